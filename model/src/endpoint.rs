@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses of flows and the interfaces that carry them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A short name as the kernel keeps it (interface, process): at most 15 bytes, kept in place so that reading 100 000
+/// subflows allocates nothing. A byte that is not UTF-8 reads as `?`: one byte for one, so that the text always fits and a
+/// recording replays to the same name.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    /// From the kernel's NUL-terminated field.
+    pub fn from_kernel(bytes: [u8; 16]) -> Self {
+        let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
+        let mut name = [0; 16];
+        name[..length].copy_from_slice(&bytes[..length]);
+        let mut at = 0;
+        for chunk in bytes[..length].utf8_chunks() {
+            at += chunk.valid().len();
+            name[at..][..chunk.invalid().len()].fill(b'?');
+            at += chunk.invalid().len();
+        }
+        Self(name)
+    }
+
+    /// As text.
+    pub fn text(&self) -> Cow<'_, str> {
+        let length = self.0.iter().position(|&byte| byte == 0).unwrap_or(16);
+        String::from_utf8_lossy(&self.0[..length])
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text())
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut bytes = [0; 16];
+        let length = text.len().min(15);
+        bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+        Ok(Self::from_kernel(bytes))
+    }
+}
+
+impl JsonSchema for Name {
+    fn schema_name() -> Cow<'static, str> {
+        "Name".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
+    }
+}
+
+/// The interface by which a subflow sends: what the route in the socket's cache says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Interface {
+    /// Index in its own namespace.
+    pub index: u32,
+    /// Name in its own namespace.
+    pub name: Name,
+}
+
+/// An address as users know it: a v4-mapped IPv6 address is the IPv4 address that is on the wire.
+pub fn unmapped(address: Ipv6Addr, port: u16) -> SocketAddr {
+    SocketAddr::new(address.to_canonical(), port)
+}
+
+/// A name from outside (process, namespace, control group, hook) made safe for a terminal: whoever names a process must
+/// not be able to move the cursor or fake a line. JSON and CSV carry the name as it is.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Bytes of the IP header that this address family costs on the wire.
+pub fn ip_header_bytes(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(_) => 20,
+        IpAddr::V6(_) => 40,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_at_its_nul_or_at_fifteen_bytes() {
+        assert_eq!(Name::from_kernel(*b"eth0\0garbage....").text(), "eth0");
+        assert_eq!(Name::from_kernel([b'x'; 16]).text().len(), 15);
+        let broken = Name::from_kernel(*b"\xff\xfe\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(broken.text(), "??");
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_read_back_as_it_was_written() {
+        // The kernel cuts names at 15 bytes, also within a character; and whoever names a process may use any bytes.
+        for bytes in
+            [*b"\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\0", *b"abcdefghijklm\xe4\xb8\0"]
+        {
+            let name = Name::from_kernel(bytes);
+            let json = serde_json::to_string(&name).unwrap();
+            assert_eq!(serde_json::from_str::<Name>(&json).unwrap(), name, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_mapped_address_is_shown_as_ipv4() {
+        let mapped: Ipv6Addr = "::ffff:10.1.2.3".parse().unwrap();
+        assert_eq!(unmapped(mapped, 80).to_string(), "10.1.2.3:80");
+        let real: Ipv6Addr = "fd00::1".parse().unwrap();
+        assert_eq!(unmapped(real, 80).to_string(), "[fd00::1]:80");
+    }
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(printable("nginx: worker"), "nginx: worker");
+        assert_eq!(printable("a\x1b[2Jb\n\u{9b}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+    }
+}

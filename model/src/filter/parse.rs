@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From text to terms, and the words for what is wrong with it.
+
+use std::fmt;
+
+use super::value::{Network, Pattern, Quantity};
+use super::{Comparison, Subject, Term, Test, Word};
+use crate::flow_class::FlowClass;
+use crate::lifecycle::{Role, TcpState};
+
+/// Why a filter could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// The term that is wrong.
+    pub term: String,
+    /// Where it begins: 1 is the first letter of the filter.
+    pub position: usize,
+    /// What is wrong with it, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "filter term `{}` (at letter {}): {}", self.term, self.position, self.problem)
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// Keys with a colon, and what may follow.
+const KEYS: &[(&str, &str)] = &[
+    ("peer", "an address or network, such as 10.0/16"),
+    ("local", "an address or network, such as fd00::/8"),
+    ("port", "a number from 0 to 65535"),
+    ("proc", "a process name or pid"),
+    ("iface", "an interface name"),
+    ("netns", "the name of a namespace"),
+    ("cgroup", "the path of a control group"),
+    ("id", "the beginning of an id, in lower-case hexadecimal digits"),
+    (
+        "state",
+        "established, syn_sent, syn_recv, fin_wait1, fin_wait2, close, close_wait, last_ack, closing, ...",
+    ),
+    ("role", "client or server"),
+    ("class", "query, short or long"),
+];
+
+const STATES: u8 = 12;
+
+pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
+    tokens(text)
+        .map(|(position, token)| {
+            term(token).map_err(|problem| FilterError { term: token.to_owned(), position, problem })
+        })
+        .collect()
+}
+
+/// The terms with the place of their first letter.
+fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_whitespace().map(move |token| {
+        let before = token.as_ptr() as usize - text.as_ptr() as usize;
+        (text[..before].chars().count() + 1, token)
+    })
+}
+
+fn term(token: &str) -> Result<Term, String> {
+    let (negated, rest) = token.strip_prefix('!').map_or((false, token), |rest| (true, rest));
+    Ok(Term { negated, test: test(rest)? })
+}
+
+fn test(text: &str) -> Result<Test, String> {
+    let Some(end) = text.find([':', '<', '>', '=']) else { return word(text) };
+    let (key, rest) = text.split_at(end);
+    if let Some(value) = rest.strip_prefix(':') {
+        return keyed(key, value);
+    }
+    let comparison = Comparison::ALL.into_iter().find(|comparison| rest.starts_with(comparison.sign()));
+    let comparison = comparison.ok_or("compare with <, <=, >= or >; a name is given as key:value")?;
+    compare(key, comparison, &rest[comparison.sign().len()..])
+}
+
+fn word(text: &str) -> Result<Test, String> {
+    let known = Word::ALL.into_iter().find(|word| word.text() == text);
+    known.map(Test::Word).ok_or_else(|| {
+        if KEYS.iter().any(|(key, _)| *key == text) {
+            format!("needs a value: {text}:{}", example(text))
+        } else if Subject::ALL.iter().any(|subject| subject.word() == text) {
+            format!("needs a comparison, such as {text}>{}", sample(text))
+        } else {
+            unknown(text)
+        }
+    })
+}
+
+fn keyed(key: &str, value: &str) -> Result<Test, String> {
+    let parsed = match key {
+        "peer" => Network::parse(value).map(Test::Peer),
+        "local" => Network::parse(value).map(Test::Local),
+        "port" => value.parse().ok().map(Test::Port),
+        "proc" => Pattern::parse(value).map(Test::Process),
+        "iface" => Pattern::parse(value).map(Test::Interface),
+        "netns" => Pattern::parse(value).map(Test::Netns),
+        "cgroup" => Pattern::parse(value).map(Test::Cgroup),
+        "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
+        "state" => {
+            (1..=STATES).map(TcpState::from_kernel).find(|state| state.word() == value).map(Test::State)
+        }
+        "role" => [Role::Client, Role::Server].into_iter().find(|role| role.word() == value).map(Test::Role),
+        "class" => {
+            let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
+            classes.into_iter().find(|class| class.word() == value).map(Test::Class)
+        }
+        _ if Subject::ALL.iter().any(|subject| subject.word() == key) => {
+            return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", sample(key)));
+        }
+        _ => return Err(unknown(key)),
+    };
+    parsed.ok_or_else(|| format!("`{value}` is not {}", example(key)))
+}
+
+fn is_id_prefix(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-'))
+}
+
+fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, String> {
+    let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.word() == key) else {
+        let known = KEYS.iter().any(|(name, _)| *name == key);
+        return Err(if known { format!("cannot be compared; write {key}:VALUE") } else { unknown(key) });
+    };
+    let expected = match subject {
+        Subject::Rate => "a number of bit/s, such as 500k or 1.5M",
+        Subject::Rtt => "a time with its unit, such as 800us, 20ms or 1s",
+        Subject::Bytes => "a number of bytes, such as 500k or 1.5G",
+        Subject::Subflows => "a number",
+    };
+    let quantity = Quantity::parse(subject, number).ok_or_else(|| format!("`{number}` is not {expected}"))?;
+    Ok(Test::Compare(subject, comparison, quantity))
+}
+
+/// What may follow a key.
+fn example(key: &str) -> &'static str {
+    KEYS.iter().find(|(name, _)| *name == key).map_or("", |(_, values)| values)
+}
+
+fn sample(subject: &str) -> &'static str {
+    match subject {
+        "rtt" => "20ms",
+        "subflows" => "1",
+        _ => "1M",
+    }
+}
+
+fn unknown(word: &str) -> String {
+    let keys = KEYS.iter().map(|(key, _)| *key);
+    let subjects = Subject::ALL.iter().map(|subject| subject.word());
+    let words = Word::ALL.iter().map(|word| word.text());
+    let all: Vec<&str> = keys.chain(subjects).chain(words).collect();
+    let nearest = all.iter().map(|known| (distance(word, known), *known)).min();
+    match nearest {
+        Some((steps, known)) if steps <= 2 && steps < known.len() => {
+            format!("`{word}` is not known; did you mean `{known}`?")
+        }
+        _ => format!("`{word}` is not known; there are {}", all.join(", ")),
+    }
+}
+
+/// Letters to change, add or remove to make one word the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    // A longer word is too far away from all keys anyway.
+    for (line, letter) in from.chars().take(32).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The values in a filter: networks, name patterns, and numbers with a unit. Each is read from text and shown as text
+//! that reads the same.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::Subject;
+
+/// All addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    /// `10.1.2.3`, `10.0.0.0/16`, for short `10.0/16` or `10.0`, `fd00::/8`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
+            None => (text, None),
+        };
+        let (address, natural) = match address.parse::<IpAddr>() {
+            Ok(address) => (address, bits(address)),
+            Err(_) => short_ipv4(address)?,
+        };
+        let prefix = prefix.unwrap_or(natural);
+        (prefix <= bits(address)).then(|| Self { address: masked(address, prefix), prefix })
+    }
+
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.prefix == bits(self.address) {
+            write!(f, "{}", self.address)
+        } else {
+            write!(f, "{}/{}", self.address, self.prefix)
+        }
+    }
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn masked(address: IpAddr, prefix: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            IpAddr::V4((v4.to_bits() & u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)).into())
+        }
+        IpAddr::V6(v6) => {
+            IpAddr::V6((v6.to_bits() & u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)).into())
+        }
+    }
+}
+
+/// The first one to three numbers of an IPv4 address, and the bits that they say.
+fn short_ipv4(text: &str) -> Option<(IpAddr, u8)> {
+    let mut octets = [0; 4];
+    let mut count = 0;
+    for part in text.split('.').filter(|part| !part.is_empty()) {
+        *octets.get_mut(usize::from(count))? = part.parse().ok()?;
+        count += 1;
+    }
+    (count > 0).then(|| (IpAddr::V4(Ipv4Addr::from(octets)), count * 8))
+}
+
+/// A name in which `*` stands for any letters and `?` for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern(String);
+
+impl Pattern {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
+        let (mut at, mut in_name) = (0, 0);
+        // Where to go on when a letter does not match: the last star, and the letters that it has taken so far.
+        let mut star: Option<(usize, usize)> = None;
+        while in_name < name.len() {
+            match pattern.get(at) {
+                Some('*') => {
+                    star = Some((at, in_name));
+                    at += 1;
+                }
+                Some(&letter) if letter == '?' || letter == name[in_name] => {
+                    (at, in_name) = (at + 1, in_name + 1);
+                }
+                _ => {
+                    let Some((star_at, taken)) = star else { return false };
+                    star = Some((star_at, taken + 1));
+                    (at, in_name) = (star_at + 1, taken + 1);
+                }
+            }
+        }
+        pattern[at..].iter().all(|&letter| letter == '*')
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A number in the base unit of its subject: bit/s, microseconds, bytes, or just a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quantity {
+    pub(super) base: u64,
+    units: &'static [(&'static str, u64)],
+}
+
+const SCALES: &[(&str, u64)] =
+    &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
+const TIMES: &[(&str, u64)] = &[("us", 1), ("ms", 1_000), ("s", 1_000_000)];
+const NUMBERS: &[(&str, u64)] = &[("", 1)];
+
+impl Quantity {
+    /// A number with at most one point and a unit that suits the subject. `K` and lower-case letters are understood.
+    pub(super) fn parse(subject: Subject, text: &str) -> Option<Self> {
+        let units = match subject {
+            Subject::Rate | Subject::Bytes => SCALES,
+            Subject::Rtt => TIMES,
+            Subject::Subflows => NUMBERS,
+        };
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let (_, scale) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let whole = whole.parse::<u64>().ok()?.checked_mul(*scale)?;
+        Some(Self { base: whole.checked_add(fraction_of(*scale, fraction))?, units })
+    }
+}
+
+/// `.25` of 1000 is 250; what is smaller than the base unit is cut off.
+fn fraction_of(scale: u64, digits: &str) -> u64 {
+    let steps = digits.bytes().scan(scale, |rest, digit| {
+        *rest /= 10;
+        Some(*rest * u64::from(digit - b'0'))
+    });
+    steps.sum()
+}
+
+impl fmt::Display for Quantity {
+    /// In the largest unit that needs no point.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fitting = self
+            .units
+            .iter()
+            .rev()
+            .find(|(_, scale)| self.base.is_multiple_of(*scale) && self.base >= *scale);
+        let (unit, scale) = fitting.unwrap_or(&self.units[0]);
+        write!(f, "{}{unit}", self.base / scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_can_be_written_short() {
+        let network = Network::parse("10.0/16").unwrap();
+        assert_eq!(network.to_string(), "10.0.0.0/16");
+        assert_eq!(Network::parse("10.0"), Some(network));
+        assert_eq!(Network::parse("10.0.7.7/16"), Some(network));
+        assert!(network.contains("10.0.200.1".parse().unwrap()));
+        assert!(!network.contains("10.1.0.1".parse().unwrap()));
+        assert!(!network.contains("::ffff:10.0.0.1".parse().unwrap()));
+        assert!(Network::parse("0/0").unwrap().contains("8.8.8.8".parse().unwrap()));
+        assert_eq!(Network::parse("fd00::1:2/8").unwrap().to_string(), "fd00::/8");
+        for wrong in ["", "/", "10.0/33", "fd00::/129", "1.2.3.4.5", "eth0", "10.256"] {
+            assert_eq!(Network::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_fits_the_whole_name() {
+        let fits = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().matches(name);
+        assert!(fits("nginx", "nginx") && !fits("nginx", "nginx2"));
+        assert!(fits("eth*", "eth1") && fits("*worker", "nginx: worker") && fits("*", ""));
+        assert!(fits("a*b*c", "aXbXbXc") && !fits("a*b", "abc"));
+        assert!(fits("Web?Content", "Web Content") && !fits("?", ""));
+    }
+
+    #[test]
+    fn a_number_has_the_units_of_its_subject() {
+        let base = |subject, text| Quantity::parse(subject, text).map(|quantity| quantity.base);
+        assert_eq!(base(Subject::Rate, "1.5M"), Some(1_500_000));
+        assert_eq!(base(Subject::Bytes, "10g"), Some(10_000_000_000));
+        assert_eq!(base(Subject::Rtt, "20ms"), Some(20_000));
+        assert_eq!(base(Subject::Rtt, "0.0000001s"), Some(0));
+        assert_eq!(base(Subject::Subflows, "2"), Some(2));
+        for (subject, wrong) in [
+            (Subject::Rtt, "20"),
+            (Subject::Subflows, "2k"),
+            (Subject::Rate, "M"),
+            (Subject::Rate, "1.2.3"),
+            (Subject::Rate, "99999999T"),
+        ] {
+            assert_eq!(base(subject, wrong), None, "{wrong}");
+        }
+        assert_eq!(Quantity::parse(Subject::Rate, "1.5M").unwrap().to_string(), "1500k");
+        assert_eq!(Quantity::parse(Subject::Rtt, "0s").unwrap().to_string(), "0us");
+    }
+}

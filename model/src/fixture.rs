@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sample values for the tests of outputs and for the examples in docs/: one machine, one second, a few connections that
+//! each show one thing. Only with the feature `fixtures`, which no program enables.
+
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+
+use crate::connection::{Connection, Fallback, SecondPath};
+use crate::endpoint::Name;
+use crate::event::Process;
+use crate::flow_class::FlowClass;
+use crate::host::{Host, KernelCounters, Losses, MissingHook};
+use crate::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use crate::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use crate::snapshot::{Report, Run, SCHEMA, Snapshot};
+use crate::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use crate::timeline::{Source, TimelineEntry, What};
+use crate::unit::{BitsPerSecond, Bytes, Micros};
+
+/// When the sample connections open: 2026-03-01T12:00:00Z.
+const OPENING: i64 = 1_772_366_400_000_000;
+
+/// A time, in microseconds after the opening.
+pub fn at(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(OPENING + micros).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn name(text: &str) -> Name {
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(text.bytes().take(15)).for_each(|(slot, byte)| *slot = byte);
+    Name::from_kernel(bytes)
+}
+
+/// The machine.
+pub fn host() -> Host {
+    Host {
+        name: "db1".to_owned(),
+        kernel: "6.12.30-amd64".to_owned(),
+        boot_id: "7f0c2b4e-52a1-4b57-9d8e-1c66a9f0d3aa".to_owned(),
+        mpwatch: "0.1.0".to_owned(),
+        missing_hooks: Vec::new(),
+    }
+}
+
+/// A subflow by its place in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
+pub fn subflow(token: u32, place: u8) -> Subflow {
+    let nth = u64::from(place);
+    Subflow {
+        id: SubflowId { cookie: SocketCookie(u64::from(token & 0xfff) * 16 + nth), generation: 0 },
+        local: SocketAddr::from(([10, 0, place, 1], 43_210 + u16::from(place))),
+        remote: SocketAddr::from(([10, 0, place, 2], 5201)),
+        local_id: place - 1,
+        remote_id: place - 1,
+        interface: Some(name(&format!("eth{place}"))),
+        initial: place == 1,
+        backup: false,
+        stale: false,
+        state: TcpState::Established,
+        created_at: Some(at(if place == 1 { 0 } else { 20_000 * i64::from(place) })),
+        handshake: Some(Micros(20_150 * nth)),
+        joined_after: (place > 1).then_some(Micros(40_300 * nth)),
+        joined_after_bytes: (place > 1).then_some(Bytes(61_440 * nth)),
+        bytes_sent: Bytes(80_250_000 / nth),
+        bytes_acked: Bytes(80_000_001 / nth),
+        bytes_received: Bytes(1_200 / nth),
+        bytes_retransmitted: Bytes(250_000 / nth),
+        segments_retransmitted: 178 / u32::from(place),
+        retransmits: Some(Retransmits { fast: 170 / u32::from(place), timeout: 2, probe: 1 }),
+        rtt: Some(Micros(21_300 * nth)),
+        srtt: Some(Micros(20_800 * nth)),
+        rttvar: Some(Micros(850 * nth)),
+        rtt_min: Some(Micros(20_040 * nth)),
+        rtt_p50: Some(Micros(20_600 * nth)),
+        rtt_p99: Some(Micros(34_900 * nth)),
+        rtt_samples: 41_000 / nth,
+        cwnd_segments: 132 / u32::from(place),
+        delivery: Some(BitsPerSecond(62_400_000 / nth)),
+        lost_segments: 180 / u32::from(place),
+        timeouts: Some(2),
+        send: BitsPerSecond(61_000_000 / nth),
+        receive: BitsPerSecond(1_100 / nth),
+        share_sent: None,
+        wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
+        wire_bytes_received_estimate: Bytes(2_050_000 / nth),
+        scheduler: Some(Scheduler { considered: 71_000 / nth, picked: 52_000 / nth }),
+        closed: None,
+    }
+}
+
+/// A client's connection with this many healthy subflows, open for 12.5 s.
+pub fn connection(token: u32, subflows: u8) -> Connection {
+    let mut connection = Connection {
+        id: ConnectionId {
+            netns: NetnsCookie(0x1001),
+            token: Token(token),
+            birth: SocketCookie(u64::from(token & 0xfff)),
+        },
+        token: Some(Token(token)),
+        remote_token: Some(Token(token.rotate_left(16))),
+        netns: "client".to_owned(),
+        netns_inode: 4_026_532_180,
+        role: Some(Role::Client),
+        local: None,
+        remote: None,
+        process: Some(Process { pid: 1234, comm: name("iperf3") }),
+        cgroup: Some("/user.slice".to_owned()),
+        opened_at: Some(at(0)),
+        seen_open: true,
+        age_s: 12.5,
+        state: TcpState::Established,
+        closed_at: None,
+        protocol: Protocol::Mptcp,
+        fallback: None,
+        bytes_sent: None,
+        bytes_acked: None,
+        bytes_received: None,
+        bytes_retransmitted: Bytes(0),
+        bytes_reinjected: Some(Bytes(0)),
+        mptcp_bytes_retransmitted: Some(Bytes(0)),
+        send: BitsPerSecond(0),
+        receive: BitsPerSecond(0),
+        flow_class: FlowClass::Query,
+        excess_ratio: Some(0.063),
+        jain_index: (subflows > 1).then_some(0.9),
+        second_path: (subflows > 1).then_some(SecondPath {
+            after: Micros(80_600),
+            after_bytes: Some(Bytes(122_880)),
+            effective_after_bytes: Some(Bytes(984_000)),
+        }),
+        subflows: (1..=subflows).map(|place| subflow(token, place)).collect(),
+        timeline: Vec::new(),
+    };
+    settle(&mut connection);
+    connection.timeline = timeline(&connection);
+    connection
+}
+
+/// Makes a connection's totals and shares follow from its subflows again.
+pub fn settle(connection: &mut Connection) {
+    let subflows = &mut connection.subflows;
+    let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
+    for subflow in subflows.iter_mut() {
+        subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
+    }
+    connection.bytes_retransmitted = subflows.iter().map(|s| s.bytes_retransmitted).sum();
+    let received: Bytes = subflows.iter().map(|s| s.bytes_received).sum();
+    let sent = unique.since(connection.bytes_reinjected.unwrap_or_default());
+    (connection.bytes_sent, connection.bytes_acked) = (Some(sent), Some(sent));
+    connection.bytes_received = Some(received);
+    connection.send = BitsPerSecond(subflows.iter().map(|s| s.send.0).sum());
+    connection.receive = BitsPerSecond(subflows.iter().map(|s| s.receive.0).sum());
+    connection.flow_class = FlowClass::of(sent, received);
+    connection.local = subflows.first().map(|s| s.local);
+    connection.remote = subflows.first().map(|s| s.remote);
+}
+
+fn entry(micros: i64, source: Source, what: What) -> TimelineEntry {
+    TimelineEntry { at: at(micros), source, what }
+}
+
+fn timeline(connection: &Connection) -> Vec<TimelineEntry> {
+    let mut entries = vec![entry(0, Source::Tracepoint, What::Opened)];
+    for (subflow, place) in connection.subflows.iter().zip(1i64..) {
+        let opened = if place == 1 { 0 } else { 20_000 * place };
+        let handshake = 20_150 * place;
+        entries.push(entry(opened, Source::Tracepoint, What::SubflowOpened { subflow: subflow.id }));
+        entries.push(entry(
+            opened + handshake,
+            Source::Tracepoint,
+            What::SubflowEstablished { subflow: subflow.id },
+        ));
+    }
+    entries.sort_by_key(|entry| entry.at);
+    entries
+}
+
+/// Both ends closed it after 12 s.
+pub fn closed(token: u32) -> Connection {
+    let mut connection = connection(token, 2);
+    for (subflow, place) in connection.subflows.iter_mut().zip(1..) {
+        subflow.state = TcpState::Close;
+        (subflow.send, subflow.receive) = (BitsPerSecond(0), BitsPerSecond(0));
+        subflow.closed = Some(Closed { at: at(11_999_000 + place * 100), reason: CloseReason::Fin });
+        let what = What::SubflowClosed { subflow: subflow.id, reason: CloseReason::Fin };
+        connection.timeline.push(entry(11_999_000 + place * 100, Source::Tracepoint, what));
+    }
+    settle(&mut connection);
+    connection.state = TcpState::Close;
+    connection.closed_at = Some(at(12_000_000));
+    connection.age_s = 12.0;
+    connection.timeline.push(entry(12_000_000, Source::Tracepoint, What::Closed));
+    connection
+}
+
+/// The first path of three failed; the second carries the data and the third is a backup that now gets none.
+pub fn failover(token: u32) -> Connection {
+    let mut connection = connection(token, 3);
+    let first = &mut connection.subflows[0];
+    first.state = TcpState::Close;
+    (first.send, first.receive) = (BitsPerSecond(0), BitsPerSecond(0));
+    first.closed = Some(Closed { at: at(9_412_000), reason: CloseReason::Timeout });
+    let id = first.id;
+    connection.subflows[1].stale = true;
+    connection.subflows[1].srtt = None;
+    connection.subflows[2].backup = true;
+    connection.bytes_reinjected = Some(Bytes(412_160));
+    settle(&mut connection);
+    let stalled = What::Stalled { gap: Micros(412_300) };
+    connection.timeline.push(entry(
+        3_000_000,
+        Source::Sampled,
+        What::PeerAddressAnnounced { address_id: 2, address: Some(SocketAddr::from(([10, 0, 3, 2], 5201))) },
+    ));
+    connection.timeline.push(entry(5_600_200, Source::Tracepoint, stalled));
+    connection.timeline.push(entry(
+        6_000_000,
+        Source::Sampled,
+        What::SubflowStale { subflow: id, stale: true },
+    ));
+    let ended = What::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
+    connection.timeline.push(entry(9_412_000, Source::Tracepoint, ended));
+    connection
+}
+
+/// A server's connection whose peer does not speak MPTCP, over IPv6, older than the agent.
+pub fn fallen_back(token: u32) -> Connection {
+    let mut connection = connection(token, 1);
+    let subflow = &mut connection.subflows[0];
+    subflow.local = SocketAddr::from(([0xfd00, 0, 0, 1, 0, 0, 0, 0x10], 443));
+    subflow.remote = SocketAddr::from(([0xfd00, 0, 0, 2, 0xa8bb, 0xccff, 0xfe00, 0x1234], 51_842));
+    (subflow.created_at, subflow.handshake, subflow.retransmits) = (None, None, None);
+    (subflow.bytes_sent, subflow.bytes_retransmitted, subflow.bytes_received) =
+        (Bytes(48_200), Bytes(0), Bytes(3_100));
+    (subflow.send, subflow.receive, subflow.scheduler) = (BitsPerSecond(9_600), BitsPerSecond(800), None);
+    connection.role = Some(Role::Server);
+    connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
+    (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
+    connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
+    (connection.bytes_reinjected, connection.excess_ratio) = (None, None);
+    settle(&mut connection);
+    connection.timeline = vec![entry(1_500_000, Source::Sampled, What::Adopted)];
+    connection
+}
+
+/// One second of the machine with these connections.
+pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
+    Snapshot {
+        schema: SCHEMA,
+        at: at(12_500_000),
+        interval_s: 1.0,
+        host: host(),
+        connections,
+        counters: KernelCounters {
+            records: 7,
+            mappings_sent: 91_000,
+            mappings_received: 40,
+            ..KernelCounters::default()
+        },
+        losses: Losses::default(),
+    }
+}
+
+/// The same as a report of a run of 12.5 s.
+pub fn report(connections: Vec<Connection>) -> Report {
+    let Snapshot { schema, at: to, host, connections, counters, losses, .. } = snapshot(connections);
+    Report { schema, run: Run { host, from: at(-250_000), to }, connections, counters, losses }
+}
+
+/// Some of each kind of loss that users meet.
+pub fn losses() -> Losses {
+    Losses {
+        ring_full_recovered: 40,
+        records_lost: 3,
+        lost_bytes_sent: Bytes(4_096),
+        vanished: 1,
+        ..Losses::default()
+    }
+}
+
+/// A hook that an older kernel does not have.
+pub fn missing_hook() -> MissingHook {
+    MissingHook {
+        hook: "mptcp_subflow_get_send".to_owned(),
+        costs: "what the MPTCP scheduler considered and picked".to_owned(),
+        why: "this kernel has no such tracepoint".to_owned(),
+    }
+}

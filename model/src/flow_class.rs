@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flow classes of `[UPD18]` and `[MPTCP-D]`: what a flow's size says about what its user waits for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::unit::Bytes;
+
+/// The largest query: `[UPD18]` uses 10 KB, 128 KB in its silent network.
+const LARGEST_QUERY: Bytes = Bytes(128 << 10);
+/// The largest short flow: `[MPTCP-D]` calls a flow long from 1 MB on.
+const LARGEST_SHORT: Bytes = Bytes(1_000_000);
+
+/// How much a flow has carried, in the classes of the data-centre literature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowClass {
+    /// Up to 128 KiB.
+    Query,
+    /// Up to 1 MB.
+    Short,
+    /// More than 1 MB.
+    Long,
+}
+
+impl FlowClass {
+    /// The class of a flow by the payload of its busier direction.
+    pub fn of(sent: Bytes, received: Bytes) -> Self {
+        match sent.max(received) {
+            size if size <= LARGEST_QUERY => Self::Query,
+            size if size <= LARGEST_SHORT => Self::Short,
+            _ => Self::Long,
+        }
+    }
+
+    /// The word that outputs show.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Short => "short",
+            Self::Long => "long",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busier_direction_decides() {
+        assert_eq!(FlowClass::of(Bytes(10_000), Bytes(0)), FlowClass::Query);
+        assert_eq!(FlowClass::of(Bytes(300), Bytes(500_000)), FlowClass::Short);
+        assert_eq!(FlowClass::of(Bytes(25_000_000), Bytes(0)), FlowClass::Long);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine, its host-wide counters, and everything that was lost on the way (design principle 7).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::unit::Bytes;
+
+/// The machine that a snapshot or recording is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Host name.
+    pub name: String,
+    /// Kernel release, as `uname -r` prints it.
+    pub kernel: String,
+    /// Boot id (`/proc/sys/kernel/random/boot_id`): flow ids are unique on one boot.
+    pub boot_id: String,
+    /// Version of mpwatch that traced.
+    pub mpwatch: String,
+    /// Hooks that this kernel lacks or refused, each with what it costs. Empty: everything is traced.
+    pub missing_hooks: Vec<MissingHook>,
+}
+
+/// A hook that could not be attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MissingHook {
+    /// Tracepoint or iterator.
+    pub hook: String,
+    /// What is not known without it.
+    pub costs: String,
+    /// Why it is missing.
+    pub why: String,
+}
+
+/// Everything that was lost since tracing began. All zero means: the record is complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Losses {
+    /// Final records that did not fit the ring buffer and were picked up from the overflow ring: late, but not lost.
+    pub ring_full_recovered: u64,
+    /// Final records that fitted neither. Their flows end with the counters of their last sample.
+    pub records_lost: u64,
+    /// Payload sent by flows whose final record was lost, so that host totals stay right.
+    pub lost_bytes_sent: Bytes,
+    /// Payload received by such flows.
+    pub lost_bytes_received: Bytes,
+    /// Sockets for which the kernel had no memory to trace them.
+    pub storage_failed: u64,
+    /// Records that could not be decoded.
+    pub decode_errors: u64,
+    /// Flows that vanished from the kernel without a final record; shown closed with reason `unknown`.
+    pub vanished: u64,
+    /// Timeline entries dropped because a connection had too many.
+    pub timeline_dropped: u64,
+    /// Namespaces that could not be searched for connections older than the agent.
+    pub namespaces_unreadable: u64,
+}
+
+impl Losses {
+    /// Whether anything at all went missing for good.
+    pub fn any(&self) -> bool {
+        Self { ring_full_recovered: 0, ..*self } != Self::default()
+    }
+
+    /// What went missing for good, one phrase for each counter that is not zero.
+    pub fn phrases(&self) -> Vec<String> {
+        let Self {
+            ring_full_recovered: _,
+            records_lost,
+            lost_bytes_sent,
+            lost_bytes_received,
+            storage_failed,
+            decode_errors,
+            vanished,
+            timeline_dropped,
+            namespaces_unreadable,
+        } = *self;
+        let counted = [
+            (records_lost, "final records lost, those flows end with their last sample"),
+            (lost_bytes_sent.0, "bytes sent by flows whose final record was lost"),
+            (lost_bytes_received.0, "bytes received by flows whose final record was lost"),
+            (storage_failed, "sockets not traced for lack of kernel memory"),
+            (decode_errors, "records that could not be decoded"),
+            (vanished, "flows that vanished without a final record"),
+            (timeline_dropped, "timeline entries dropped"),
+            (namespaces_unreadable, "namespaces not searched for older connections"),
+        ];
+        counted
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{what}: {count}"))
+            .collect()
+    }
+}
+
+/// Host-wide counters of MPTCP tracepoints that carry no socket, since tracing began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct KernelCounters {
+    /// Final records of flows that the kernel side tried to send.
+    pub records: u64,
+    /// Final records that arrived. What is missing to `records` is `losses.records_lost`, exactly.
+    pub records_received: u64,
+    /// Times that a sender put data onto a subflow, reinjections included (`mptcp_sendmsg_frag`).
+    pub mappings_sent: u64,
+    /// Times that a receiver looked at a DSS option (`get_mapping_status`); a mapping over several segments counts more than once.
+    pub mappings_received: u64,
+    /// DATA_ACKs received (`ack_update_msk`).
+    pub data_acks: u64,
+    /// Payload that they newly acknowledged.
+    pub data_acked_bytes: Bytes,
+    /// Verdicts of `subflow_check_data_avail` other than "data is there" or "nothing there".
+    pub mapping_problems: MappingProblems,
+    /// SYN-ACKs sent again.
+    pub synack_retransmits: u64,
+}
+
+/// Bad mappings, counted over all subflows of the host: the tracepoint names no socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MappingProblems {
+    /// Contradicted what was known; the subflow is reset.
+    pub invalid: u64,
+    /// Checksum failure.
+    pub bad_checksum: u64,
+    /// A segment without DSS where one was needed.
+    pub no_dss: u64,
+    /// Read as plain TCP, after a fallback.
+    pub dummy: u64,
+}

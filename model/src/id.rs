@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is who. Ids are strings that stay the same for the life of a flow and across restarts of the agent on one
+//! boot, so they are built only from what the kernel itself keeps: no time stamp of ours, no pointer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A network namespace: its cookie is unique for the life of the kernel and never reused (kernel 5.12 and later).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct NetnsCookie(pub u64);
+
+/// A socket's cookie: given once by the kernel, never reused on one boot. Zero: the kernel has not given one yet.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct SocketCookie(pub u64);
+
+/// The 32 bits by which MPTCP names a connection in MP_JOIN: the most significant ones of the SHA-256 of a key
+/// (RFC 8684 section 2.2). Zero where there is none (plain TCP, or a fallback before the handshake).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u32);
+
+impl Token {
+    /// `None` for the zero that stands for "no token".
+    pub fn known(self) -> Option<Self> {
+        (self.0 != 0).then_some(self)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u32::from_str_radix(&text, 16).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Token {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Token".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{8}$" })
+    }
+}
+
+/// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket (of the
+/// TCP socket for plain TCP), the number that tells two connections apart that drew the same token one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    /// Namespace of the socket.
+    pub netns: NetnsCookie,
+    /// Local token; zero for plain TCP.
+    pub token: Token,
+    /// Cookie of the connection's own socket; zero when the kernel had not given one when the flow was first seen.
+    pub birth: SocketCookie,
+}
+
+impl ConnectionId {
+    /// The part that people use: the token; for plain TCP the birth number. Filters and `show` take it for the whole id.
+    pub fn short(&self) -> String {
+        self.token.known().map_or_else(|| format!("{:x}", self.birth.0), |token| token.to_string())
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{}-{:x}", self.netns.0, self.token, self.birth.0)
+    }
+}
+
+/// A subflow: `cookie.generation`. The kernel reuses the socket of a first subflow that was removed from its
+/// connection; each use is a generation of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubflowId {
+    /// Cookie of the TCP socket.
+    pub cookie: SocketCookie,
+    /// How often the socket has been connected anew since it was first seen.
+    pub generation: u32,
+}
+
+impl fmt::Display for SubflowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{}", self.cookie.0, self.generation)
+    }
+}
+
+macro_rules! id_as_string {
+    ($($name:ident: $pattern:literal),*) => {$(
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    )*};
+}
+id_as_string!(ConnectionId: "^[0-9a-f]+-[0-9a-f]{8}-[0-9a-f]+$", SubflowId: "^[0-9a-f]+\\.[0-9]+$");
+
+impl Serialize for ConnectionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What is wrong with the text of an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAnId(String);
+
+impl fmt::Display for NotAnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no subflow id: those look like 1a2b.0, cookie in hexadecimal and generation",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NotAnId {}
+
+impl FromStr for SubflowId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        let parts = text.split_once('.').and_then(|(cookie, generation)| {
+            let cookie = SocketCookie(u64::from_str_radix(cookie, 16).ok()?);
+            Some(Self { cookie, generation: generation.parse().ok()? })
+        });
+        parts.ok_or_else(|| NotAnId(text.to_owned()))
+    }
+}
+
+impl Serialize for SubflowId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SubflowId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_read_as_their_parts() {
+        let id = ConnectionId { netns: NetnsCookie(0x1001), token: Token(0xabc), birth: SocketCookie(0x2f) };
+        assert_eq!(id.to_string(), "1001-00000abc-2f");
+        assert_eq!(SubflowId { cookie: SocketCookie(0x30), generation: 1 }.to_string(), "30.1");
+    }
+    #[test]
+    fn a_subflow_id_is_read_back_from_its_text() {
+        let id = SubflowId { cookie: SocketCookie(u64::MAX), generation: 7 };
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"ffffffffffffffff.7\"");
+        assert_eq!(serde_json::from_str::<SubflowId>("\"ffffffffffffffff.7\"").unwrap(), id);
+        assert!("30".parse::<SubflowId>().unwrap_err().to_string().contains("`30` is no subflow id"));
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The states of a flow and the words for how it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// State of a TCP or MPTCP socket (`include/net/tcp_states.h`); for MPTCP the states of RFC 8684 section 3.3.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names of RFC 9293 section 3.3.2")]
+pub enum TcpState {
+    Established,
+    SynSent,
+    SynRecv,
+    FinWait1,
+    FinWait2,
+    TimeWait,
+    #[default]
+    Close,
+    CloseWait,
+    LastAck,
+    Listen,
+    Closing,
+    /// A number that this version does not know.
+    Unknown,
+}
+
+impl TcpState {
+    /// From the kernel's number.
+    pub fn from_kernel(state: u8) -> Self {
+        match state {
+            1 => Self::Established,
+            2 => Self::SynSent,
+            3 => Self::SynRecv,
+            4 => Self::FinWait1,
+            5 => Self::FinWait2,
+            6 => Self::TimeWait,
+            7 => Self::Close,
+            8 => Self::CloseWait,
+            9 => Self::LastAck,
+            10 => Self::Listen,
+            11 => Self::Closing,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The word that outputs show.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::SynSent => "syn_sent",
+            Self::SynRecv => "syn_recv",
+            Self::FinWait1 => "fin_wait1",
+            Self::FinWait2 => "fin_wait2",
+            Self::TimeWait => "time_wait",
+            Self::Close => "close",
+            Self::CloseWait => "close_wait",
+            Self::LastAck => "last_ack",
+            Self::Listen => "listen",
+            Self::Closing => "closing",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Which end opened the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// This host connected.
+    Client,
+    /// This host accepted.
+    Server,
+}
+
+impl Role {
+    /// The word that outputs show.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// What the connection speaks. An MPTCP connection that fell back stays `mptcp`, with its fallback told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Multipath TCP, version 1.
+    Mptcp,
+    /// Plain TCP, traced with `--tcp` as the baseline.
+    Tcp,
+}
+
+impl Protocol {
+    /// The word that outputs show.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Mptcp => "mptcp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// Why a subflow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CloseReason {
+    /// Both ends closed it with a FIN, as part of closing the connection.
+    Fin,
+    /// This host sent a reset.
+    ResetSent,
+    /// The peer, or something on the path, sent a reset.
+    ResetReceived,
+    /// Retransmissions went unanswered until the kernel gave up.
+    Timeout,
+    /// The network said that the peer cannot be reached.
+    Unreachable,
+    /// This host's path manager removed it: an endpoint was deleted, or a user-space manager asked for it.
+    RemovedByAdmin,
+    /// The peer withdrew the address (REMOVE_ADDR, RFC 8684 section 3.4.2).
+    RemovedByPeer,
+    /// The peer closed this subflow alone, without withdrawing the address first.
+    ClosedByPeer,
+    /// The kernel did not tell.
+    Unknown,
+}
+
+impl CloseReason {
+    /// A few plain words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Fin => "closed normally (FIN)",
+            Self::ResetSent => "reset by this host (RST sent)",
+            Self::ResetReceived => "reset by the peer or the path (RST received)",
+            Self::Timeout => "timed out",
+            Self::Unreachable => "peer unreachable",
+            Self::RemovedByAdmin => "removed by this host's path manager (endpoint deleted)",
+            Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
+            Self::ClosedByPeer => "closed by the peer alone, address not withdrawn",
+            Self::Unknown => "not known",
+        }
+    }
+
+    /// At most 16 letters, for a table.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::Fin => "FIN",
+            Self::ResetSent => "RST sent",
+            Self::ResetReceived => "RST received",
+            Self::Timeout => "timed out",
+            Self::Unreachable => "unreachable",
+            Self::RemovedByAdmin => "removed here",
+            Self::RemovedByPeer => "removed by peer",
+            Self::ClosedByPeer => "closed by peer",
+            Self::Unknown => "cause not known",
+        }
+    }
+
+    /// Whether the path was lost, as opposed to taken down on purpose.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::ResetSent | Self::ResetReceived | Self::Timeout | Self::Unreachable)
+    }
+}
+
+/// Why a connection that asked for MPTCP goes on as plain TCP, as far as the kernel side can see it. The words are
+/// those of the kernel's MIB counters where one fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackReason {
+    /// The SYN went out without MP_CAPABLE: the kernel had switched MPTCP off for this connection (for example
+    /// after a blackhole was detected, or because TCP MD5 is in use).
+    NotAttempted,
+    /// The SYN-ACK brought no MP_CAPABLE (`MPCapableFallbackSYNACK`): peer without MPTCP, or a middlebox took the option.
+    NoMpCapableInSynAck,
+    /// After the handshake; the kernel does not tell why (`DSSFallback`, `MPFailRx`, ... count it for the namespace).
+    AfterHandshake,
+    /// Already fallen back when the agent first saw it.
+    Unknown,
+}
+
+impl FallbackReason {
+    /// A few plain words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotAttempted => "MPTCP was not asked for in the SYN",
+            Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
+            Self::AfterHandshake => "after the handshake, cause not told by the kernel",
+            Self::Unknown => "cause not known",
+        }
+    }
+}

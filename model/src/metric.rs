@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metric table: the one place where a number of a flow gets its name, its unit, its column title and its meaning.
+//! Screens, reports and METRICS.md follow from it; the exporters of later releases will.
+
+use crate::connection::Connection;
+use crate::subflow::Subflow;
+use crate::unit::{BitsPerSecond, Bytes, Micros};
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows while the flow lives.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// Base unit of a metric's value; also its suffix in the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Bits per second.
+    BitsPerSecond,
+    /// A fraction of one.
+    Ratio,
+    /// TCP segments.
+    Segments,
+    /// A plain number.
+    Count,
+}
+
+impl Unit {
+    /// The suffix that a metric's name ends with (before `_total`).
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Bytes => "_bytes",
+            Self::Seconds => "_seconds",
+            Self::BitsPerSecond => "_bits_per_second",
+            Self::Ratio => "_ratio",
+            Self::Segments => "_segments",
+            Self::Count => "",
+        }
+    }
+}
+
+/// One row of the table.
+pub struct Metric<T> {
+    /// Full name, `mpwatch_<subject>_<thing>_<unit>[_total]`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Column title on screens.
+    pub title: &'static str,
+    /// Reads it; `None`: not known.
+    pub read: fn(&T) -> Option<f64>,
+}
+
+fn bytes(value: Bytes) -> f64 {
+    value.0 as f64
+}
+
+fn rate(value: BitsPerSecond) -> f64 {
+    value.0 as f64
+}
+
+fn seconds(value: Micros) -> f64 {
+    value.0 as f64 / 1e6
+}
+
+macro_rules! metrics {
+    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr;)* }) => {
+        $(#[$doc])*
+        pub static $table: &[Metric<$subject>] = &[$(Metric {
+            name: $name,
+            help: $help,
+            kind: Kind::$kind,
+            unit: Unit::$unit,
+            title: $title,
+            read: $read,
+        }),*];
+    };
+}
+
+metrics! {
+    /// Metrics of a subflow.
+    SUBFLOW: Subflow {
+        "mpwatch_subflow_sent_bytes_total" Counter Bytes "SENT" "Payload sent, TCP retransmissions included." |s| Some(bytes(s.bytes_sent));
+        "mpwatch_subflow_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer." |s| Some(bytes(s.bytes_acked));
+        "mpwatch_subflow_received_bytes_total" Counter Bytes "RECV" "Payload received." |s| Some(bytes(s.bytes_received));
+        "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETR B" "Payload sent again by TCP." |s| Some(bytes(s.bytes_retransmitted));
+        "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETR" "Segments sent again, SYN included." |s| Some(f64::from(s.segments_retransmitted));
+        "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
+        "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; not known on kernels before 6.7." |s| s.timeouts.map(f64::from);
+        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |s| Some(rate(s.send));
+        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| Some(rate(s.receive));
+        "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
+        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Part of the payload sent by all subflows of the connection." |s| s.share_sent;
+        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(seconds);
+        "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(seconds);
+        "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Lowest RTT of the kernel's window." |s| s.rtt_min.map(seconds);
+        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(seconds);
+        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(seconds);
+        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(seconds);
+        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(seconds);
+        "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
+        "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that looked at the subflow." |s| s.scheduler.map(|x| x.considered as f64);
+        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been given data." |s| s.scheduler.map(|x| x.picked as f64);
+        "mpwatch_subflow_wire_sent_bytes_total" Counter Bytes "WIRE TX" "Estimated bytes sent on the wire, headers included." |s| Some(bytes(s.wire_bytes_sent_estimate));
+        "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
+    }
+}
+
+metrics! {
+    /// Metrics of a connection.
+    CONNECTION: Connection {
+        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload sent, each byte once." |c| c.bytes_sent.map(bytes);
+        "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP; not known on kernels before 6.5." |c| c.bytes_acked.map(bytes);
+        "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
+        "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETR B" "Payload that TCP sent again, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
+        "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP sent again on another subflow." |c| c.bytes_reinjected.map(bytes);
+        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |c| Some(rate(c.send));
+        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |c| Some(rate(c.receive));
+        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; not known of a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
+        "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
+        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Part of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio;
+        "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
+        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
+    }
+}
+
+impl<T> Metric<T> {
+    /// Its value as people read it, with its unit.
+    pub fn display(&self, subject: &T) -> String {
+        display(self.unit, (self.read)(subject))
+    }
+
+    /// Its value for a narrow column.
+    pub fn compact(&self, subject: &T) -> String {
+        compact(self.unit, (self.read)(subject))
+    }
+}
+
+/// The row with this name.
+pub fn find<T>(table: &'static [Metric<T>], name: &str) -> Option<&'static Metric<T>> {
+    table.iter().find(|metric| metric.name == name)
+}
+
+/// A value as people read it: three significant digits and a unit; a dash for what is not known.
+pub fn display(unit: Unit, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match unit {
+        Unit::Bytes => scaled(value, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"]),
+        Unit::BitsPerSecond => scaled(value, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
+        Unit::Seconds if value < 1e-3 => format!("{:.0} us", value * 1e6),
+        Unit::Seconds if value < 1.0 => format!("{} ms", significant(value * 1e3)),
+        Unit::Seconds => format!("{} s", significant(value)),
+        Unit::Ratio => format!("{:.1} %", value * 100.0),
+        Unit::Segments | Unit::Count => format!("{value:.0}"),
+    }
+}
+
+/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s.
+pub fn compact(unit: Unit, value: Option<f64>) -> String {
+    display(unit, value).replace("bit/s", "b").replace(' ', "")
+}
+
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
+    let (mut value, mut unit) = (value, 0);
+    // What would be rounded up to "1000 kB" is 1.00 MB.
+    while value >= step * 0.9995 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let number = if unit == 0 { format!("{value:.0}") } else { significant(value) };
+    format!("{number} {}", units[unit])
+}
+
+fn significant(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn rows() -> Vec<(&'static str, &'static str, Kind, Unit)> {
+        let subflow = SUBFLOW.iter().map(|m| (m.name, m.help, m.kind, m.unit));
+        subflow.chain(CONNECTION.iter().map(|m| (m.name, m.help, m.kind, m.unit))).collect()
+    }
+
+    #[test]
+    fn names_are_unique_and_say_their_unit() {
+        let mut seen = HashSet::new();
+        for (name, help, kind, unit) in rows() {
+            assert!(seen.insert(name), "{name} stands twice in the table");
+            let stem = name.strip_suffix("_total").unwrap_or(name);
+            assert_eq!(kind == Kind::Counter, stem != name, "{name}: counters end in _total, gauges do not");
+            assert!(stem.ends_with(unit.suffix()), "{name} does not end in {}", unit.suffix());
+            assert!(
+                help.ends_with('.') && help.starts_with(char::is_uppercase),
+                "{name}: the help is no sentence"
+            );
+        }
+    }
+
+    #[test]
+    fn values_read_well() {
+        assert_eq!(display(Unit::Bytes, Some(0.0)), "0 B");
+        assert_eq!(display(Unit::Bytes, Some(1_234_567.0)), "1.23 MB");
+        assert_eq!(display(Unit::Seconds, Some(0.000_042)), "42 us");
+        assert_eq!(display(Unit::Seconds, Some(0.0205)), "20.5 ms");
+        assert_eq!(display(Unit::Ratio, Some(0.333)), "33.3 %");
+        assert_eq!(display(Unit::BitsPerSecond, None), "-");
+        assert_eq!(display(Unit::Bytes, Some(999_999.0)), "1.00 MB");
+        assert_eq!(display(Unit::Bytes, Some(9_999.0)), "10.0 kB");
+        assert_eq!(compact(Unit::BitsPerSecond, Some(94_100_000.0)), "94.1Mb");
+        assert_eq!(compact(Unit::Seconds, Some(0.0205)), "20.5ms");
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every output draws: one immutable picture of all flows, once a tick; and the report over a whole run.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::connection::Connection;
+use crate::host::{Host, KernelCounters, Losses};
+
+/// Version of the JSON that this crate writes. New fields do not change it; a changed meaning does.
+pub const SCHEMA: u32 = 1;
+
+/// All connections at one time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Snapshot {
+    /// Version of this format.
+    pub schema: u32,
+    /// Time of the snapshot (RFC 3339, UTC).
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Timestamp,
+    /// Time since the snapshot before it; rates are over this time. Zero in the first one.
+    pub interval_s: f64,
+    /// The machine.
+    pub host: Host,
+    /// Open connections, and those that closed lately, with their finals: the last object that names a connection is its
+    /// complete record. A closed one stays for two snapshots.
+    pub connections: Vec<Connection>,
+    /// Host-wide counters of the MPTCP tracepoints.
+    pub counters: KernelCounters,
+    /// Everything that was lost.
+    pub losses: Losses,
+}
+
+/// All connections of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this format.
+    pub schema: u32,
+    /// What was observed and when.
+    pub run: Run,
+    /// Every connection of the period, those still open included, in the order in which they came.
+    pub connections: Vec<Connection>,
+    /// Host-wide counters of the MPTCP tracepoints.
+    pub counters: KernelCounters,
+    /// Everything that was lost.
+    pub losses: Losses,
+}
+
+/// A period of observation.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Run {
+    /// The machine.
+    pub host: Host,
+    /// Start of tracing.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub from: Timestamp,
+    /// Last tick.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub to: Timestamp,
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Units as types: a number of microseconds cannot be added to a number of bytes by mistake.
+//! JSON names carry the unit (`srtt_us`), Rust names do not: here the type says it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The difference to an earlier or smaller value; zero where the other one is larger.
+            #[must_use]
+            pub fn since(self, earlier: Self) -> Self {
+                Self(self.0.saturating_sub(earlier.0))
+            }
+        }
+
+        impl std::ops::Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+        }
+
+        impl std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+
+        impl std::iter::Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+                values.fold(Self(0), |total, value| total + value)
+            }
+        }
+    };
+}
+
+unit!(
+    /// Nanoseconds; as a point in time, of the kernel's boot clock (`CLOCK_BOOTTIME`).
+    Nanos
+);
+unit!(
+    /// Microseconds, the unit in which TCP keeps round-trip times.
+    Micros
+);
+unit!(
+    /// Bytes. Payload unless a name says `wire`.
+    Bytes
+);
+unit!(
+    /// Bits per second.
+    BitsPerSecond
+);
+
+impl Nanos {
+    /// Whole microseconds.
+    pub fn micros(self) -> Micros {
+        Micros(self.0 / 1_000)
+    }
+
+    /// Seconds, as a number for people and for ratios.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Bytes {
+    /// The mean rate of these bytes over `elapsed`; zero where no time has passed.
+    pub fn per(self, elapsed: Nanos) -> BitsPerSecond {
+        if elapsed.0 == 0 {
+            return BitsPerSecond(0);
+        }
+        let bits = u128::from(self.0) * 8 * 1_000_000_000 / u128::from(elapsed.0);
+        BitsPerSecond(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_bits_over_seconds() {
+        assert_eq!(Bytes(1_250_000).per(Nanos(1_000_000_000)), BitsPerSecond(10_000_000));
+        assert_eq!(Bytes(1).per(Nanos(0)), BitsPerSecond(0));
+        assert_eq!(Bytes(u64::MAX).per(Nanos(1)), BitsPerSecond(u64::MAX));
+    }
+
+    #[test]
+    fn a_difference_never_underflows() {
+        assert_eq!(Bytes(3).since(Bytes(5)), Bytes(0));
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An estimate of what a flow's segments cost on the wire. The kernel counts payload and segments, not headers.
+
+use std::net::IpAddr;
+
+use crate::endpoint::ip_header_bytes;
+use crate::unit::Bytes;
+
+/// Ethernet header, as interface counters see it (no preamble, no check sequence).
+const ETHERNET: u64 = 14;
+/// DSS option with a 64-bit data sequence number, a 32-bit ACK, no checksum: 4 + 4 + 8 + 4 + 2, padded to four (RFC 8684
+/// section 3.3, and what Linux sends after the first segments).
+const DSS_DATA: u64 = 24;
+/// DSS option with only a DATA_ACK of 32 bits.
+const DSS_ACK: u64 = 8;
+
+/// Segments in one direction, as `tcp_info` counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// All of them.
+    pub all: u64,
+    /// Those with payload.
+    pub with_data: u64,
+}
+
+/// Bytes on the wire for this payload in these segments: Ethernet, IP, TCP with its fixed options, and the DSS option of MPTCP.
+pub fn wire_bytes(
+    payload: Bytes,
+    segments: Segments,
+    address: IpAddr,
+    tcp_header: u64,
+    mptcp: bool,
+) -> Bytes {
+    let header = ETHERNET + ip_header_bytes(address) + tcp_header;
+    let pure_acks = segments.all.saturating_sub(segments.with_data);
+    let options = if mptcp { segments.with_data * DSS_DATA + pure_acks * DSS_ACK } else { 0 };
+    payload + Bytes(segments.all * header + options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_segments_of_ipv4_cost_their_headers() {
+        let segments = Segments { all: 10, with_data: 10 };
+        let wire = wire_bytes(Bytes(14_000), segments, "10.0.0.1".parse().unwrap(), 32, false);
+        assert_eq!(wire, Bytes(14_000 + 10 * 66));
+    }
+
+    #[test]
+    fn mptcp_pays_for_its_option() {
+        let segments = Segments { all: 3, with_data: 2 };
+        let wire = wire_bytes(Bytes(2_000), segments, "fd00::1".parse().unwrap(), 32, true);
+        assert_eq!(wire, Bytes(2_000 + 3 * 86 + 2 * 24 + 8));
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The filter language as its users meet it.
+#![allow(clippy::unwrap_used, reason = "the filters here are right")]
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::filter::{Filter, HELP};
+use mpwatch_model::fixture;
+use proptest::prelude::*;
+
+fn passes(filter: &str, connection: &Connection) -> bool {
+    Filter::parse(filter).unwrap_or_else(|error| panic!("{error}")).matches(connection)
+}
+
+#[test]
+fn each_term_looks_at_its_part_of_a_connection() {
+    let connection = fixture::connection(0x9f3c_0a1b, 2);
+    for yes in [
+        "",
+        "peer:10.0/16",
+        "peer:10.0.2.2",
+        "local:10.0.1.1",
+        "port:5201",
+        "port:43212",
+        "proc:iperf3",
+        "proc:1234",
+        "proc:ip*",
+        "iface:eth2",
+        "netns:client",
+        "cgroup:/user*",
+        "id:9f3c",
+        "id:1001-9f3c",
+        "state:established",
+        "role:client",
+        "class:long",
+        "rate>1M",
+        "rate<1G",
+        "rtt>40ms",
+        "rtt<=20.8ms",
+        "bytes>100M",
+        "subflows>=2",
+        "mptcp",
+        "open",
+        "!tcp !fallback !closed !stale",
+        "  mptcp   open  ",
+        "!peer:192.168/16",
+    ] {
+        assert!(passes(yes, &connection), "{yes}");
+    }
+    for no in [
+        "peer:10.1/16",
+        "local:10.0.1.2",
+        "port:80",
+        "proc:nginx",
+        "iface:eth3",
+        "id:0a1b",
+        "role:server",
+        "rate>1G",
+        "rtt>1s",
+        "tcp",
+        "closed",
+        "mptcp fallback",
+        "!mptcp",
+        "subflows>2",
+    ] {
+        assert!(!passes(no, &connection), "{no}");
+    }
+}
+
+#[test]
+fn what_is_not_known_does_not_compare() {
+    let mut connection = fixture::failover(1);
+    assert!(passes("stale", &connection));
+    connection.subflows.iter_mut().for_each(|subflow| subflow.srtt = None);
+    connection.bytes_sent = None;
+    for either in ["rtt>0us", "rtt<100s", "bytes>0", "bytes<1T"] {
+        assert!(!passes(either, &connection), "{either}");
+    }
+}
+
+#[test]
+fn an_error_names_the_term_its_place_and_what_is_right() {
+    let error = |filter: &str| Filter::parse(filter).unwrap_err().to_string();
+    assert_eq!(
+        error("mptcp stat:x"),
+        "filter term `stat:x` (at letter 7): `stat` is not known; did you mean `state`?"
+    );
+    assert_eq!(
+        error("äö"),
+        "filter term `äö` (at letter 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, open, closed, stale"
+    );
+    assert_eq!(
+        error("rtt>20"),
+        "filter term `rtt>20` (at letter 1): `20` is not a time with its unit, such as 800us, 20ms or 1s"
+    );
+    assert!(error("peer:nginx").contains("`nginx` is not an address or network, such as 10.0/16"));
+    assert!(error("role:boss").ends_with("`boss` is not client or server"));
+    assert!(error("rate").ends_with("needs a comparison, such as rate>1M"));
+    assert!(error("rate:1M").ends_with("compare it with <, <=, >= or >, such as rate>1M"));
+    assert!(error("port>3").ends_with("cannot be compared; write port:VALUE"));
+    assert!(error("port").contains("needs a value: port:"));
+    assert!(error("rate=3").contains("compare with <"));
+    assert!(error("!").contains("is not known"));
+    assert!(error("id:XYZ").contains("lower-case hexadecimal"));
+}
+
+#[test]
+fn the_help_shows_filters_that_parse() {
+    for line in HELP.lines().skip(1) {
+        for term in line
+            .split("  ")
+            .map(str::trim)
+            .filter(|part| part.contains([':', '<', '>']) && !part.contains(' '))
+        {
+            assert!(Filter::parse(term).is_ok(), "{term}");
+        }
+    }
+}
+
+fn term() -> impl Strategy<Value = String> {
+    let number = (0u32..100_000, 0u32..1000).prop_map(|(whole, part)| format!("{whole}.{part}"));
+    let key = prop::sample::select(vec!["proc", "iface", "netns", "cgroup"]);
+    prop_oneof![
+        (key, "[a-z0-9*?/._:-]{1,12}").prop_map(|(key, name)| format!("{key}:{name}")),
+        (any::<std::net::IpAddr>(), 0u8..=32)
+            .prop_map(|(address, prefix)| format!("peer:{address}/{prefix}")),
+        (number.clone(), prop::sample::select(vec!["", "k", "M", "G"]))
+            .prop_map(|(n, unit)| format!("rate>={n}{unit}")),
+        (number, prop::sample::select(vec!["us", "ms", "s"])).prop_map(|(n, unit)| format!("rtt<{n}{unit}")),
+        any::<u16>().prop_map(|port| format!("port:{port}")),
+        "id:[0-9a-f-]{1,20}",
+        prop::sample::select(vec!["mptcp", "!open", "state:syn_sent", "state:unknown", "class:query"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in any::<String>()) {
+        let _ = Filter::parse(&text);
+    }
+
+    #[test]
+    fn no_near_filter_makes_the_parser_panic(text in "(!?(peer|rtt|rate|port|id|x)(:|<|>=|=|)[0-9a-z./:é]{0,8} ?){0,4}") {
+        if let Ok(filter) = Filter::parse(&text) {
+            let _ = filter.matches(&fixture::connection(1, 2));
+        }
+    }
+
+    #[test]
+    fn a_filter_shown_reads_the_same(terms in proptest::collection::vec(term(), 0..5)) {
+        let filter = Filter::parse(&terms.join(" ")).unwrap();
+        prop_assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter);
+    }
+}
