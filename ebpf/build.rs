@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compiles every `src/bpf/*.bpf.c`, links them into one object, and generates the Rust types of the one ABI header.
+//! Needs clang; takes libbpf's own headers from libbpf-sys, so that no system libbpf is needed.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::Linker;
+
+const ABI_HEADER: &str = "include/mpwatch_abi.h";
+const PROGRAMS: &str = "src/bpf";
+
+fn main() -> Result<()> {
+    println!("cargo:rerun-if-changed={ABI_HEADER}");
+    println!("cargo:rerun-if-changed={PROGRAMS}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
+    let headers = write_libbpf_headers(&out)?;
+    link_programs(&compile_programs(&out, &headers)?, &out.join("mpwatch.bpf.o"))?;
+    generate_abi(&out.join("abi.rs"))
+}
+
+fn write_libbpf_headers(out: &Path) -> Result<PathBuf> {
+    let include = out.join("include");
+    fs::create_dir_all(include.join("bpf"))?;
+    for (name, text) in libbpf_sys::API_HEADERS {
+        fs::write(include.join("bpf").join(name), text)
+            .with_context(|| format!("writing libbpf header {name}"))?;
+    }
+    Ok(include)
+}
+
+fn compile_programs(out: &Path, headers: &Path) -> Result<Vec<PathBuf>> {
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir(PROGRAMS)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
+    sources.sort();
+    let arguments = clang_arguments(headers);
+    sources.iter().map(|source| compile(source, out, &arguments)).collect()
+}
+
+fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf> {
+    let name = source.file_stem().context("a source has a name")?;
+    let object = out.join(name).with_extension("o");
+    SkeletonBuilder::new().source(source).obj(&object).clang_args(arguments).build().with_context(|| {
+        format!("compiling {} (is clang installed? `./dev setup` installs it)", source.display())
+    })?;
+    Ok(object)
+}
+
+fn clang_arguments(headers: &Path) -> Vec<OsString> {
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    // For <linux/bpf.h>'s asm/types.h: with `-target bpf` clang does not look into the multiarch directory of Debian.
+    let multiarch = format!("/usr/include/{architecture}-linux-gnu");
+    [
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-Wno-sign-compare",
+        "-Werror",
+        "-mcpu=v3",
+        "-Iinclude",
+        "-idirafter",
+        &multiarch,
+    ]
+    .into_iter()
+    .map(OsString::from)
+    .chain(["-I".into(), headers.as_os_str().to_owned()])
+    .collect()
+}
+
+fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
+    let mut linker = Linker::new(output).context("opening the linked object")?;
+    for object in objects {
+        linker.add_file(object).with_context(|| format!("linking {}", object.display()))?;
+    }
+    linker.link().context("linking the BPF objects")
+}
+
+fn generate_abi(output: &Path) -> Result<()> {
+    bindgen::Builder::default()
+        .header(ABI_HEADER)
+        .clang_args(["-include", "linux/types.h"])
+        .allowlist_item("mpw_.*|MPW_.*")
+        .prepend_enum_name(false)
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .derive_default(true)
+        .generate_comments(true)
+        .parse_callbacks(Box::new(PlainData))
+        .generate()
+        .context("reading the ABI header (is libclang installed? `./dev setup` installs it)")?
+        .write_to_file(output)
+        .context("writing the ABI types")
+}
+
+/// The records are plain data: any bytes of the right length are one. bytemuck checks at compile time that none has padding.
+#[derive(Debug)]
+struct PlainData;
+
+impl bindgen::callbacks::ParseCallbacks for PlainData {
+    fn add_derives(&self, info: &bindgen::callbacks::DeriveInfo<'_>) -> Vec<String> {
+        match info.kind {
+            bindgen::callbacks::TypeKind::Struct => vec!["bytemuck::Pod".into(), "bytemuck::Zeroable".into()],
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel as mpwatch sees it: every structure and field that our programs read, and no other. Offsets are those of the
+ * running kernel (CO-RE), so only names and types matter here. Reviewing this file is reviewing our dependence on
+ * the kernel; what differs between kernels is in compat.bpf.h.
+ */
+#ifndef MPWATCH_KERNEL_BPF_H
+#define MPWATCH_KERNEL_BPF_H
+
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define AF_INET	      2
+#define AF_INET6      10
+#define IPPROTO_TCP   6
+#define IPPROTO_MPTCP 262
+#define ETIMEDOUT     110
+
+/* include/net/tcp_states.h */
+enum {
+	TCP_ESTABLISHED = 1,
+	TCP_SYN_SENT = 2,
+	TCP_SYN_RECV = 3,
+	TCP_FIN_WAIT1 = 4,
+	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
+	TCP_LISTEN = 10,
+};
+
+/* include/net/tcp.h: enum tcp_ca_state; include/net/inet_connection_sock.h: icsk_pending */
+enum {
+	TCP_CA_Recovery = 3,
+	TCP_CA_Loss = 4,
+	ICSK_TIME_LOSS_PROBE = 5,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in_addr {
+	__be32 s_addr;
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+typedef struct {
+	long long counter;
+} atomic64_t;
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	__u64 net_cookie;
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct net_device {
+	char name[16];
+	int ifindex;
+};
+
+struct dst_entry {
+	struct net_device *dev;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct dst_entry *sk_dst_cache;
+	__u16 sk_protocol;
+	int sk_err;
+	int sk_err_soft;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct inet_sock {
+	struct sock sk;
+	__be16 inet_sport;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	void *icsk_ulp_data;
+	__u8 icsk_ca_state : 5;
+	__u8 icsk_pending;
+	__u8 icsk_backoff;
+};
+
+struct minmax_sample {
+	__u32 t;
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_rack {
+	__u32 rtt_us;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	__u16 tcp_header_len;
+	__u32 srtt_us;
+	__u32 mdev_us;
+	struct minmax rtt_min;
+	struct tcp_rack rack;
+	__u32 total_retrans;
+	__u16 total_rto; /* 6.7 and later */
+	__u64 bytes_sent;
+	__u64 bytes_acked;
+	__u64 bytes_received;
+	__u64 bytes_retrans;
+	__u32 write_seq;
+	__u32 lost;
+	__u32 lost_out;
+	__u32 sacked_out;
+	__u32 retrans_out;
+	__u32 packets_out;
+	__u32 snd_cwnd;
+	__u32 snd_ssthresh;
+	__u32 delivered;
+	__u32 delivered_ce;
+	__u32 rate_delivered;
+	__u32 rate_interval_us;
+	__u32 mss_cache;
+	__u32 segs_out;
+	__u32 segs_in;
+	__u32 data_segs_out;
+	__u32 data_segs_in;
+	__u64 delivered_mstamp;
+	bool is_mptcp;
+};
+
+struct mptcp_addr_info {
+	__u8 id;
+	unsigned short family;
+	__be16 port;
+	union {
+		struct in_addr addr;
+		struct in6_addr addr6;
+	};
+};
+
+struct mptcp_rm_list {
+	__u8 ids[8];
+	__u8 nr;
+};
+
+struct mptcp_pm_data {
+	struct mptcp_addr_info remote;
+	bool server_side;
+	__u8 add_addr_signaled;
+	__u8 add_addr_accepted;
+	struct mptcp_rm_list rm_list_tx;
+	struct mptcp_rm_list rm_list_rx;
+};
+
+struct mptcp_sock {
+	struct inet_connection_sock sk;
+	__u64 remote_key; /* only hashed into the token, in the kernel; see sha256.bpf.h */
+	__u64 bytes_sent; /* this and the next three: 6.5 and later */
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	__u64 bytes_retrans;
+	__u64 snd_nxt;
+	__u64 snd_una;
+	__u64 ack_seq;
+	__u32 token;
+	unsigned long flags;
+	bool rcv_fastclose;
+	__u32 notsent_lowat; /* 6.9 and later; dates the fallback bit */
+	struct mptcp_pm_data pm;
+};
+
+struct mptcp_subflow_context {
+	__u32 token;
+	__u32 remote_token;
+	__u32 request_mptcp : 1;
+	__u32 request_bkup : 1;
+	__u32 mp_capable : 1;
+	__u32 mp_join : 1;
+	__u32 backup : 1;
+	__u32 stale : 1;
+	__s16 local_id;
+	__u8 remote_id;
+	__u8 reset_reason : 4;
+	struct sock *tcp_sock;
+	struct sock *conn;
+};
+
+struct task_struct {
+	int tgid;
+	struct task_struct *group_leader;
+	char comm[16];
+};
+
+struct seq_file;
+struct file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct sock *sk;
+	void *value;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+/* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
+static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
+{
+	return tp->inet_conn.icsk_ulp_data;
+}
+
+static __always_inline struct mptcp_sock *msk_of(struct mptcp_subflow_context *subflow)
+{
+	return (struct mptcp_sock *)BPF_CORE_READ(subflow, conn);
+}
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Whose socket it is. Connecting sockets know at once (lifecycle.bpf.c); an accepted one belongs to the process that first
+ * reads or writes it, and one that is older than the agent to the process that holds its file.
+ */
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+
+static __always_inline void take_if_unknown(struct mpw_owner *owner, __u32 pid,
+					    struct task_struct *task)
+{
+	if (owner->pid)
+		return;
+	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
+	owner->pid = pid;
+}
+
+static __always_inline struct connection_state *adopt_connection(struct sock *sk)
+{
+	struct connection_state *state =
+		bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!state) {
+		count(MPW_COUNT_STORAGE_FAILED, 1);
+		return NULL;
+	}
+	if (!state->first_seen_ns) {
+		state->first_seen_ns = bpf_ktime_get_boot_ns();
+		state->cookie = bpf_get_socket_cookie(sk);
+	}
+	return state;
+}
+
+static __always_inline bool is_connection(struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return state != TCP_LISTEN && state != TCP_CLOSE;
+}
+
+static __always_inline void on_use(struct sock *sk)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct connection_state *connection;
+	struct subflow_state *subflow;
+
+	if (sk->sk_protocol == IPPROTO_MPTCP) {
+		connection = bpf_sk_storage_get(&connections, sk, 0, 0);
+		if (!connection && is_connection(sk))
+			connection = adopt_connection(sk);
+		if (connection)
+			take_if_unknown(&connection->owner, pid, task);
+	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
+		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
+		if (subflow)
+			take_if_unknown(&subflow->owner, pid, task);
+	}
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(on_send, struct sock *sk)
+{
+	on_use(sk);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_receive, struct sock *sk)
+{
+	on_use(sk);
+	return 0;
+}
+
+/* One pass over all open files of all processes, in all namespaces at once. */
+SEC("iter/task_file")
+int find_owners(struct bpf_iter__task_file *ctx)
+{
+	struct connection_state *connection;
+	struct task_struct *task = ctx->task;
+	struct subflow_state *subflow;
+	struct file *file = ctx->file;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!file || !task)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	sk = socket->sk;
+	if (!sk)
+		return 0;
+	if (sk->sk_protocol == IPPROTO_MPTCP && is_connection(sk)) {
+		connection = adopt_connection(sk);
+		if (connection)
+			take_if_unknown(&connection->owner, task->tgid, task);
+	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
+		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
+		if (subflow)
+			take_if_unknown(&subflow->owner, task->tgid, task);
+	}
+	return 0;
+}

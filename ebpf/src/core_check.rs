@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Would our linked object load on a given kernel? Answered from that kernel's BTF alone: no privilege, nothing is loaded.
+//!
+//! aya-obj relocates the object as libbpf would. Where a kernel lacks a field it poisons the instruction that reads it, which
+//! is harmless behind a `bpf_core_field_exists` guard and a refusal by the verifier anywhere else. `reach` tells which;
+//! `records` names the field. Which hooks there are is the business of [`crate::support`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use aya_obj::btf::Btf;
+use aya_obj::{Function, Object};
+
+use crate::support::{AttachPlan, HOOKS, KernelSupport, SupportError};
+
+mod reach;
+mod records;
+
+/// A call that no kernel has: libbpf and aya-obj put it where an instruction reads what the kernel lacks.
+const POISON: i32 = 0x0bad_2310;
+const INSTRUCTION_BYTES: usize = 8;
+
+/// What a kernel offers to our object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreReport {
+    /// Fields that the kernel lacks and that our programs know how to do without, as `mptcp_sock.bytes_sent`. Sorted.
+    pub guarded_missing: Vec<String>,
+    /// Fields that the kernel lacks and that our programs read nevertheless: it would refuse them. Sorted.
+    pub unguarded_missing: Vec<MissingField>,
+    /// The facts that follow from names alone: hooks, and MPTCP as such.
+    pub support: KernelSupport,
+    /// Programs that would be attached, and hooks that the kernel lacks.
+    pub plan: AttachPlan,
+}
+
+/// A field that is read but does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissingField {
+    /// Structure and field, as `tcp_sock.srtt_us`.
+    pub field: String,
+    /// The function of our object that reads it.
+    pub function: String,
+}
+
+impl std::fmt::Display for MissingField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (read by {})", self.field, self.function)
+    }
+}
+
+/// Why no answer could be given.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreCheckError {
+    /// The file is no kernel's BTF.
+    #[error(transparent)]
+    Support(#[from] SupportError),
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is something else.
+    #[error("{path} is not a kernel's raw BTF but {found}; {advice}")]
+    NotBtf {
+        /// The file.
+        path: String,
+        /// What it seems to be.
+        found: &'static str,
+        /// How to get what is wanted.
+        advice: &'static str,
+    },
+    /// The BTF is there but not understood.
+    #[error("this BTF cannot be read: {0}")]
+    Btf(#[from] aya_obj::btf::BtfError),
+    /// A field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
+    #[error("the BPF object does not fit this kernel: {0}")]
+    Relocation(#[from] aya_obj::btf::BtfRelocationError),
+    /// Our own object is broken: a bug of mpwatch.
+    #[error("the BPF object of this build cannot be read: {0}")]
+    Object(String),
+}
+
+/// Checks a kernel by a file with its raw BTF, such as a copy of `/sys/kernel/btf/vmlinux`.
+pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
+    let name = || path.display().to_string();
+    let btf = fs::read(path).map_err(|source| CoreCheckError::Read { path: name(), source })?;
+    if let Some((found, advice)) = other_than_btf(&btf) {
+        return Err(CoreCheckError::NotBtf { path: name(), found, advice });
+    }
+    // libbpf validates the file before aya-obj, which trusts the offsets in it.
+    let support = KernelSupport::of_file(path)?;
+    check(&btf, support)
+}
+
+/// Checks a kernel by its raw BTF, for the programs that its hooks allow.
+pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheckError> {
+    let plan = AttachPlan::from_facts(&support);
+    let mut object =
+        Object::parse(crate::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
+    object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;
+    let accesses =
+        records::accesses(crate::OBJECT).ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
+    let mut missing = Missing::default();
+    for function in object.functions.values().filter(|function| is_loaded(function, &plan)) {
+        missing.add(function, &fields_of(function, &accesses));
+    }
+    let Missing { guarded, unguarded } = missing;
+    Ok(CoreReport {
+        guarded_missing: guarded.into_iter().collect(),
+        unguarded_missing: unguarded.into_iter().collect(),
+        support,
+        plan,
+    })
+}
+
+#[derive(Default)]
+struct Missing {
+    guarded: BTreeSet<String>,
+    unguarded: BTreeSet<MissingField>,
+}
+
+impl Missing {
+    /// Sorts what one relocated function lacks.
+    fn add(&mut self, function: &Function, fields: &BTreeMap<usize, &records::Access>) {
+        let is_poisoned = |at: usize| function.instructions[at].imm == POISON;
+        let reachable = reach::reachable(&function.instructions, &is_poisoned);
+        for (&at, access) in fields {
+            if access.is_guard && function.instructions[at].imm == 0 || is_poisoned(at) && !reachable[at] {
+                self.guarded.insert(access.field.clone());
+            } else if is_poisoned(at) {
+                self.unguarded
+                    .insert(MissingField { field: access.field.clone(), function: function.name.clone() });
+            }
+        }
+    }
+}
+
+/// What a file is instead of BTF, by its first bytes, and what to do; `None` if it looks right.
+fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    let copy = "take a copy of /sys/kernel/btf/vmlinux from the machine in question";
+    match bytes {
+        [0x9f, 0xeb, ..] => None,
+        [0xeb, 0x9f, ..] => {
+            Some(("BTF of a big-endian machine", "mpwatch runs on little-endian machines only"))
+        }
+        [0x7f, b'E', b'L', b'F', ..] => {
+            Some(("an ELF file", "take its BTF out with `objcopy --dump-section .BTF=FILE vmlinux`"))
+        }
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', b'X', ..] => {
+            Some(("a compressed file", "unpack it first"))
+        }
+        [] => Some(("empty", copy)),
+        _ => Some(("something else", copy)),
+    }
+}
+
+/// Subprograms are loaded with whichever program calls them; a program only if its hook is there.
+fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
+    let is_program = HOOKS.iter().any(|hook| hook.program == function.name);
+    !is_program || plan.programs.contains(&function.name.as_str())
+}
+
+/// The accesses of one function, by the index of their instruction.
+fn fields_of<'a>(
+    function: &Function,
+    accesses: &'a [records::Access],
+) -> BTreeMap<usize, &'a records::Access> {
+    let mine = accesses.iter().filter(|access| access.section == function.section_index.0);
+    let indexed = mine.filter_map(|access| {
+        Some((access.offset.checked_sub(function.section_offset)? / INSTRUCTION_BYTES, access))
+    });
+    indexed.filter(|(at, _)| *at < function.instructions.len()).collect()
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CO-RE records of an object: which instruction reads which field of which kernel structure. libbpf and aya-obj both
+//! read them but show them to nobody, so the few bytes of ELF and `.BTF.ext` that lead there are read here. The input is
+//! the object that was built with this program, never a file from outside.
+
+use libbpf_rs::btf::types::{Array, Composite};
+use libbpf_rs::btf::{Btf, BtfType, TypeId};
+
+/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields, the others about types.
+const FIELD_EXISTS: u32 = 2;
+const FIELD_LAST: u32 = 5;
+
+/// One instruction that depends on the layout of a kernel structure.
+#[derive(Debug)]
+pub(super) struct Access {
+    /// Index of the ELF section of the instruction.
+    pub(super) section: usize,
+    /// Where it stands there, in bytes.
+    pub(super) offset: usize,
+    /// It asks whether the field exists, and does not read it.
+    pub(super) is_guard: bool,
+    /// Structure and field, as `mptcp_sock.pm.server_side`; only the type if the question is about a type.
+    pub(super) field: String,
+}
+
+/// All accesses of an object; `None` if it is not a 64-bit little-endian ELF file with BTF.
+pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
+    let elf = Elf { bytes: object };
+    let (_, ext) = elf.section(".BTF.ext")?;
+    let (_, btf) = elf.section(".BTF")?;
+    let strings = btf.get(word(btf, 4)? + word(btf, 16)?..)?;
+    let types = Btf::from_raw("mpwatch", object).ok()??;
+    // struct btf_ext_header: the CO-RE part comes after those of functions and lines. It begins with the size of a record.
+    let start = word(ext, 4)? + word(ext, 24)?;
+    let mut rest = ext.get(start..start + word(ext, 28)?)?;
+    let record_bytes = word(rest, 0)?;
+    rest = rest.get(4..)?;
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let (section, _) = elf.section(text(strings, word(rest, 0)?)?)?;
+        let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
+        for record in records.chunks_exact(record_bytes) {
+            found.push(access(record, section, strings, &types)?);
+        }
+        rest = behind;
+    }
+    Some(found)
+}
+
+/// Reads one `struct bpf_core_relo`.
+fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Option<Access> {
+    let kind = u32::try_from(word(record, 12)?).ok()?;
+    let root = types.type_by_id::<BtfType<'_>>(TypeId::from(u32::try_from(word(record, 4)?).ok()?))?;
+    let path = text(strings, word(record, 8)?)?;
+    let field = if kind <= FIELD_LAST { field_name(types, root, path)? } else { type_name(&root) };
+    Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, field })
+}
+
+/// Follows a path such as `0:3:1`: the first number indexes the pointer, each other one a member or an element.
+fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<String> {
+    let mut name = type_name(&root);
+    let mut at = root.skip_mods_and_typedefs();
+    for step in path.split(':').skip(1) {
+        let index: usize = step.parse().ok()?;
+        let next = if let Ok(array) = Array::try_from(at) {
+            name = format!("{name}[{index}]");
+            array.contained_type()
+        } else {
+            let member = Composite::try_from(at).ok()?.get(index)?;
+            if let Some(member) = member.name {
+                name = format!("{name}.{}", member.to_string_lossy());
+            }
+            types.type_by_id::<BtfType<'_>>(member.ty)?
+        };
+        at = next.skip_mods_and_typedefs();
+    }
+    Some(name)
+}
+
+fn type_name(of: &BtfType<'_>) -> String {
+    of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+struct Elf<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Elf<'a> {
+    /// Index and bytes of a section. Elf64_Ehdr: table at 40, size of an entry at 58, their number, index of the names.
+    fn section(&self, wanted: &str) -> Option<(usize, &'a [u8])> {
+        let names = self.content(half(self.bytes, 62)?)?;
+        (0..half(self.bytes, 60)?).find_map(|index| {
+            let name = text(names, word(self.header(index)?, 0)?)?;
+            (name == wanted).then(|| Some((index, self.content(index)?)))?
+        })
+    }
+
+    fn header(&self, index: usize) -> Option<&'a [u8]> {
+        self.bytes.get(long(self.bytes, 40)? + index * half(self.bytes, 58)?..)
+    }
+
+    /// Elf64_Shdr: offset at 24, size at 32.
+    fn content(&self, index: usize) -> Option<&'a [u8]> {
+        let header = self.header(index)?;
+        self.bytes.get(long(header, 24)?..)?.get(..long(header, 32)?)
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?).into())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+/// A zero-terminated string in a table of strings.
+fn text(table: &[u8], at: usize) -> Option<&str> {
+    std::ffi::CStr::from_bytes_until_nul(table.get(at..)?).ok()?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_object_names_the_fields_that_it_reads() {
+        let accesses = accesses(crate::OBJECT).unwrap();
+        let names: Vec<_> = accesses.iter().map(|access| access.field.as_str()).collect();
+        for expected in [
+            "tcp_sock.srtt_us",
+            "tcp_sock.rtt_min.s[0].v",
+            "mptcp_sock.pm.remote.addr6",
+            "sock.__sk_common.skc_state",
+        ] {
+            assert!(names.contains(&expected), "{expected} is not in {names:?}");
+        }
+        assert!(accesses.iter().any(|access| access.is_guard && access.field == "mptcp_sock.notsent_lowat"));
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_fields() {
+        assert!(accesses(b"").is_none());
+        assert!(accesses(&crate::OBJECT[..100]).is_none());
+    }
+}

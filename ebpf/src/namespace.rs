@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The network namespaces of this machine: those that processes live in and those bound under `/run/netns`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{io, thread};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::statfs::{FsType, statfs};
+
+/// A namespace that can be entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Inode: what `readlink /proc/PID/ns/net` shows.
+    pub inode: u32,
+    /// Name under `/run/netns`; `host` for the one that the agent itself is in.
+    pub name: Option<String>,
+    /// A path by which it can be opened.
+    pub path: PathBuf,
+}
+
+/// `NSFS_MAGIC` of linux/magic.h.
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+/// Path of the namespace that the agent itself is in.
+const OWN: &str = "/proc/self/ns/net";
+
+/// All namespaces, by inode. Processes and bind mounts that vanish meanwhile are passed over, and so are processes that this
+/// one may not look at: `mpwatch doctor` says which capability that takes.
+pub fn all() -> Vec<Namespace> {
+    let mut found = BTreeMap::new();
+    let mut add = |path: PathBuf, name: Option<String>| {
+        if let Ok(inode) = inode(&path) {
+            found.entry(inode).or_insert(Namespace { inode, name, path });
+        }
+    };
+    add(OWN.into(), Some("host".to_owned()));
+    for name in entries("/run/netns") {
+        add(Path::new("/run/netns").join(&name), Some(name));
+    }
+    for pid in entries("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+        add(format!("/proc/{pid}/ns/net").into(), None);
+    }
+    found.into_values().collect()
+}
+
+/// What is no namespace is not found: a plain file under /run/netns is what remains where one was not unmounted cleanly.
+fn inode(path: &Path) -> io::Result<u32> {
+    if statfs(path)?.filesystem_type() != NSFS_MAGIC {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    // An inode of a namespace fits 32 bits (struct ns_common).
+    u32::try_from(fs::metadata(path)?.ino()).map_err(io::Error::other)
+}
+
+fn entries(directory: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// Runs `work` inside a namespace, on a thread of its own; the caller's thread stays where it is. The agent's own namespace
+/// is not entered, so that it can be searched without CAP_SYS_ADMIN.
+pub fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    if inode(Path::new(OWN)).is_ok_and(|own| own == namespace.inode) {
+        return work();
+    }
+    let file = File::open(&namespace.path)?;
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
+            work()
+        });
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+    })
+}

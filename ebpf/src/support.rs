@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a kernel can do. Facts are read from its BTF; what follows from them is a pure function. No kernel version is ever
+//! looked at: distributions backport.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Typedef};
+use mpwatch_model::event::Traces;
+use mpwatch_model::host::MissingHook;
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// A BTF-typed raw tracepoint.
+    Tracepoint,
+    /// An iterator over a socket storage map.
+    StorageIterator {
+        /// The map that it walks.
+        map: &'static str,
+    },
+    /// An iterator that needs no map.
+    Iterator,
+}
+
+/// One program of our object and the place it hangs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook {
+    /// Name of the program in the object.
+    pub program: &'static str,
+    /// Tracepoint or iterator target.
+    pub target: &'static str,
+    /// How.
+    pub attach: Attach,
+    /// Without a required hook mpwatch does not run at all.
+    pub required: bool,
+    /// What is not known without it.
+    pub costs: &'static str,
+}
+
+const fn tracepoint(
+    program: &'static str,
+    target: &'static str,
+    required: bool,
+    costs: &'static str,
+) -> Hook {
+    Hook { program, target, attach: Attach::Tracepoint, required, costs }
+}
+
+const fn storage(program: &'static str, map: &'static str, costs: &'static str) -> Hook {
+    Hook {
+        program,
+        target: "bpf_sk_storage_map",
+        attach: Attach::StorageIterator { map },
+        required: true,
+        costs,
+    }
+}
+
+const fn iterator(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
+    Hook { program, target, attach: Attach::Iterator, required: false, costs }
+}
+
+/// Every hook, the required ones first.
+pub const HOOKS: &[Hook] = &[
+    tracepoint(
+        "on_set_state",
+        "inet_sock_set_state",
+        true,
+        "opening and closing of connections and subflows",
+    ),
+    tracepoint("on_destroy", "tcp_destroy_sock", true, "final counters of subflows"),
+    storage("read_subflows", "subflows", "snapshots of subflows"),
+    storage("read_connections", "connections", "snapshots of connections"),
+    tracepoint(
+        "on_segment",
+        "tcp_probe",
+        false,
+        "RTT percentiles, stalls, and when a second path became effective",
+    ),
+    tracepoint("on_retransmit", "tcp_retransmit_skb", false, "causes of retransmissions"),
+    tracepoint("on_retransmit_synack", "tcp_retransmit_synack", false, "the count of repeated SYN-ACKs"),
+    tracepoint("on_reset_received", "tcp_receive_reset", false, "the close reason `reset_received`"),
+    tracepoint("on_reset_sent", "tcp_send_reset", false, "the close reason `reset_sent`"),
+    tracepoint(
+        "on_error_report",
+        "inet_sk_error_report",
+        false,
+        "the close reasons `timeout` and `unreachable`",
+    ),
+    tracepoint("on_schedule", "mptcp_subflow_get_send", false, "scheduler accounting"),
+    tracepoint("on_mapping_sent", "mptcp_sendmsg_frag", false, "host counters of DSS mappings sent"),
+    tracepoint("on_mapping_received", "get_mapping_status", false, "host counters of DSS mappings received"),
+    tracepoint("on_mapping_verdict", "subflow_check_data_avail", false, "host counters of bad mappings"),
+    tracepoint("on_data_ack", "ack_update_msk", false, "host counters of DATA_ACKs"),
+    tracepoint("on_send", "sock_send_length", false, "owners of accepted connections at their first write"),
+    tracepoint("on_receive", "sock_recv_length", false, "owners of accepted connections at their first read"),
+    iterator("adopt", "tcp", "connections older than the agent"),
+    iterator("find_owners", "task_file", "owners of connections older than the agent"),
+];
+
+/// Facts about a kernel; the rules are below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelSupport {
+    /// Tracepoints that programs can attach to (`btf_trace_*` in its BTF), of those in [`HOOKS`].
+    pub tracepoints: BTreeSet<String>,
+    /// Iterator targets, of those in [`HOOKS`].
+    pub iterators: BTreeSet<String>,
+    /// Whether it has MPTCP at all (`struct mptcp_sock`).
+    pub mptcp: bool,
+}
+
+/// Why a kernel's BTF could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SupportError {
+    /// The running kernel has none.
+    #[error(
+        "this kernel has no BTF at {path}: mpwatch needs CONFIG_DEBUG_INFO_BTF=y, as distribution kernels have"
+    )]
+    NoBtf {
+        /// Where it was looked for.
+        path: &'static str,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// A file that is none.
+    #[error(
+        "{path} is not a kernel's BTF; give the raw .BTF section, for example a copy of /sys/kernel/btf/vmlinux"
+    )]
+    NotBtf {
+        /// The file.
+        path: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+}
+
+impl KernelSupport {
+    /// Reads the facts of the running kernel.
+    pub fn of_this_kernel() -> Result<Self, SupportError> {
+        let path = "/sys/kernel/btf/vmlinux";
+        Btf::from_vmlinux().map(|btf| Self::of(&btf)).map_err(|source| SupportError::NoBtf { path, source })
+    }
+
+    /// Reads the facts of another kernel from a file with its BTF.
+    pub fn of_file(path: &Path) -> Result<Self, SupportError> {
+        crate::tracer::quiet_libbpf();
+        Btf::from_path(path)
+            .map(|btf| Self::of(&btf))
+            .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
+    }
+
+    fn of(btf: &Btf<'_>) -> Self {
+        let mut support = Self {
+            mptcp: btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("mptcp_sock").is_some(),
+            ..Self::default()
+        };
+        for hook in HOOKS {
+            let target = hook.target.to_owned();
+            match hook.attach {
+                Attach::Tracepoint
+                    if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{target}")).is_some() =>
+                {
+                    support.tracepoints.insert(target);
+                }
+                Attach::StorageIterator { .. } | Attach::Iterator
+                    if btf.type_by_name::<Func<'_>>(&format!("bpf_iter_{target}")).is_some() =>
+                {
+                    support.iterators.insert(target);
+                }
+                _ => {}
+            }
+        }
+        support
+    }
+
+    fn has(&self, hook: &Hook) -> bool {
+        match hook.attach {
+            Attach::Tracepoint => self.tracepoints.contains(hook.target),
+            Attach::StorageIterator { .. } | Attach::Iterator => self.iterators.contains(hook.target),
+        }
+    }
+}
+
+/// What will be attached and what is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachPlan {
+    /// Names of programs to load.
+    pub programs: Vec<&'static str>,
+    /// Optional hooks that this kernel lacks.
+    pub missing: Vec<MissingHook>,
+    /// Why mpwatch cannot run on this kernel at all; empty: it can.
+    pub obstacles: Vec<String>,
+}
+
+impl AttachPlan {
+    /// The plan that follows from the facts.
+    pub fn from_facts(support: &KernelSupport) -> Self {
+        let mut plan = Self { programs: Vec::new(), missing: Vec::new(), obstacles: Vec::new() };
+        if !support.mptcp {
+            plan.obstacles.push("the kernel has no MPTCP (CONFIG_MPTCP is off)".to_owned());
+        }
+        for hook in HOOKS {
+            if support.has(hook) {
+                plan.programs.push(hook.program);
+            } else if hook.required {
+                plan.obstacles.push(format!("the kernel has no {} ({})", hook.target, hook.costs));
+            } else {
+                plan.missing.push(missing(hook, "not in this kernel".to_owned()));
+            }
+        }
+        plan
+    }
+
+    /// What can be known with these hooks.
+    pub fn traces(&self) -> Traces {
+        let has = |program| self.programs.contains(&program);
+        Traces {
+            retransmits: has("on_retransmit"),
+            scheduler: has("on_schedule"),
+            segments: has("on_segment"),
+        }
+    }
+
+    /// Takes a hook out of the plan that the kernel refused when it was attached.
+    pub fn refuse(&mut self, hook: &Hook, why: String) {
+        self.programs.retain(|program| *program != hook.program);
+        self.missing.push(missing(hook, why));
+    }
+}
+
+fn missing(hook: &Hook, why: String) -> MissingHook {
+    MissingHook { hook: hook.target.to_owned(), costs: hook.costs.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capable_kernel() -> KernelSupport {
+        let mut support = KernelSupport { mptcp: true, ..Default::default() };
+        for hook in HOOKS {
+            match hook.attach {
+                Attach::Tracepoint => support.tracepoints.insert(hook.target.to_owned()),
+                _ => support.iterators.insert(hook.target.to_owned()),
+            };
+        }
+        support
+    }
+
+    #[test]
+    fn a_capable_kernel_gets_every_program() {
+        let plan = AttachPlan::from_facts(&capable_kernel());
+        assert_eq!(plan.programs.len(), HOOKS.len());
+        assert!(plan.missing.is_empty() && plan.obstacles.is_empty());
+    }
+
+    #[test]
+    fn an_optional_hook_costs_only_its_own_columns() {
+        for hook in HOOKS.iter().filter(|hook| !hook.required) {
+            let mut support = capable_kernel();
+            support.tracepoints.remove(hook.target);
+            support.iterators.remove(hook.target);
+            let plan = AttachPlan::from_facts(&support);
+            assert!(plan.obstacles.is_empty(), "{} should be optional", hook.target);
+            assert_eq!(plan.missing.len(), 1);
+            assert_eq!(plan.missing[0].hook, hook.target);
+        }
+    }
+
+    #[test]
+    fn a_required_hook_is_an_obstacle_that_names_itself() {
+        let mut support = capable_kernel();
+        support.tracepoints.remove("inet_sock_set_state");
+        let plan = AttachPlan::from_facts(&support);
+        assert!(plan.obstacles[0].contains("inet_sock_set_state"), "{:?}", plan.obstacles);
+        let none = AttachPlan::from_facts(&KernelSupport { mptcp: false, ..capable_kernel() });
+        assert!(none.obstacles[0].contains("CONFIG_MPTCP"));
+    }
+
+    #[test]
+    fn what_cannot_be_traced_is_told_to_the_model() {
+        let mut support = capable_kernel();
+        support.tracepoints.remove("tcp_retransmit_skb");
+        let traces = AttachPlan::from_facts(&support).traces();
+        assert_eq!(traces, Traces { retransmits: false, scheduler: true, segments: true });
+    }
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loads and attaches our programs and reads what they have to tell. Holds no flow state: that is in the kernel's sockets
+//! below and in the agent's tracker above.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
+    RingBufferBuilder,
+};
+use mpwatch_model::event::{KernelEvent, Traces};
+use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, MissingHook};
+use mpwatch_model::unit::Bytes;
+
+use crate::abi;
+use crate::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
+use crate::iterator;
+use crate::namespace::{self, Namespace};
+use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError};
+
+/// What can be chosen before the programs are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Also trace plain TCP.
+    pub trace_tcp: bool,
+    /// Size of the ring buffer for final records, in bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Size of the ring that takes what the first has no room for.
+    pub overflow_bytes: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { trace_tcp: false, ring_bytes: 8 << 20, overflow_bytes: 4 << 20 }
+    }
+}
+
+/// Why tracing could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// This kernel lacks something that mpwatch cannot do without.
+    #[error("this kernel cannot be traced: {}. `mpwatch doctor` lists what is needed", .0.join("; "))]
+    Unsupported(Vec<String>),
+    /// Its BTF cannot be read.
+    #[error(transparent)]
+    Support(#[from] SupportError),
+    /// The kernel refused for lack of privilege.
+    #[error(
+        "not permitted to {what}: run as root, or grant the capabilities with `setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep mpwatch`"
+    )]
+    Permission {
+        /// What was tried.
+        what: String,
+    },
+    /// libbpf or the kernel refused for another reason.
+    #[error("cannot {what}: {source}")]
+    Bpf {
+        /// What was tried.
+        what: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// Reading failed.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> TracerError {
+    let what = what.into();
+    move |source| {
+        if is_not_permitted(&source) {
+            TracerError::Permission { what }
+        } else {
+            TracerError::Bpf { what, source }
+        }
+    }
+}
+
+/// EPERM is a missing capability; EACCES is the verifier's answer to a program that it does not accept.
+fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return io.raw_os_error() == Some(nix::libc::EPERM);
+        }
+        cause = error.source();
+    }
+    error.kind() == libbpf_rs::ErrorKind::PermissionDenied
+}
+
+/// Records waiting to be decoded, one after the other; kept from poll to poll.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl Inbox {
+    fn push(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
+        self.lengths.push(record.len());
+    }
+}
+
+/// The attached programs.
+pub struct Tracer {
+    rings: RingBuffer<'static>,
+    overflow: RingBuffer<'static>,
+    inbox: Rc<RefCell<Inbox>>,
+    counters: MapHandle,
+    links: HashMap<&'static str, Link>,
+    plan: AttachPlan,
+    records_received: u64,
+    decode_errors: u64,
+    namespaces_unreadable: u64,
+    buffer: Vec<u8>,
+    // Last: the links above are detached before their programs are closed.
+    _object: Object,
+}
+
+impl Tracer {
+    /// Loads and attaches. From here on nothing that opens or closes on this machine goes unnoticed.
+    pub fn start(settings: Settings) -> Result<Self, TracerError> {
+        let mut plan = AttachPlan::from_facts(&KernelSupport::of_this_kernel()?);
+        if !plan.obstacles.is_empty() {
+            return Err(TracerError::Unsupported(plan.obstacles));
+        }
+        let object = load(&plan, settings)?;
+        let links = attach(&object, &mut plan)?;
+        let inbox = Rc::new(RefCell::new(Inbox::default()));
+        let rings = ring(&object, "events", &inbox)?;
+        let overflow = ring(&object, "overflow", &inbox)?;
+        let counters = map(&object, "counters")?;
+        Ok(Self {
+            rings,
+            overflow,
+            inbox,
+            counters,
+            links,
+            plan,
+            records_received: 0,
+            decode_errors: 0,
+            namespaces_unreadable: 0,
+            buffer: Vec::new(),
+            _object: object,
+        })
+    }
+
+    /// Takes in the connections of these namespaces that are older than the agent.
+    pub fn adopt(&mut self, namespaces: &[Namespace]) {
+        let Some(link) = self.links.get("adopt") else { return };
+        let link = link.as_fd();
+        let failed = |namespace: &&Namespace| match namespace::inside(namespace, || iterator::run(link)) {
+            // One that has gone meanwhile has no connections left.
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(()) => false,
+        };
+        let unreadable = namespaces.iter().filter(failed).count();
+        self.namespaces_unreadable += unreadable as u64;
+    }
+
+    /// Looks through the open files of all processes for owners that are not known yet.
+    pub fn find_owners(&self) -> Result<(), TracerError> {
+        let Some(link) = self.links.get("find_owners") else { return Ok(()) };
+        iterator::run(link.as_fd())
+            .map_err(|source| TracerError::Io { what: "look through open files", source })
+    }
+
+    /// Waits at most `timeout` for final records and hands them on.
+    pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
+        match self.rings.poll(timeout) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                return Err(bpf_error("read the ring buffer")(error));
+            }
+            _ => {}
+        }
+        self.deliver(sink);
+        Ok(())
+    }
+
+    /// Reads every subflow and every connection as they are now; then the final records that came meanwhile, so that a flow
+    /// which ended during the reading is told as ended.
+    pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
+        for (program, bytes) in [("read_connections", CONNECTION_BYTES), ("read_subflows", SUBFLOW_BYTES)] {
+            let Some(link) = self.links.get(program) else { continue };
+            let mut errors = 0;
+            iterator::for_each(link.as_fd(), bytes, &mut self.buffer, |record| {
+                match decode::record(record) {
+                    Ok(event) => sink(&event),
+                    Err(_) => errors += 1,
+                }
+            })
+            .map_err(|source| TracerError::Io { what: "read a snapshot", source })?;
+            self.decode_errors += errors;
+        }
+        self.rings.consume().map_err(bpf_error("read the ring buffer"))?;
+        self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
+        self.deliver(sink);
+        Ok(())
+    }
+
+    /// Host-wide counters and losses since the start.
+    pub fn counters(&self) -> Result<(KernelCounters, Losses), TracerError> {
+        let values = self.summed_counters()?;
+        let of = |which: u32| values[which as usize];
+        let counters = KernelCounters {
+            records: of(abi::MPW_COUNT_RING_RECORDS),
+            records_received: self.records_received,
+            mappings_sent: of(abi::MPW_COUNT_MAPPINGS_SENT),
+            mappings_received: of(abi::MPW_COUNT_MAPPINGS_RECEIVED),
+            data_acks: of(abi::MPW_COUNT_DATA_ACKS),
+            data_acked_bytes: Bytes(of(abi::MPW_COUNT_DATA_ACKED_BYTES)),
+            mapping_problems: MappingProblems {
+                invalid: of(abi::MPW_COUNT_MAPPING_INVALID),
+                bad_checksum: of(abi::MPW_COUNT_MAPPING_BAD_CSUM),
+                no_dss: of(abi::MPW_COUNT_MAPPING_NODSS),
+                dummy: of(abi::MPW_COUNT_MAPPING_DUMMY),
+            },
+            synack_retransmits: of(abi::MPW_COUNT_SYNACK_RETRANSMITS),
+        };
+        let lost = of(abi::MPW_COUNT_RECORDS_LOST);
+        let losses = Losses {
+            ring_full_recovered: of(abi::MPW_COUNT_RING_FULL).saturating_sub(lost),
+            records_lost: lost,
+            lost_bytes_sent: Bytes(of(abi::MPW_COUNT_LOST_BYTES_SENT)),
+            lost_bytes_received: Bytes(of(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
+            storage_failed: of(abi::MPW_COUNT_STORAGE_FAILED),
+            decode_errors: self.decode_errors,
+            namespaces_unreadable: self.namespaces_unreadable,
+            ..Losses::default()
+        };
+        Ok((counters, losses))
+    }
+
+    /// Hooks that this kernel lacks or refused.
+    pub fn missing_hooks(&self) -> &[MissingHook] {
+        &self.plan.missing
+    }
+
+    /// What can be known with the attached hooks.
+    pub fn traces(&self) -> Traces {
+        self.plan.traces()
+    }
+
+    fn summed_counters(&self) -> Result<[u64; abi::MPW_COUNTERS as usize], TracerError> {
+        let per_cpu = self.counters.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let per_cpu = per_cpu.map_err(bpf_error("read the counters"))?;
+        let mut sums = [0; abi::MPW_COUNTERS as usize];
+        for cpu in per_cpu.iter().flatten() {
+            let Ok(counters) = bytemuck::try_pod_read_unaligned::<abi::mpw_counters>(cpu) else { continue };
+            for (sum, value) in sums.iter_mut().zip(counters.values) {
+                *sum += value;
+            }
+        }
+        Ok(sums)
+    }
+
+    fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
+        let mut inbox = self.inbox.borrow_mut();
+        self.records_received += inbox.lengths.len() as u64;
+        let mut rest = &inbox.bytes[..];
+        for &length in &inbox.lengths {
+            let (record, behind) = rest.split_at(length);
+            rest = behind;
+            match decode::record(record) {
+                Ok(event) => sink(&event),
+                Err(_) => self.decode_errors += 1,
+            }
+        }
+        inbox.bytes.clear();
+        inbox.lengths.clear();
+    }
+}
+
+fn load(plan: &AttachPlan, settings: Settings) -> Result<Object, TracerError> {
+    quiet_libbpf();
+    let mut object =
+        ObjectBuilder::default().open_memory(crate::OBJECT).map_err(bpf_error("open the BPF object"))?;
+    for mut program in object.progs_mut() {
+        let planned = plan.programs.iter().any(|name| program.name() == *name);
+        program.set_autoload(planned);
+    }
+    configure(&mut object, settings).map_err(bpf_error("set up the BPF object"))?;
+    object.load().map_err(bpf_error("load the BPF programs"))
+}
+
+fn configure(object: &mut OpenObject, settings: Settings) -> libbpf_rs::Result<()> {
+    let constants = abi::mpw_settings { trace_tcp: settings.trace_tcp.into(), _reserved: [0; 7] };
+    for mut map in object.maps_mut() {
+        match map.name().to_str() {
+            Some("events") => map.set_max_entries(settings.ring_bytes)?,
+            Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
+            Some(name) if name.ends_with(".rodata.settings") => {
+                map.set_initial_value(bytemuck::bytes_of(&constants))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Attaches in the order of [`HOOKS`]. An optional hook that the kernel refuses leaves the plan.
+fn attach(object: &Object, plan: &mut AttachPlan) -> Result<HashMap<&'static str, Link>, TracerError> {
+    let mut links = HashMap::new();
+    for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)).collect::<Vec<_>>() {
+        match attach_one(object, hook) {
+            Ok(link) => {
+                links.insert(hook.program, link);
+            }
+            Err(source) if hook.required => {
+                return Err(bpf_error(format!("attach to {}", hook.target))(source));
+            }
+            Err(source) => plan.refuse(hook, format!("refused by the kernel: {source}")),
+        }
+    }
+    Ok(links)
+}
+
+fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
+    let program = object.progs_mut().find(|program| program.name() == hook.program).ok_or_else(|| {
+        libbpf_rs::Error::from(io::Error::other(format!("no program {} in the object", hook.program)))
+    })?;
+    match hook.attach {
+        Attach::Tracepoint | Attach::Iterator => program.attach(),
+        Attach::StorageIterator { map } => {
+            let map = object.maps().find(|candidate| candidate.name() == map);
+            let map = map.ok_or_else(|| {
+                libbpf_rs::Error::from(io::Error::other("the iterator's map is not in the object"))
+            })?;
+            program.attach_iter(map.as_fd())
+        }
+    }
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, TracerError> {
+    let map = object.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| libbpf_rs::Error::from(io::Error::other("it is not in the object")));
+    map.and_then(|map| MapHandle::try_from(&map)).map_err(bpf_error(format!("find the map {name}")))
+}
+
+fn ring(object: &Object, name: &str, inbox: &Rc<RefCell<Inbox>>) -> Result<RingBuffer<'static>, TracerError> {
+    let map = map(object, name)?;
+    let inbox = Rc::clone(inbox);
+    let mut builder = RingBufferBuilder::new();
+    let receive = move |record: &[u8]| {
+        inbox.borrow_mut().push(record);
+        0
+    };
+    builder.add(&map, receive).map_err(bpf_error(format!("open the ring {name}")))?;
+    builder.build().map_err(bpf_error(format!("open the ring {name}")))
+}
+
+/// libbpf's own messages are for us, not for users: they show with `MPWATCH_LIBBPF_LOG=1`.
+pub(crate) fn quiet_libbpf() {
+    fn silent(_: PrintLevel, _: String) {}
+    if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
+        libbpf_rs::set_print(Some((PrintLevel::Debug, silent)));
+    }
+}
+
+/// For tests and benches that need to wait on the ring themselves.
+impl AsRawFd for Tracer {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.rings.epoll_fd()
+    }
+}
