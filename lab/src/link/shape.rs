@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rate limit of a link: which queueing discipline, how fast, how long a queue.
+//! Pure text generation plus one call of `tc`; a kernel with `netem` would get one more [`Discipline`].
+
+use crate::error::Result;
+use crate::netns::Namespace;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The kernel's queueing discipline that enforces a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Discipline {
+    /// `tbf`, a token bucket with a queue counted in bytes.
+    #[default]
+    Tbf,
+    /// `htb`, one class, with a queue counted in packets (derived from the bytes).
+    Htb,
+}
+
+/// A rate limit with its queue, applied to what leaves by an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Bits per second, counted on Ethernet frames.
+    pub rate: u64,
+    /// The bucket in bytes: what may pass at once.
+    pub burst: u32,
+    /// The longest queue in bytes; more is dropped.
+    pub queue: u32,
+    /// How the kernel enforces it.
+    pub discipline: Discipline,
+}
+
+const FRAME: u32 = 1514;
+
+impl Shape {
+    /// A rate in Mbit/s and the longest queueing delay; the bucket holds 1 ms, and at least two frames.
+    #[must_use]
+    pub fn mbit(rate: f64, queue: Duration) -> Self {
+        let bits = rate * 1e6;
+        let bytes = |seconds: f64| (bits / 8.0 * seconds) as u32;
+        Self {
+            rate: bits as u64,
+            burst: bytes(0.001).max(2 * FRAME),
+            queue: bytes(queue.as_secs_f64()).max(4 * FRAME),
+            discipline: Discipline::Tbf,
+        }
+    }
+
+    /// Puts the limit on an interface, in place of any earlier one.
+    ///
+    /// # Errors
+    /// When the interface or the kernel's discipline is missing.
+    pub fn apply(&self, namespace: &Namespace, interface: &str) -> Result<()> {
+        namespace.tc(&self.lines(interface))
+    }
+
+    fn lines(&self, interface: &str) -> Vec<String> {
+        let Self { rate, burst, queue, .. } = *self;
+        match self.discipline {
+            Discipline::Tbf => vec![format!(
+                "qdisc replace dev {interface} root handle 1: tbf rate {rate}bit burst {burst}b limit {queue}b"
+            )],
+            Discipline::Htb => vec![
+                format!("qdisc replace dev {interface} root handle 1: htb default 1"),
+                format!(
+                    "class replace dev {interface} parent 1: classid 1:1 htb rate {rate}bit burst {burst}b cburst {burst}b"
+                ),
+                format!(
+                    "qdisc replace dev {interface} parent 1:1 handle 10: pfifo limit {}",
+                    queue.div_ceil(FRAME)
+                ),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_in_time_becomes_bytes_at_the_rate() {
+        let shape = Shape::mbit(20.0, Duration::from_millis(50));
+        assert_eq!(shape.rate, 20_000_000);
+        assert_eq!(shape.queue, 125_000);
+        assert_eq!(shape.burst, 3028);
+    }
+}

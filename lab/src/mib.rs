@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's event counters of a namespace (`MPTcpExt`, `TcpExt`, `IpExt`), for tests that count events.
+
+use crate::error::{Error, Result};
+use crate::netns::Namespace;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Counters by name, such as `MPTcpExtMPJoinSynAckRx`; always cumulative since the namespace was made.
+pub type Counters = BTreeMap<String, u64>;
+
+/// Reads `/proc/net/netstat` of a namespace. A counter that the kernel lacks is absent.
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn read(namespace: &Namespace) -> Result<Counters> {
+    const PATH: &str = "/proc/thread-self/net/netstat";
+    let text = namespace.enter(|| fs::read_to_string(PATH).map_err(Error::os("read", PATH)))??;
+    Ok(parse(&text))
+}
+
+/// What changed between two readings, without the zeros.
+#[must_use]
+pub fn difference(before: &Counters, after: &Counters) -> Counters {
+    after
+        .iter()
+        .map(|(name, now)| {
+            let was = before.get(name).copied().unwrap_or(0);
+            (name.clone(), now.saturating_sub(was))
+        })
+        .filter(|(_, change)| *change > 0)
+        .collect()
+}
+
+/// Lines come in pairs: `Group: name name ...` and `Group: number number ...`.
+fn parse(text: &str) -> Counters {
+    let lines: Vec<&str> = text.lines().collect();
+    let (pairs, _) = lines.as_chunks::<2>();
+    pairs
+        .iter()
+        .filter_map(|[names, values]| Some((names.split_once(':')?, values.split_once(':')?)))
+        .flat_map(|((group, names), (_, values))| {
+            names
+                .split_whitespace()
+                .zip(values.split_whitespace())
+                .filter_map(move |(name, value)| Some((format!("{group}{name}"), value.parse().ok()?)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_paired_by_group() {
+        let counters = parse("TcpExt: A B\nTcpExt: 1 2\nMPTcpExt: A\nMPTcpExt: 7\n");
+        assert_eq!(counters["TcpExtB"], 2);
+        assert_eq!(counters["MPTcpExtA"], 7);
+        let later = parse("MPTcpExt: A\nMPTcpExt: 9\n");
+        assert_eq!(difference(&counters, &later).get("MPTcpExtA"), Some(&2));
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A private network namespace that lives as long as its value, and threads inside it.
+//! Visible to `ip netns` under `/run/netns`. It never changes the namespace of the caller:
+//! whatever runs inside runs on a thread of its own.
+
+use crate::cleanup;
+use crate::command::{self, Program};
+use crate::error::{Error, Result};
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+pub(crate) const FOLDER: &str = "/run/netns";
+
+/// A named network namespace with `lo` up; dropping it removes it.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    path: PathBuf,
+    inode: u64,
+    file: File,
+}
+
+impl Namespace {
+    /// Makes a namespace called `mpw-<pid>-<n>-<label>`.
+    ///
+    /// # Errors
+    /// Without root, or when the kernel or the mount table refuses.
+    pub fn new(label: &str) -> Result<Self> {
+        prepare_folder()?;
+        let name = cleanup::register(label);
+        let path = Path::new(FOLDER).join(&name);
+        let made = on_fresh_thread("netns-maker", {
+            let path = path.clone();
+            move || make(&path)
+        });
+        let opened = made.and_then(|()| {
+            let object = path.display().to_string();
+            let file = File::open(&path).map_err(Error::os("open", object.as_str()))?;
+            let inode = file.metadata().map_err(Error::os("read", object))?.ino();
+            Ok((file, inode))
+        });
+        let (file, inode) = opened.inspect_err(|_| cleanup::remove(&name))?;
+        let namespace = Self { name, path, inode, file };
+        namespace.ip(&["link set lo up".to_owned()])?;
+        Ok(namespace)
+    }
+
+    /// The name that `ip netns` shows.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file that stands for the namespace; opening it and `setns` enters it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The inode number, which the kernel shows as `net:[N]` and `skc_net.net->ns.inum`.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Runs `work` on a fresh thread inside the namespace and waits for it.
+    /// Threads and processes that it starts are inside as well.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered, or `work` panics.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let name = self.name.as_str();
+        thread::scope(|scope| {
+            let entered = thread::Builder::new()
+                .name("lab-enter".to_owned())
+                .spawn_scoped(scope, || {
+                    setns(&self.file, CloneFlags::CLONE_NEWNET).map_err(Error::os("enter", name))?;
+                    Ok(work())
+                })
+                .map_err(Error::os("start a thread in", name))?;
+            entered.join().unwrap_or_else(|_| Err(panicked("lab-enter")))
+        })
+    }
+
+    /// Starts `work` on a thread called `name` inside the namespace; join it with [`join`].
+    ///
+    /// # Errors
+    /// When the thread cannot be started; an error of entering comes out of the join.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<JoinHandle<Result<T>>> {
+        let namespace = self.name.clone();
+        let file = self.file.try_clone().map_err(Error::os("duplicate", self.name.as_str()))?;
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                setns(&file, CloneFlags::CLONE_NEWNET).map_err(Error::os("enter", namespace))?;
+                work()
+            })
+            .map_err(Error::os("start a thread in", self.name.as_str()))
+    }
+
+    /// Writes a sysctl of this namespace alone, for example `net.mptcp.enabled`.
+    ///
+    /// # Errors
+    /// When it does not start with `net.`, does not exist, or refuses the value.
+    pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
+        if !key.starts_with("net.") {
+            return Err(Error::Invalid {
+                what: format!("sysctl `{key}` does not belong to a network namespace"),
+                advice: "the lab never writes the host's sysctls; use one that starts with `net.`",
+            });
+        }
+        // /proc/sys/net shows the namespace of the reading thread, hence `enter`.
+        let path = format!("/proc/sys/{}", key.replace('.', "/"));
+        self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
+    }
+
+    /// Runs lines of `ip -batch` inside.
+    pub(crate) fn ip(&self, lines: &[String]) -> Result<()> {
+        self.enter(|| command::batch(Program::Ip, lines))?
+    }
+
+    /// Runs lines of `ip -6 -batch` inside.
+    pub(crate) fn ip6(&self, lines: &[String]) -> Result<()> {
+        self.enter(|| command::batch(Program::Ip6, lines))?
+    }
+
+    /// Runs lines of `tc -batch` inside.
+    pub(crate) fn tc(&self, lines: &[String]) -> Result<()> {
+        self.enter(|| command::batch(Program::Tc, lines))?
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        cleanup::remove(&self.name);
+    }
+}
+
+/// Waits for a thread of [`Namespace::spawn`].
+///
+/// # Errors
+/// The thread's own, or [`Error::Panicked`].
+pub fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    let name = thread.thread().name().unwrap_or("lab").to_owned();
+    thread.join().unwrap_or_else(|_| Err(panicked(&name)))
+}
+
+fn panicked(thread: &str) -> Error {
+    Error::Panicked { thread: thread.to_owned() }
+}
+
+fn on_fresh_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let thread =
+        thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::os("start thread", name))?;
+    join(thread)
+}
+
+fn make(path: &Path) -> Result<()> {
+    let object = path.display().to_string();
+    File::create(path).map_err(Error::os("create", object.as_str()))?;
+    unshare(CloneFlags::CLONE_NEWNET).map_err(Error::os("make a namespace for", object.as_str()))?;
+    bind(Path::new("/proc/thread-self/ns/net"), path, MsFlags::MS_BIND)
+}
+
+/// Makes `/run/netns` a shared mount, exactly as `ip netns add` does, so that other mount namespaces
+/// see ours appear and vanish, and a later `ip netns add` does not hide ours below its own mount.
+fn prepare_folder() -> Result<()> {
+    let folder = Path::new(FOLDER);
+    fs::create_dir_all(folder).map_err(Error::os("create", FOLDER))?;
+    let file = File::open(folder).map_err(Error::os("open", FOLDER))?;
+    let _lock =
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| Error::os("lock", FOLDER)(errno))?;
+    let shared = MsFlags::MS_SHARED | MsFlags::MS_REC;
+    if mount(None::<&str>, folder, None::<&str>, shared, None::<&str>).is_ok() {
+        return Ok(());
+    }
+    bind(folder, folder, MsFlags::MS_BIND | MsFlags::MS_REC)?;
+    mount(None::<&str>, folder, None::<&str>, shared, None::<&str>).map_err(Error::os("share", FOLDER))
+}
+
+fn bind(from: &Path, to: &Path, flags: MsFlags) -> Result<()> {
+    mount(Some(from), to, Some("none"), flags, None::<&str>)
+        .map_err(Error::os("mount", to.display().to_string()))
+}

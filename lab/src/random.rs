@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Repeatable random numbers (SplitMix64, public domain algorithm by S. Vigna): the same seed
+//! gives the same losses and lifetimes on every machine. Not for secrets.
+
+/// A sequence of random numbers that depends on its seed alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// Uniform in 0..1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        to_unit(self.next())
+    }
+}
+
+/// Uniform in 0..1, a function of seed and position.
+pub(crate) fn unit_at(seed: u64, position: u64) -> f64 {
+    to_unit(mix(seed ^ mix(position.wrapping_add(0x9e37_79b9_7f4a_7c15))))
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn to_unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The strings by which a test holds running traffic: progress to watch, a gate before close, cancel.
+//! Shared by both ends when they are threads of one process.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Watches and steers a [`super::Transfer`]. The default neither holds nor cancels.
+#[derive(Debug, Default)]
+pub struct Control {
+    sent: AtomicU64,
+    received: AtomicU64,
+    opened: AtomicU32,
+    held: AtomicU32,
+    listening: AtomicBool,
+    client_finished: AtomicBool,
+    gate: Mutex<Gate>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    holds: bool,
+    cancelled: bool,
+}
+
+impl Control {
+    /// A control that keeps every connection open and silent, once its work is done, until [`Control::release`].
+    #[must_use]
+    pub fn holding() -> Self {
+        Self { gate: Mutex::new(Gate { holds: true, cancelled: false }), ..Self::default() }
+    }
+
+    /// Bytes that both ends have handed to their sockets so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that both ends have read from their sockets so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Connections that the client has opened so far.
+    #[must_use]
+    pub fn opened(&self) -> u32 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Connections that wait, all data acknowledged, at the gate.
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.held.load(Ordering::Acquire)
+    }
+
+    /// Lets held connections, and all to come, close.
+    pub fn release(&self) {
+        self.change(|gate| gate.holds = false);
+    }
+
+    /// Makes both ends give up soon.
+    pub fn cancel(&self) {
+        self.change(|gate| gate.cancelled = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Gate)) {
+        change(&mut self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    pub(super) fn cancelled(&self) -> bool {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).cancelled
+    }
+
+    /// Waits at the gate until released, cancelled or out of time.
+    pub(super) fn wait_at_gate(&self, longest: Duration) {
+        self.held.fetch_add(1, Ordering::Release);
+        self.wait(longest, |gate| gate.holds && !gate.cancelled);
+        self.held.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Pauses, unless cancelled.
+    pub(super) fn pause(&self, duration: Duration) {
+        if !duration.is_zero() {
+            self.wait(duration, |gate| !gate.cancelled);
+        }
+    }
+
+    fn wait(&self, longest: Duration, keep: impl Fn(&mut Gate) -> bool) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whether it ended by time or by the gate makes no difference here.
+        let _ = self.changed.wait_timeout_while(gate, longest, keep);
+    }
+
+    pub(super) fn count_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_opened(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn listening(&self) -> bool {
+        self.listening.load(Ordering::Acquire)
+    }
+
+    pub(super) fn start_listening(&self) {
+        self.listening.store(true, Ordering::Release);
+    }
+
+    pub(super) fn finish_client(&self) {
+        self.client_finished.store(true, Ordering::Release);
+    }
+
+    /// Whether the client is done with all its connections.
+    #[must_use]
+    pub fn client_finished(&self) -> bool {
+        self.client_finished.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Root tests of topologies and traffic on the real kernel: every path is used, both ends and the kernel agree
+//! on every byte, in all address families and directions.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use mpwatch_lab::topology::{Family, JoinBy, PathSpec, Quality, TopologySpec};
+use mpwatch_lab::traffic::{self, Control, Outcome, Spec, Transfer, Transport, Workload};
+use mpwatch_lab::{Direction, Flow, Topology, may_run, mib, poll_until};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MEGABYTE: u64 = 1_000_000;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn two_shaped_paths() -> Topology {
+    let path = Quality::rate(50.0, Duration::from_millis(50));
+    Topology::two_paths(path, path).unwrap()
+}
+
+fn spec(topology: &Topology, bytes: u64) -> Spec {
+    topology.traffic(Workload::upload(bytes)).unwrap()
+}
+
+fn run(topology: &Topology, spec: &Spec) -> Outcome {
+    let outcome = traffic::run(topology.client(), topology.server(), spec).unwrap();
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!(outcome.server.first_error(), None);
+    outcome
+}
+
+fn assert_ends_agree(outcome: &Outcome) {
+    let (client, server) = (&outcome.client, &outcome.server);
+    assert_eq!(client.connections.len(), server.connections.len());
+    for ours in &client.connections {
+        let theirs = server
+            .connections
+            .iter()
+            .find(|theirs| theirs.remote == ours.local)
+            .expect("each connection has two ends");
+        assert_eq!((ours.sent, ours.sent_hash), (theirs.received, theirs.received_hash));
+        assert_eq!((ours.received, ours.received_hash), (theirs.sent, theirs.sent_hash));
+    }
+}
+
+fn client_flow(outcome: &Outcome) -> &Flow {
+    outcome.client.connections[0].flow.as_ref().unwrap()
+}
+
+fn server_flow(outcome: &Outcome) -> &Flow {
+    outcome.server.connections[0].flow.as_ref().unwrap()
+}
+
+#[test]
+fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
+    if !may_run("a_bulk_transfer_uses_both_paths_and_every_count_agrees") {
+        return;
+    }
+    let topology = two_shaped_paths();
+    let bytes = 10 * MEGABYTE;
+    let outcome = run(&topology, &spec(&topology, bytes));
+    assert_ends_agree(&outcome);
+    assert_eq!(outcome.client.sent(), bytes);
+
+    let sender = client_flow(&outcome);
+    let connection = sender.mptcp.as_ref().unwrap();
+    assert!(!connection.fallback());
+    assert_eq!(connection.bytes_sent, Some(bytes));
+    assert_eq!(connection.bytes_acked, Some(bytes));
+    assert!(sender.unique_subflow_bytes() >= bytes);
+    assert_eq!(sender.subflows.len(), 2);
+    for subflow in &sender.subflows {
+        assert!(subflow.tcp.bytes_sent > MEGABYTE, "{subflow:?}");
+        assert!(subflow.id.is_some() && subflow.tcp.srtt_us > 0);
+    }
+    let receiver = server_flow(&outcome);
+    assert_eq!(receiver.mptcp.as_ref().unwrap().bytes_received, Some(bytes));
+    assert_eq!(receiver.subflows.len(), 2);
+
+    let joins = mib::read(topology.server()).unwrap();
+    assert_eq!(joins["MPTcpExtMPJoinAckRx"], 1);
+    for path in topology.paths() {
+        let counters = path.client_counters().unwrap();
+        assert!(counters.tx_bytes > MEGABYTE);
+        let queue = path.queue(Direction::Forward).unwrap().unwrap();
+        assert!(queue.bytes > MEGABYTE && queue.backlog == 0, "{queue:?}");
+    }
+}
+
+#[test]
+fn the_two_paths_together_are_faster_than_one() {
+    if !may_run("the_two_paths_together_are_faster_than_one") {
+        return;
+    }
+    let topology = two_shaped_paths();
+    let mut spec = spec(&topology, 12 * MEGABYTE);
+    let both = run(&topology, &spec).client.connections[0].working;
+    spec.transport = Transport::Tcp;
+    let outcome = run(&topology, &spec);
+    assert_ends_agree(&outcome);
+    assert!(client_flow(&outcome).mptcp.is_none());
+    let one = outcome.client.connections[0].working;
+    let gain = one.as_secs_f64() / both.as_secs_f64();
+    println!("two paths carry {gain:.2} times as much as one");
+    assert!(gain > 1.4, "{gain}");
+}
+
+#[test]
+fn the_server_can_send_over_both_paths_with_cubic_or_reno() {
+    if !may_run("the_server_can_send_over_both_paths_with_cubic_or_reno") {
+        return;
+    }
+    let topology = two_shaped_paths();
+    for congestion in ["cubic", "reno"] {
+        let mut spec = spec(&topology, 0);
+        spec.congestion = Some(congestion.to_owned());
+        spec.workload = Workload::download(5 * MEGABYTE);
+        let outcome = run(&topology, &spec);
+        assert_ends_agree(&outcome);
+        assert_eq!(outcome.client.received(), 5 * MEGABYTE);
+        assert_eq!(server_flow(&outcome).subflows.len(), 2);
+    }
+}
+
+#[test]
+fn ipv6_paths_join_over_ipv6() {
+    if !may_run("ipv6_paths_join_over_ipv6") {
+        return;
+    }
+    let path = PathSpec {
+        quality: Quality::rate(50.0, Duration::from_millis(50)),
+        family: Family::V6,
+        ..PathSpec::default()
+    };
+    let topology =
+        Topology::build(&TopologySpec { paths: vec![path; 2], ..TopologySpec::default() }).unwrap();
+    let outcome = run(&topology, &spec(&topology, 4 * MEGABYTE));
+    assert_ends_agree(&outcome);
+    let flow = client_flow(&outcome);
+    assert_eq!(flow.subflows.len(), 2);
+    assert!(flow.subflows.iter().all(|subflow| subflow.local.is_ipv6()));
+}
+
+#[test]
+fn mapped_addresses_work_and_are_shown_as_ipv4() {
+    if !may_run("mapped_addresses_work_and_are_shown_as_ipv4") {
+        return;
+    }
+    let topology = two_shaped_paths();
+    let mut spec = spec(&topology, 4 * MEGABYTE);
+    spec.mapped = true;
+    let outcome = run(&topology, &spec);
+    assert_ends_agree(&outcome);
+    let flow = client_flow(&outcome);
+    assert_eq!(flow.subflows.len(), 2);
+    assert!(flow.subflows.iter().all(|subflow| subflow.local.is_ipv4()));
+}
+
+#[test]
+fn the_server_announces_its_second_address() {
+    if !may_run("the_server_announces_its_second_address") {
+        return;
+    }
+    let topology = Topology::build(&TopologySpec {
+        paths: vec![PathSpec::default(); 3],
+        join: JoinBy::ServerSignal,
+        ..TopologySpec::default()
+    })
+    .unwrap();
+    let control = Arc::new(Control::holding());
+    let spec = spec(&topology, MEGABYTE);
+    let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
+    poll_until("two joins", PATIENCE, || {
+        let counters = mib::read(topology.server()).unwrap();
+        (counters["MPTcpExtMPJoinAckRx"] == 2).then_some(())
+    })
+    .unwrap();
+    control.release();
+    let outcome = transfer.join().unwrap();
+    assert_eq!(client_flow(&outcome).subflows.len(), 3);
+}
+
+#[test]
+fn subflows_through_a_shared_bottleneck_share_its_rate() {
+    if !may_run("subflows_through_a_shared_bottleneck_share_its_rate") {
+        return;
+    }
+    let near = Quality::default();
+    let distant = Quality::default().rtt(Duration::from_millis(20));
+    let bottleneck = Quality::rate(40.0, Duration::from_millis(50));
+    let topology = Topology::shared(&[near, distant, near], bottleneck).unwrap();
+    let outcome = run(&topology, &spec(&topology, 8 * MEGABYTE));
+    assert_ends_agree(&outcome);
+    let flow = client_flow(&outcome);
+    assert_eq!(flow.subflows.len(), 3);
+    let seconds = outcome.client.connections[0].working.as_secs_f64();
+    let mbit = 8.0 * 8.0 / seconds;
+    assert!((20.0..40.0).contains(&mbit), "{mbit} Mbit/s through 40");
+    let queue = topology.bottleneck_queue(0, Direction::Forward).unwrap().unwrap();
+    assert!(queue.bytes > 8 * MEGABYTE, "{queue:?}");
+}
+
+#[test]
+fn a_backup_path_stays_idle_until_it_is_made_regular() {
+    if !may_run("a_backup_path_stays_idle_until_it_is_made_regular") {
+        return;
+    }
+    let quality = Quality::rate(20.0, Duration::from_millis(50));
+    let mut paths = vec![PathSpec { quality, ..PathSpec::default() }; 2];
+    paths[1].backup = true;
+    let topology = Topology::build(&TopologySpec { paths, ..TopologySpec::default() }).unwrap();
+    let mut spec = spec(&topology, 0);
+    spec.workload = Workload::upload_for(Duration::from_secs(30));
+    let control = Arc::new(Control::default());
+    let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
+    let backup = topology.path(1).unwrap();
+    poll_until("a megabyte", PATIENCE, || (control.received() > MEGABYTE).then_some(())).unwrap();
+    assert!(backup.client_counters().unwrap().tx_bytes < MEGABYTE / 10);
+    backup.set_backup(false).unwrap();
+    poll_until("traffic on the second path", PATIENCE, || {
+        (backup.client_counters().unwrap().tx_bytes > MEGABYTE / 2).then_some(())
+    })
+    .unwrap();
+    drop(transfer);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Root tests of the relay: is the delay what was asked for, how much does it carry, does it lose as told?
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use mpwatch_lab::topology::Quality;
+use mpwatch_lab::traffic::{self, Transport, Workload};
+use mpwatch_lab::{Direction, Topology, may_run};
+use std::time::{Duration, Instant};
+
+/// Round trips of UDP datagrams, microseconds, sorted: unlike TCP it never waits to acknowledge.
+fn round_trips(topology: &Topology, count: usize) -> Vec<u64> {
+    use std::net::UdpSocket;
+    let path = topology.path(0).unwrap();
+    let server = topology.server().enter(|| UdpSocket::bind((path.server_address(), 7)).unwrap()).unwrap();
+    let client = topology.client().enter(|| UdpSocket::bind((path.client_address(), 0)).unwrap()).unwrap();
+    for socket in [&server, &client] {
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    }
+    client.connect(server.local_addr().unwrap()).unwrap();
+    let echo = std::thread::spawn(move || {
+        let mut byte = [0];
+        for _ in 0..=count {
+            let (_, from) = server.recv_from(&mut byte).unwrap();
+            server.send_to(&byte, from).unwrap();
+        }
+    });
+    let mut trips: Vec<u64> = (0..=count)
+        .map(|_| {
+            let start = Instant::now();
+            client.send(&[1]).unwrap();
+            client.recv(&mut [0]).unwrap();
+            u64::try_from(start.elapsed().as_micros()).unwrap()
+        })
+        .skip(1) // the first pays for neighbour discovery
+        .collect();
+    echo.join().unwrap();
+    trips.sort_unstable();
+    trips
+}
+
+#[test]
+fn a_round_trip_of_20_ms_takes_20_ms() {
+    if !may_run("a_round_trip_of_20_ms_takes_20_ms") {
+        return;
+    }
+    let path = Quality::default().rtt(Duration::from_millis(20));
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let trips = round_trips(&topology, 200);
+    let at = |share: usize| trips[share * (trips.len() - 1) / 100];
+    println!(
+        "20 ms asked, got min {} p50 {} p90 {} p99 {} max {} us",
+        at(0),
+        at(50),
+        at(90),
+        at(99),
+        at(100)
+    );
+    assert!(at(0) >= 19_990, "{trips:?}");
+    assert!((20_000..21_000).contains(&at(50)), "{trips:?}");
+}
+
+#[test]
+fn jitter_spreads_round_trips_over_its_range() {
+    if !may_run("jitter_spreads_round_trips_over_its_range") {
+        return;
+    }
+    let path = Quality::default().rtt(Duration::from_millis(10)).jitter(Duration::from_millis(10), 7);
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let trips = round_trips(&topology, 200);
+    let (least, most) = (trips[0], trips[trips.len() - 1]);
+    println!("10 ms and two jitters of 10 ms: {least} to {most} us");
+    assert!(least >= 9_990 && most - least > 8_000, "{trips:?}");
+    assert!(trips[trips.len() / 2] < 31_000, "{trips:?}");
+}
+
+#[test]
+fn the_relay_carries_200_mbit_at_20_ms() {
+    if !may_run("the_relay_carries_200_mbit_at_20_ms") {
+        return;
+    }
+    let path = Quality::default().rtt(Duration::from_millis(20));
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let path = topology.path(0).unwrap();
+    let mut spec = topology.traffic(Workload::upload(0)).unwrap();
+    spec.transport = Transport::Tcp;
+    spec.workload = Workload::upload_for(Duration::from_secs(3));
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    let connection = &outcome.server.connections[0];
+    let mbit = connection.received as f64 * 8.0 / connection.working.as_secs_f64() / 1e6;
+    let counters = path.relay().unwrap().counters(Direction::Forward);
+    println!("relay at 20 ms: {mbit:.0} Mbit/s of payload, {counters:?}");
+    assert_eq!(counters.overflowed, 0);
+    // Not a timed test: far below what an idle machine reaches.
+    assert!(mbit > 50.0, "{mbit}");
+}
+
+#[test]
+fn losses_come_at_the_rate_that_was_set_and_are_counted() {
+    if !may_run("losses_come_at_the_rate_that_was_set_and_are_counted") {
+        return;
+    }
+    let path = Quality::rate(50.0, Duration::from_millis(100)).rtt(Duration::from_millis(4)).loss(0.01, 3);
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let path = topology.path(0).unwrap();
+    let spec = topology.traffic(Workload::upload(10_000_000)).unwrap();
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!(outcome.server.received(), 10_000_000);
+    let counters = path.relay().unwrap().counters(Direction::Forward);
+    let rate = counters.lost as f64 / (counters.lost + counters.forwarded) as f64;
+    println!("1 % loss asked, got {:.2} %: {counters:?}", rate * 100.0);
+    assert!((0.006..0.014).contains(&rate), "{rate}");
+    let flow = outcome.client.connections[0].flow.as_ref().unwrap();
+    let resent: u32 = flow.subflows.iter().map(|one| one.tcp.total_retrans).sum();
+    assert!(u64::from(resent) >= counters.lost, "{resent} of {}", counters.lost);
+}
+
+#[test]
+fn a_limited_rate_behind_the_relay_queues_and_drops_in_the_kernel() {
+    if !may_run("a_limited_rate_behind_the_relay_queues_and_drops_in_the_kernel") {
+        return;
+    }
+    let path = Quality::rate(20.0, Duration::from_millis(20)).rtt(Duration::from_millis(10));
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let path = topology.path(0).unwrap();
+    let mut spec = topology.traffic(Workload::upload(4_000_000)).unwrap();
+    spec.congestion = Some("cubic".to_owned());
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    let seconds = outcome.client.connections[0].working.as_secs_f64();
+    let mbit = 32.0 / seconds;
+    let queue = path.queue(Direction::Forward).unwrap().unwrap();
+    let counters = path.relay().unwrap().counters(Direction::Forward);
+    println!("{mbit:.1} of 20 Mbit/s, {queue:?}, {counters:?}");
+    assert!((12.0..20.0).contains(&mbit), "{mbit}");
+    assert!(queue.drops > 0, "{queue:?}");
+    assert_eq!(queue.drops, counters.queue_drops);
+}

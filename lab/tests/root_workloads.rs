@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Root tests of the traffic generator: requests, churn, pace, abort, and holding a connection before close.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use mpwatch_lab::topology::Quality;
+use mpwatch_lab::traffic::{self, Close, Control, Outcome, Spec, Transfer, Workload};
+use mpwatch_lab::{Topology, may_run, mib, poll_until};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn two_cables() -> Topology {
+    Topology::two_paths(Quality::default(), Quality::default()).unwrap()
+}
+
+fn spec(topology: &Topology, workload: Workload) -> Spec {
+    topology.traffic(workload).unwrap()
+}
+
+fn run(topology: &Topology, spec: &Spec) -> Outcome {
+    traffic::run(topology.client(), topology.server(), spec).unwrap()
+}
+
+#[test]
+fn requests_are_answered_one_by_one() {
+    if !may_run("requests_are_answered_one_by_one") {
+        return;
+    }
+    let topology = two_cables();
+    let workload = Workload::Requests { count: 200, up: 64, down: 1000, think: Duration::from_micros(200) };
+    let outcome = run(&topology, &spec(&topology, workload));
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!((outcome.client.exchanges(), outcome.server.exchanges()), (200, 200));
+    assert_eq!((outcome.client.sent(), outcome.client.received()), (200 * 64, 200_000));
+    let (ours, theirs) = (&outcome.client.connections[0], &outcome.server.connections[0]);
+    assert_eq!(ours.received_hash, theirs.sent_hash);
+}
+
+#[test]
+fn churn_opens_and_closes_every_connection() {
+    if !may_run("churn_opens_and_closes_every_connection") {
+        return;
+    }
+    let topology = two_cables();
+    let mut spec = spec(
+        &topology,
+        Workload::Linger {
+            bytes: 500,
+            shortest: Duration::from_millis(1),
+            longest: Duration::from_millis(30),
+        },
+    );
+    spec.connections = 500;
+    spec.concurrency = 20;
+    spec.account = false;
+    let outcome = run(&topology, &spec);
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!(outcome.client.connections.len(), 500);
+    assert_eq!(outcome.server.connections.len(), 500);
+    assert_eq!(outcome.server.received(), 500 * 500);
+    let counters = mib::read(topology.server()).unwrap();
+    assert_eq!(counters["MPTcpExtMPCapableACKRX"], 500);
+    println!(
+        "churn: 500 connections in {:?}, {} joins",
+        outcome.client.elapsed, counters["MPTcpExtMPJoinAckRx"]
+    );
+    assert!(counters["MPTcpExtMPJoinAckRx"] > 250);
+}
+
+#[test]
+fn short_flows_in_plenty_arrive_whole() {
+    if !may_run("short_flows_in_plenty_arrive_whole") {
+        return;
+    }
+    let topology = two_cables();
+    let mut spec = topology.traffic(Workload::upload(10_000)).unwrap();
+    spec.connections = 300;
+    spec.concurrency = 4;
+    let outcome = run(&topology, &spec);
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!(outcome.server.received(), 300 * 10_000);
+    println!("short flows: 300 of 10 KB in {:?}", outcome.client.elapsed);
+}
+
+#[test]
+fn a_paced_sender_stays_at_its_rate() {
+    if !may_run("a_paced_sender_stays_at_its_rate") {
+        return;
+    }
+    let topology = two_cables();
+    let workload = Workload::Paced { rate: 8_000_000, duration: Duration::from_secs(1) };
+    let sent = run(&topology, &spec(&topology, workload)).client.sent();
+    assert!((900_000..=1_000_000).contains(&sent), "{sent}");
+}
+
+#[test]
+fn an_aborted_connection_is_a_reset_to_the_server() {
+    if !may_run("an_aborted_connection_is_a_reset_to_the_server") {
+        return;
+    }
+    let topology = two_cables();
+    let mut spec = topology.traffic(Workload::upload(100_000)).unwrap();
+    spec.close = Close::Abort;
+    let outcome = run(&topology, &spec);
+    assert_eq!(outcome.client.first_error(), None);
+    assert!(outcome.server.connections[0].reset);
+    // One on each subflow.
+    assert!(mib::read(topology.client()).unwrap()["MPTcpExtMPFastcloseTx"] > 0);
+}
+
+#[test]
+fn a_held_connection_stays_open_and_silent_until_released() {
+    if !may_run("a_held_connection_stays_open_and_silent_until_released") {
+        return;
+    }
+    let topology = two_cables();
+    let spec = topology.traffic(Workload::upload(1_000_000)).unwrap();
+    let control = Arc::new(Control::holding());
+    let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
+    poll_until("the connection at the gate", PATIENCE, || (control.held() == 1).then_some(())).unwrap();
+    assert_eq!((control.sent(), control.received()), (1_000_000, 1_000_000));
+    let open = || mib::read(topology.client()).unwrap()["MPTcpExtMPCurrEstab"];
+    assert_eq!(open(), 1);
+    control.release();
+    let outcome = transfer.join().unwrap();
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!(open(), 0);
+}
+
+#[test]
+fn a_specification_and_a_report_travel_as_json() {
+    let workload = Workload::Requests { count: 1, up: 1, down: 1, think: Duration::ZERO };
+    let spec = Spec::new("10.1.2.2".parse().unwrap(), workload);
+    let text = serde_json::to_string(&spec).unwrap();
+    assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+}
