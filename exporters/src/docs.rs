@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The text of docs/json.md and METRICS.md, made from the schemas and the metric table so that neither can go stale. A
+//! test compares them with the files.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::metric::{CONNECTION, Kind, Metric, SUBFLOW, Unit};
+use serde_json::Value;
+
+use crate::schema::{nullable, report_schema, resolve, snapshot_schema};
+
+const JSON_INTRODUCTION: &str = "\
+# The JSON that mpwatch writes (schema 1)
+
+<!-- Generated from model/src by tests/tests/docs_generated.rs. Change the doc comments there, then run
+     MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
+
+A **snapshot** is one object a line: `mpwatch top --batch --json`, `mpwatch ls --json`. A **report** is one object over a whole
+run: `mpwatch replay --format json`, `mpwatch demo --json`. An object of `connections` alone: `mpwatch show ID --json`.
+JSON Schemas: [snapshot.schema.json](snapshot.schema.json), [report.schema.json](report.schema.json).
+
+- Every field is always there. `null` means *not known*, never zero; the last column says when that happens.
+- Numbers carry their unit in the name or in the column *unit*. Counters are totals over the flow's life, rates are over the interval.
+- Times are RFC 3339 in UTC. Addresses are `address:port`, IPv6 in brackets. Ids and tokens are strings.
+- A connection that closed stands in the next snapshot once more, with its final counters: the last object that names it is complete.
+- New fields may come at any time. What a field means changes only with `schema`.
+
+The busiest subflow of each connection:
+
+```
+mpwatch ls --json | jq -r '.connections[] | .id as $id | .subflows | max_by(.bytes_sent) | [$id, .interface, .bytes_sent] | @tsv'
+```
+";
+
+const METRICS_INTRODUCTION: &str = "\
+# Metrics
+
+<!-- Generated from model/src/metric.rs by tests/tests/docs_generated.rs. Change the table there, then run
+     MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
+
+Every number that mpwatch shows of a flow. A value that is not known is left out (on screens: a dash), never zero.
+*Title* is the column on the screen.
+";
+
+/// docs/json.md.
+pub fn json_md() -> String {
+    let (snapshot, report) = (snapshot_schema(), report_schema());
+    let mut text = JSON_INTRODUCTION.to_owned();
+    text.push_str(&object("Snapshot", &snapshot, &snapshot));
+    text.push_str(&object("Report", &report, &report));
+    let definitions = report["$defs"].as_object();
+    for (name, schema) in
+        definitions.into_iter().flatten().filter(|(_, schema)| schema["properties"].is_object())
+    {
+        text.push_str(&object(name, schema, &report));
+    }
+    for (name, schema) in definitions.into_iter().flatten().filter(|(_, schema)| is_enumeration(schema)) {
+        text.push_str(&enumeration(name, schema));
+    }
+    text
+}
+
+/// METRICS.md.
+pub fn metrics_md() -> String {
+    let mut text = METRICS_INTRODUCTION.to_owned();
+    text.push_str(&metric_table("A connection", CONNECTION));
+    text.push_str(&metric_table("A subflow", SUBFLOW));
+    text
+}
+
+fn metric_table<T>(heading: &str, table: &[Metric<T>]) -> String {
+    let mut text =
+        format!("\n## {heading}\n\n| name | kind | unit | title | meaning |\n|---|---|---|---|---|\n");
+    for metric in table {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        let unit = match metric.unit {
+            Unit::Bytes => "bytes",
+            Unit::Seconds => "s",
+            Unit::BitsPerSecond => "bit/s",
+            Unit::Ratio => "0 to 1",
+            Unit::Segments => "segments",
+            Unit::Count => "",
+        };
+        let _ =
+            writeln!(text, "| `{}` | {kind} | {unit} | {} | {} |", metric.name, metric.title, metric.help);
+    }
+    text
+}
+
+fn object(name: &str, schema: &Value, root: &Value) -> String {
+    let about = description(schema);
+    let mut text = format!(
+        "\n## {name}\n\n{about}\n\n| field | type | unit | meaning | `null` |\n|---|---|---|---|---|\n"
+    );
+    for (field, property) in schema["properties"].as_object().into_iter().flatten() {
+        text.push_str(&row(&format!("`{field}`"), field, property, root));
+    }
+    for variant in schema["oneOf"].as_array().into_iter().flatten() {
+        text.push_str(&variant_rows(variant, root));
+    }
+    text
+}
+
+fn row(label: &str, field: &str, property: &Value, root: &Value) -> String {
+    let (meaning, null) = split_at_null(&description(property));
+    let null = match (nullable(property), null) {
+        (false, _) => String::new(),
+        (true, Some(when)) => when,
+        (true, None) => "not known".to_owned(),
+    };
+    let unit = unit(field, property);
+    format!("| {label} | {} | {unit} | {} | {} |\n", kind(property, root), cell(&meaning), cell(&null))
+}
+
+/// One event of the timeline: its tag, then the fields that only this event has.
+fn variant_rows(variant: &Value, root: &Value) -> String {
+    let mut text = String::new();
+    for (field, property) in variant["properties"].as_object().into_iter().flatten() {
+        match property["const"].as_str() {
+            Some(tag) => {
+                let _ =
+                    writeln!(text, "| `{field}`: `{tag}` |  |  | **{}** |  |", cell(&description(variant)));
+            }
+            None => text.push_str(&row(&format!("- `{field}`"), field, property, root)),
+        }
+    }
+    text
+}
+
+fn enumeration(name: &str, schema: &Value) -> String {
+    let mut text = format!("\n## {name}\n\n{}\n\n| value | meaning |\n|---|---|\n", description(schema));
+    for one in schema["oneOf"].as_array().into_iter().flatten() {
+        if let Some(value) = one["const"].as_str() {
+            let _ = writeln!(text, "| `{value}` | {} |", cell(&description(one)));
+        }
+        for value in values(one) {
+            let _ = writeln!(text, "| `{value}` | |");
+        }
+    }
+    for value in values(schema) {
+        let _ = writeln!(text, "| `{value}` | |");
+    }
+    text
+}
+
+fn values(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn is_enumeration(schema: &Value) -> bool {
+    schema["enum"].is_array() || (schema["oneOf"].is_array() && !schema["properties"].is_object())
+}
+
+/// The type of a property; objects and enumerations link to their section.
+fn kind(property: &Value, root: &Value) -> String {
+    if property["type"] == "array" {
+        return format!("list of {}", kind(&property["items"], root));
+    }
+    let meant = resolve(root, property);
+    if meant["properties"].is_object() || is_enumeration(meant) {
+        let name = definition_name(property).unwrap_or("object");
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    let basic = meant["type"]
+        .as_str()
+        .or_else(|| meant["type"].as_array()?.iter().filter_map(Value::as_str).find(|one| *one != "null"));
+    match (basic, meant["format"].as_str()) {
+        (Some("string"), Some("date-time")) => "time".to_owned(),
+        (Some(word), _) => word.to_owned(),
+        (None, _) => "any".to_owned(),
+    }
+}
+
+/// The name of the definition that a property refers to, directly or beside `null`.
+fn definition_name(property: &Value) -> Option<&str> {
+    let direct = property["$ref"].as_str();
+    let beside_null = || property["anyOf"].as_array()?.iter().find_map(|one| one["$ref"].as_str());
+    direct.or_else(beside_null)?.rsplit('/').next()
+}
+
+fn unit(field: &str, property: &Value) -> &'static str {
+    match definition_name(property) {
+        Some("Micros") => "us",
+        Some("Bytes") => "bytes",
+        Some("BitsPerSecond") => "bit/s",
+        _ if field.ends_with("_s") => "s",
+        _ if field.contains("segments") => "segments",
+        _ if field.ends_with("_ratio") || field.ends_with("_index") || field.starts_with("share_") => {
+            "0 to 1"
+        }
+        _ => "",
+    }
+}
+
+fn description(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A description's part about `null`, apart from the rest.
+fn split_at_null(text: &str) -> (String, Option<String>) {
+    let Some(start) = text.find("`null`") else { return (text.to_owned(), None) };
+    let (before, after) = text.split_at(start);
+    // "`null`: plain TCP. More." ends with its sentence.
+    let after = after.trim_start_matches("`null`").trim_start_matches(':').trim();
+    let (when, rest) = after.split_once(". ").unwrap_or((after, ""));
+    (format!("{before}{rest}").trim().to_owned(), Some(when.trim_end_matches('.').to_owned()))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_null_means_is_told_apart() {
+        let (meaning, null) = split_at_null("Local token. `null`: plain TCP, or worse. Eight digits.");
+        assert_eq!(meaning, "Local token. Eight digits.");
+        assert_eq!(null.as_deref(), Some("plain TCP, or worse"));
+        assert_eq!(split_at_null("When. `null` while it is open.").1.as_deref(), Some("while it is open"));
+        assert_eq!(split_at_null("When."), ("When.".to_owned(), None));
+    }
+}

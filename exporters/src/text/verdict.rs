@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a reader wants to know first: did multipath work, and what went wrong, most serious first. Says only what the
+//! report itself holds.
+
+use jiff::SignedDuration;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::host::KernelCounters;
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol};
+use mpwatch_model::snapshot::Report;
+use mpwatch_model::subflow::Subflow;
+use mpwatch_model::timeline::What;
+
+use super::timeline::{micros_after, offset};
+use super::{count, seconds};
+
+/// So many lines of one kind at most; a fleet's report would be nothing else otherwise.
+const LINES_OF_A_KIND: usize = 10;
+
+/// One or two sentences over all connections.
+pub(super) fn verdict(report: &Report) -> String {
+    let all = report.connections.len();
+    if all == 0 {
+        return "no connection was seen in this period".to_owned();
+    }
+    let several = report.connections.iter().filter(|c| established_paths(c) > 1).count();
+    let mptcp = report.connections.iter().filter(|c| speaks_mptcp(c)).count();
+    let complete =
+        if report.losses.any() { "THE RECORD HAS GAPS, see below" } else { "the record is complete" };
+    format!(
+        "{several} of {} used more than one path ({mptcp} spoke MPTCP); {complete}",
+        count(all, "connection")
+    )
+}
+
+fn speaks_mptcp(connection: &Connection) -> bool {
+    let answered = connection.subflows.iter().any(|s| s.handshake.is_some() || s.bytes_acked.0 > 0);
+    connection.protocol == Protocol::Mptcp && connection.fallback.is_none() && answered
+}
+
+/// Subflows that carried data or could have.
+fn established_paths(connection: &Connection) -> usize {
+    connection
+        .subflows
+        .iter()
+        .filter(|s| s.handshake.is_some() || s.unique_sent().0 + s.bytes_received.0 > 0)
+        .count()
+}
+
+/// Everything out of the ordinary, a line each. Empty: nothing was.
+pub(super) fn anomalies(report: &Report) -> Vec<String> {
+    let of_each = |find: fn(&Connection) -> Vec<String>| {
+        let found: Vec<String> = report.connections.iter().flat_map(|c| with_name(c, find(c))).collect();
+        capped(found)
+    };
+    let mut lines: Vec<String> = report.losses.phrases();
+    lines.extend(mapping_problems(&report.counters));
+    lines.extend(of_each(fallback));
+    lines.extend(of_each(failed_paths));
+    lines.extend(of_each(abrupt_end));
+    lines.extend(of_each(stalls));
+    lines.extend(of_each(no_second_path));
+    lines
+}
+
+fn with_name(connection: &Connection, found: Vec<String>) -> impl Iterator<Item = String> {
+    let name = connection.id.short();
+    found.into_iter().map(move |what| format!("{name}: {what}"))
+}
+
+fn capped(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(LINES_OF_A_KIND);
+    if more > 1 {
+        lines.truncate(LINES_OF_A_KIND);
+        lines.push(format!("... and {more} more like these"));
+    }
+    lines
+}
+
+fn mapping_problems(counters: &KernelCounters) -> Vec<String> {
+    let problems = counters.mapping_problems;
+    let counted = [
+        (problems.invalid, "invalid DSS mappings on this host, their subflows were reset"),
+        (problems.bad_checksum, "DSS checksum failures on this host, something on a path changes data"),
+    ];
+    counted
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{what}: {number}"))
+        .collect()
+}
+
+fn fallback(connection: &Connection) -> Vec<String> {
+    let words = |reason: FallbackReason| format!("fell back to plain TCP: {}", reason.words());
+    connection.fallback.iter().map(|fallback| words(fallback.reason)).collect()
+}
+
+fn failed_paths(connection: &Connection) -> Vec<String> {
+    let failed = connection.subflows.iter().zip(1..).filter_map(|(subflow, place)| {
+        let over =
+            subflow.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
+        let path = format!("path {place} ({} -> {}{over})", subflow.local.ip(), subflow.remote.ip());
+        match subflow.closed {
+            Some(closed) if closed.reason.is_failure() && !ended_with_it(connection, subflow) => {
+                let when = offset(micros_after(connection, closed.at));
+                Some(format!("{path} failed at {when}: {}", closed.reason.words()))
+            }
+            None if subflow.stale => Some(format!("{path} gets no acknowledgements (stale)")),
+            _ => None,
+        }
+    });
+    failed.collect()
+}
+
+/// Whether a reset that ended this subflow ended the whole connection: then it is no failure of the path.
+fn ended_with_it(connection: &Connection, subflow: &Subflow) -> bool {
+    const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
+    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
+    let by_reset = matches!(closed.reason, CloseReason::ResetSent | CloseReason::ResetReceived);
+    by_reset && end.duration_since(closed.at) < AT_ONCE
+}
+
+fn abrupt_end(connection: &Connection) -> Vec<String> {
+    let Some(initial) = connection.subflows.iter().find(|s| ended_with_it(connection, s)) else {
+        return Vec::new();
+    };
+    let words = match initial.closed.map(|closed| closed.reason) {
+        _ if initial.handshake.is_none() && connection.seen_open => {
+            "refused: a reset came in answer to the SYN"
+        }
+        Some(CloseReason::ResetSent) => "aborted by this host (reset)",
+        _ => "aborted by the peer (reset)",
+    };
+    vec![words.to_owned()]
+}
+
+fn stalls(connection: &Connection) -> Vec<String> {
+    let gaps = connection.timeline.iter().filter_map(|entry| match entry.what {
+        What::Stalled { gap } => Some((gap, entry.at)),
+        _ => None,
+    });
+    let gaps: Vec<_> = gaps.collect();
+    let Some((longest, at)) = gaps.iter().max_by_key(|(gap, _)| *gap) else { return Vec::new() };
+    let (gap, when) = (seconds(longest.0), offset(micros_after(connection, *at)));
+    match gaps.len() {
+        1 => vec![format!("no path made progress for {gap} (at {when})")],
+        several => vec![format!("no path made progress {several} times, the longest for {gap} (at {when})")],
+    }
+}
+
+/// A long flow that never had a second path: multipath is on, and of no use to it.
+fn no_second_path(connection: &Connection) -> Vec<String> {
+    let long = connection.flow_class == FlowClass::Long;
+    if speaks_mptcp(connection) && connection.seen_open && long && connection.subflows.len() < 2 {
+        vec!["carried a long flow over one path only: no subflow joined".to_owned()]
+    } else {
+        Vec::new()
+    }
+}

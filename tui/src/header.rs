@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lines above the table: where and when, how much in all, and what is missing from the picture.
+
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::snapshot::Snapshot;
+
+use crate::cell::{Cell, clip};
+use crate::style::{Ink, Style};
+
+/// One to three lines.
+pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<String> {
+    let mut lines = vec![style.paint(&first(snapshot).at(width), Ink::Strong)];
+    if snapshot.losses.any() {
+        let text = format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; "));
+        lines.push(style.paint(&clip(&text, width), Ink::Alarm));
+    }
+    let missing = &snapshot.host.missing_hooks;
+    if !missing.is_empty() {
+        let costs: Vec<_> = missing.iter().map(|hook| printable(&hook.costs)).collect();
+        let text = format!("not known on this kernel: {}", costs.join("; "));
+        lines.push(style.paint(&clip(&text, width), Ink::Warning));
+    }
+    lines
+}
+
+fn first(snapshot: &Snapshot) -> Cell {
+    let host = clip(&printable(&snapshot.host.name), 24);
+    let connections = snapshot.connections.len();
+    let subflows: usize = snapshot.connections.iter().map(|c| c.subflows.len()).sum();
+    let (up, down) = rates(snapshot);
+    let (date, time) = (snapshot.at.strftime("%Y-%m-%d"), snapshot.at.strftime("%H:%M:%S"));
+    let counts = format!("{}, {}", count(connections, "connection"), count(subflows, "subflow"));
+    Cell::either(vec![
+        format!("mpwatch on {host}   {date} {time} UTC   {counts}   up {up}   down {down}"),
+        format!("mpwatch on {host}  {time}  {counts}  up {up}  down {down}"),
+        format!("{host} {time}  {counts}  up {up}  down {down}"),
+        format!("{time}  {connections} conn {subflows} subfl  up {up} down {down}"),
+    ])
+}
+
+/// Payload sent and received by all connections in the interval.
+pub(crate) fn rates(snapshot: &Snapshot) -> (String, String) {
+    let sum = |read: fn(&mpwatch_model::connection::Connection) -> u64| {
+        let total: u64 = snapshot.connections.iter().map(read).sum();
+        display(Unit::BitsPerSecond, Some(total as f64))
+    };
+    (sum(|c| c.send.0), sum(|c| c.receive.0))
+}
+
+/// A number of things, in English.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
