@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line: the one tree from which parsing, help, man page and completions follow.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use mpwatch_model::filter::{Filter, HELP};
+
+/// Watches Multipath TCP: every connection and subflow of this machine, live and exact.
+#[derive(Debug, Parser)]
+#[command(name = "mpwatch", version, max_term_width = 100, subcommand_required = false, after_long_help = after_help())]
+pub(crate) struct Cli {
+    /// What to do; without a command: `top`.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    /// What to trace and show.
+    #[command(flatten)]
+    pub(crate) scope: Scope,
+}
+
+fn after_help() -> String {
+    format!(
+        "Filter expressions:\n{HELP}\n\n\
+         Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 the kernel lacks something, 4 not permitted, 5 no such connection"
+    )
+}
+
+/// Options of every command that shows flows.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Scope {
+    /// Also trace plain TCP, as the baseline to compare with
+    #[arg(long, global = true)]
+    pub(crate) tcp: bool,
+
+    /// Show only connections in this network namespace (a name of `ip netns`, `host`, or `net:[INODE]`)
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) netns: Option<String>,
+
+    /// Show only connections that match, for example 'peer:10.0/16 proc:nginx rate>1M rtt>20ms'
+    #[arg(long, global = true, value_name = "EXPRESSION", value_parser = parse_filter)]
+    pub(crate) filter: Option<Filter>,
+
+    /// Size of the kernel's buffer for closed flows (power of two, for example 4K or 8M)
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_ring_size, hide_short_help = true)]
+    pub(crate) ring_size: Option<u32>,
+
+    /// Size of the buffer that takes what the first has no room for
+    #[arg(long, global = true, value_name = "BYTES", value_parser = parse_ring_size, hide_short_help = true)]
+    pub(crate) overflow_size: Option<u32>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show connections and subflows live; Ctrl-C ends it
+    Top(TopOptions),
+    /// List connections once
+    Ls {
+        /// As one JSON object
+        #[arg(long, conflicts_with = "csv")]
+        json: bool,
+        /// As CSV, one row a subflow
+        #[arg(long)]
+        csv: bool,
+    },
+    /// Show one connection with its subflows and its timeline
+    Show {
+        /// Id of the connection, its token, or the beginning of either
+        id: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Record raw events to a file, until Ctrl-C; prints a report at the end
+    Record {
+        /// File to write
+        file: PathBuf,
+        /// Stop after this time
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+        seconds: Option<u64>,
+        /// Time between two snapshots
+        #[arg(long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
+        interval: Duration,
+        #[command(flatten)]
+        report: ReportOptions,
+    },
+    /// Read a recording and print the same report
+    Replay {
+        /// File to read
+        file: PathBuf,
+        /// Print every snapshot instead, one JSON object a line
+        #[arg(long)]
+        snapshots: bool,
+        #[command(flatten)]
+        report: ReportOptions,
+    },
+    /// Check whether this machine, or another kernel, can be traced
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// Check the BTF of another kernel in this file instead of this machine
+        #[arg(long, value_name = "FILE")]
+        btf: Option<PathBuf>,
+    },
+    /// Build private namespaces, run real MPTCP traffic in them, show it; leaves nothing behind
+    Demo(DemoOptions),
+    /// Compare our numbers with the kernel's own on a known transfer
+    Selftest {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Man,
+}
+
+/// Options of `top`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TopOptions {
+    /// Print snapshots one after the other instead of a screen
+    #[arg(long, short)]
+    pub(crate) batch: bool,
+    /// Stop after this many snapshots
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Time between two snapshots: 100ms to 60s
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
+    pub(crate) interval: Duration,
+    /// With --batch: one JSON object a line
+    #[arg(long, requires = "batch")]
+    pub(crate) json: bool,
+}
+
+impl Default for TopOptions {
+    fn default() -> Self {
+        Self { batch: false, count: None, interval: Duration::from_secs(1), json: false }
+    }
+}
+
+/// How a report is printed.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportOptions {
+    /// Format of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// Formats of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+    /// For spreadsheets: one row a subflow.
+    Csv,
+}
+
+/// Options of `demo`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DemoOptions {
+    /// What to show
+    #[arg(value_enum, default_value_t = Scenario::TwoPaths)]
+    pub(crate) scenario: Scenario,
+    /// No live view, only the report at the end
+    #[arg(long)]
+    pub(crate) headless: bool,
+    /// How long the traffic runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub(crate) seconds: u64,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the demo shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// One connection over two paths of different rate and delay
+    TwoPaths,
+    /// Subflows that share one bottleneck
+    Shared,
+    /// A path dies in mid-transfer
+    Failover,
+    /// Many small requests
+    Requests,
+}
+
+fn parse_filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval =
+        parse_duration(text).ok_or("a duration is a number with ms or s, for example 500ms or 2s")?;
+    if (Duration::from_millis(100)..=Duration::from_mins(1)).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("an interval lies between 100ms and 60s".to_owned())
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds = number.parse::<f64>().ok()? * unit;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The kernel wants a power of two that is at least a page.
+fn parse_ring_size(text: &str) -> Result<u32, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1 << 10),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 1), |number| (number, 1 << 20)),
+    };
+    let size = number.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
+    size.filter(|size| size.is_power_of_two() && (4096..=1 << 30).contains(size))
+        .ok_or_else(|| "a ring's size is a power of two between 4K and 1024M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_and_sizes_are_checked() {
+        assert_eq!(parse_interval("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_interval("2"), Ok(Duration::from_secs(2)));
+        for wrong in ["", "x", "5m", "10ms", "61s", "-1s", "nan"] {
+            assert!(parse_interval(wrong).is_err(), "{wrong} was taken");
+        }
+        assert_eq!(parse_ring_size("4K"), Ok(4096));
+        for wrong in ["0", "4095", "3M", "1G", "99999999M"] {
+            assert!(parse_ring_size(wrong).is_err(), "{wrong} was taken");
+        }
+    }
+}

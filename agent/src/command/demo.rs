@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch demo`: a small network of namespaces, real MPTCP traffic of the real kernel through it, and what mpwatch sees.
+//! Nothing outside those namespaces is touched; all of them are gone when it ends, however it ends.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::Topology;
+use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
+use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
+use mpwatch_model::connection::Connection;
+
+use super::top::Screen;
+use super::{on_a_terminal, print_report, trace};
+use crate::cli::{DemoOptions, Format, Scenario, Scope};
+use crate::live::stop_on_signals;
+use crate::session;
+use crate::tracker::Closed;
+
+const INTERVAL: Duration = Duration::from_millis(500);
+/// After the traffic has ended, this long at the most for the last sockets to close.
+const LINGER: Duration = Duration::from_secs(3);
+/// A port of its own for the plain TCP flow that `--tcp` puts beside the MPTCP one.
+const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
+
+pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    mpwatch_lab::sweep_stale()?;
+    let topology = build(options.scenario)?;
+    let mut live = trace(INTERVAL, scope, Arc::clone(&stop))?;
+    let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
+    let is_ours = |connection: &Connection| ours.contains(&connection.netns) && scope.shows(connection);
+
+    let mut traffic = Traffic::start(&topology, options, scope.tcp)?;
+    let mut screen =
+        (!options.headless && !options.json && on_a_terminal()).then(Screen::open).transpose()?;
+    let began = Instant::now();
+    let mut report = session::run(&mut live, Closed::Keep, None, |mut snapshot| {
+        snapshot.connections.retain(is_ours);
+        if let Some(screen) = &mut screen {
+            screen.draw(&snapshot)?;
+        }
+        traffic.script(&topology, options, began.elapsed())?;
+        let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());
+        let over = traffic.ended_at.is_some_and(|at| quiet || at.elapsed() > LINGER);
+        Ok(if over || interrupted(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    drop(screen);
+    traffic.finish()?;
+    report.connections.retain(is_ours);
+    print_report(&report, if options.json { Format::Json } else { Format::Text })
+}
+
+fn interrupted(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
+    let queue = Duration::from_millis(50);
+    let path = |mbit: f64, rtt: u64| Quality::rate(mbit, queue).rtt(Duration::from_millis(rtt));
+    match scenario {
+        Scenario::TwoPaths | Scenario::Requests => Topology::two_paths(path(40.0, 10), path(20.0, 30)),
+        Scenario::Failover => {
+            let paths =
+                [path(30.0, 10), path(30.0, 20)].map(|quality| PathSpec { quality, ..PathSpec::default() });
+            // So that the dead path is given up within the demo, not after a quarter of an hour.
+            Topology::build(&TopologySpec {
+                paths: paths.into(),
+                quick_timeouts: true,
+                ..TopologySpec::default()
+            })
+        }
+        Scenario::Shared => {
+            let access = Quality::default();
+            Topology::shared(&[access, access, access], path(40.0, 20))
+        }
+    }
+}
+
+/// The traffic of a scenario, and what happens to it while it runs.
+struct Traffic {
+    transfers: Vec<Transfer>,
+    controls: Vec<Arc<Control>>,
+    path_died: bool,
+    ended_at: Option<Instant>,
+}
+
+impl Traffic {
+    fn start(topology: &Topology, options: &DemoOptions, tcp_too: bool) -> anyhow::Result<Self> {
+        let mut traffic =
+            Self { transfers: Vec::new(), controls: Vec::new(), path_died: false, ended_at: None };
+        let spec = spec(topology, options)?;
+        traffic.add(topology, &spec)?;
+        if tcp_too {
+            let mut tcp = Spec { transport: Transport::Tcp, ..spec };
+            tcp.server.set_port(TCP_PORT);
+            traffic.add(topology, &tcp)?;
+        }
+        Ok(traffic)
+    }
+
+    fn add(&mut self, topology: &Topology, spec: &Spec) -> anyhow::Result<()> {
+        let control = Arc::new(Control::default());
+        self.transfers.push(Transfer::start(topology.client(), topology.server(), spec, &control)?);
+        self.controls.push(control);
+        Ok(())
+    }
+
+    /// What the scenario has in store at this time.
+    fn script(
+        &mut self,
+        topology: &Topology,
+        options: &DemoOptions,
+        elapsed: Duration,
+    ) -> anyhow::Result<()> {
+        let total = Duration::from_secs(options.seconds);
+        if options.scenario == Scenario::Failover && !self.path_died && elapsed >= total / 2 {
+            self.path_died = true;
+            topology.path(0)?.kill(How::LinkDown)?;
+        }
+        let ended = self.controls.iter().all(|control| control.client_finished());
+        if self.ended_at.is_none() && (ended || elapsed > total + LINGER) {
+            self.ended_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        for control in &self.controls {
+            control.cancel();
+        }
+        for transfer in self.transfers {
+            transfer.join()?;
+        }
+        Ok(())
+    }
+}
+
+fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<Spec> {
+    let duration = Duration::from_secs(options.seconds);
+    let server = topology.path(0)?.server_address();
+    let think = Duration::from_millis(5);
+    let mut spec = match options.scenario {
+        Scenario::Requests => {
+            // About 16 ms an exchange: 10 ms on the path, 5 ms of thinking.
+            let count = options.seconds * 1000 / 16 / 20;
+            let workload = Workload::Requests { count: 20, up: 200, down: 10_000, think };
+            Spec {
+                connections: u32::try_from(count.max(1) * 4)?,
+                concurrency: 4,
+                ..Spec::new(server, workload)
+            }
+        }
+        _ => Spec::new(server, Workload::upload_for(duration)),
+    };
+    spec.congestion = Some("cubic".to_owned());
+    spec.deadline = duration + Duration::from_mins(1);
+    Ok(spec)
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands, one file each; here is only what several of them share.
+
+mod demo;
+mod record;
+mod selftest;
+mod show;
+mod top;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use mpwatch_ebpf::tracer::Settings;
+use mpwatch_exporters::json::{self, Layout};
+use mpwatch_exporters::{csv, text};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::snapshot::{Report, Snapshot};
+
+use crate::cli::{Cli, Command, Format, Scope, TopOptions};
+use crate::doctor;
+use crate::live::{Live, Options};
+
+/// Runs the command that was asked for.
+pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let scope = &cli.scope;
+    match &cli.command {
+        None => top::run(&TopOptions::default(), scope)?,
+        Some(Command::Top(options)) => top::run(options, scope)?,
+        Some(Command::Ls { json, csv }) => show::list(*json, *csv, scope)?,
+        Some(Command::Show { id, json }) => show::one(id, *json, scope)?,
+        Some(Command::Record { file, seconds, interval, report }) => {
+            record::record(file, *seconds, *interval, report, scope)?;
+        }
+        Some(Command::Replay { file, snapshots, report }) => record::replay(file, *snapshots, report, scope)?,
+        Some(Command::Doctor { json, btf }) => {
+            return doctor::run(*json, btf.as_deref(), &mut io::stdout().lock());
+        }
+        Some(Command::Demo(options)) => demo::run(options, scope)?,
+        Some(Command::Selftest { json }) => return selftest::run(*json),
+        Some(Command::Completions { shell }) => {
+            // It panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "mpwatch", &mut script);
+            print(&String::from_utf8_lossy(&script))?;
+        }
+        Some(Command::Man) => clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Traces this machine with the options of a command line.
+fn trace(interval: Duration, scope: &Scope, stop: Arc<AtomicBool>) -> anyhow::Result<Live> {
+    warn_of_unknown_namespace(scope);
+    let defaults = Settings::default();
+    let tracer = Settings {
+        trace_tcp: scope.tcp,
+        ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
+        overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
+    };
+    Live::start(&Options { interval, tracer }, stop)
+}
+
+impl Scope {
+    /// Whether a connection is to be shown.
+    fn shows(&self, connection: &Connection) -> bool {
+        self.netns.as_ref().is_none_or(|netns| is_named(connection, netns))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(connection))
+    }
+
+    fn narrow(&self, mut snapshot: Snapshot) -> Snapshot {
+        snapshot.connections.retain(|connection| self.shows(connection));
+        snapshot
+    }
+
+    fn narrow_report(&self, mut report: Report) -> Report {
+        report.connections.retain(|connection| self.shows(connection));
+        report
+    }
+}
+
+/// By its name, or by its inode as `net:[INODE]` where it has a name too.
+fn is_named(connection: &Connection, netns: &str) -> bool {
+    connection.netns == netns || netns == format!("net:[{}]", connection.netns_inode)
+}
+
+/// A namespace may still come, so an unknown name is no error; but it may as well be a typing error.
+fn warn_of_unknown_namespace(scope: &Scope) {
+    let Some(wanted) = &scope.netns else { return };
+    let known = mpwatch_ebpf::namespace::all();
+    let is_it = |found: &mpwatch_ebpf::namespace::Namespace| {
+        found.name.as_ref() == Some(wanted) || format!("net:[{}]", found.inode) == *wanted
+    };
+    if !known.iter().any(is_it) {
+        eprintln!("mpwatch: there is no network namespace `{wanted}` now; `ip netns` lists those with names");
+    }
+}
+
+fn print_report(report: &Report, format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Text => text::report(report),
+        Format::Json => json::report(report, Layout::Pretty)?,
+        Format::Csv => csv::list(&report.connections)?,
+    };
+    print(&text)
+}
+
+/// Prints; an error where the reader has gone away, instead of a panic.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        output.write_all(b"\n")?;
+    }
+    Ok(output.flush()?)
+}
+
+/// Whether someone looks at the output as it comes.
+fn on_a_terminal() -> bool {
+    io::stdout().is_terminal()
+}

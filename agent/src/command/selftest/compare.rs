@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is compared with what: the snapshot and the report of mpwatch with the application's own counts, with the kernel's
+//! account of its sockets, with the counters of the interfaces and with what the lab was built as. Pure functions over data.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mpwatch_lab::SubflowInfo;
+use mpwatch_lab::mib::Counters;
+use mpwatch_lab::traffic::ConnectionReport;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::host::Losses;
+use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_model::subflow::Subflow;
+
+use super::check::Check;
+
+/// The wire estimate may be off by this part: it does not know which options each segment carried.
+const WIRE_TOLERANCE: f64 = 0.02;
+/// A round trip may take this part longer than the relay delays it: two more processes have to be scheduled.
+const RTT_TOLERANCE: f64 = 0.10;
+
+const APPLICATION: &str = "application";
+const FULL_INFO: &str = "MPTCP_FULL_INFO";
+const TCP_INFO: &str = "tcp_info";
+const MIB: &str = "MPTcpExt";
+const INTERFACES: &str = "interfaces";
+const RELAY: &str = "relay";
+const RELAY_AND_APPLICATION: &str = "relay, application";
+
+/// One end of the known transfer.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    /// `client` or `server`.
+    pub(super) name: &'static str,
+    /// Its namespace.
+    pub(super) netns: String,
+    /// What its application counted, and what the kernel told that about the socket.
+    pub(super) seen: ConnectionReport,
+    /// The kernel's MPTCP counters of the namespace.
+    pub(super) mib: Counters,
+}
+
+/// One path as it was built.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BuiltPath {
+    /// The client's address on it.
+    pub(super) client: IpAddr,
+    /// The delay of its relay, both ways together.
+    pub(super) rtt: Duration,
+}
+
+/// Everything there is to compare.
+#[derive(Clone, Debug)]
+pub(super) struct Evidence {
+    /// Of mpwatch, while the transfer was done and its connection still open.
+    pub(super) quiet: Snapshot,
+    /// Of mpwatch, after the end.
+    pub(super) report: Report,
+    /// The client and the server of the transfer.
+    pub(super) ends: [End; 2],
+    /// The client of the requests that came before it: one small packet at a time.
+    pub(super) requests: ConnectionReport,
+    /// The paths.
+    pub(super) paths: Vec<BuiltPath>,
+    /// Bytes that left the client's interfaces.
+    pub(super) wire_bytes: u64,
+}
+
+/// Every comparison.
+pub(super) fn all(evidence: &Evidence) -> Vec<Check> {
+    let [client, server] = &evidence.ends;
+    let mut checks = application(client, server);
+    for (end, peer) in [(client, server), (server, client)] {
+        checks.extend(one_end(evidence, end, peer));
+    }
+    checks.push(wire(evidence, client));
+    checks.extend(round_trips(evidence, client));
+    checks.extend([client, server].into_iter().flat_map(|end| counts(&evidence.report, end)));
+    checks.push(losses(&evidence.report.losses));
+    checks
+}
+
+/// Whether the transfer itself did what it should; otherwise nothing below means anything.
+fn application(client: &End, server: &End) -> Vec<Check> {
+    let hash = |hash: u64| format!("{hash:016x}");
+    vec![
+        Check::exact("bytes written and read", server.seen.received, client.seen.sent, APPLICATION),
+        Check::exact(
+            "hash of the stream",
+            hash(server.seen.received_hash),
+            hash(client.seen.sent_hash),
+            APPLICATION,
+        ),
+    ]
+}
+
+fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
+    let name = end.name;
+    let found = find(&evidence.report.connections, end, &end.seen);
+    let quiet = find(&evidence.quiet.connections, end, &end.seen);
+    let (Some(ours), Some(quiet)) = (found, quiet) else {
+        return vec![Check::exact(format!("{name}: the connection is known"), 0_u64, 1_u64, APPLICATION)];
+    };
+    let mut checks = vec![
+        Check::exact(
+            format!("{name}: bytes sent"),
+            ours.bytes_sent.map(|bytes| bytes.0),
+            end.seen.sent,
+            APPLICATION,
+        ),
+        Check::exact(
+            format!("{name}: bytes received"),
+            ours.bytes_received.map(|bytes| bytes.0),
+            end.seen.received,
+            APPLICATION,
+        ),
+    ];
+    checks.extend(kernel_totals(ours, end, peer));
+    checks.extend(subflows(ours, quiet, end));
+    checks
+}
+
+/// The connection beside `MPTCP_FULL_INFO`. What an older kernel does not tell is not compared.
+fn kernel_totals(ours: &Connection, end: &End, peer: &End) -> Vec<Check> {
+    let of = |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone());
+    let (Some(kernel), Some(kernel_of_peer)) = (of(end), of(peer)) else {
+        return vec![Check::exact(format!("{}: the kernel's account", end.name), 1_u64, 0_u64, FULL_INFO)];
+    };
+    let totals = [
+        ("bytes sent", ours.bytes_sent, kernel.bytes_sent),
+        ("bytes received", ours.bytes_received, kernel.bytes_received),
+        ("bytes sent again by MPTCP", ours.mptcp_bytes_retransmitted, kernel.bytes_retrans),
+    ];
+    let mut checks: Vec<Check> = totals
+        .into_iter()
+        .filter_map(|(what, ours, theirs)| {
+            let ours = ours.map(|bytes| bytes.0);
+            Some(Check::exact(format!("{}: {what}", end.name), ours, theirs?, FULL_INFO))
+        })
+        .collect();
+    let tokens = [ours.token, ours.remote_token].map(|token| token.map_or(0, |token| token.0));
+    let pair = |[own, of_peer]: [u32; 2]| format!("{own:08x}/{of_peer:08x}");
+    checks.push(Check::exact(
+        format!("{}: tokens, own/peer's", end.name),
+        pair(tokens),
+        pair([kernel.token, kernel_of_peer.token]),
+        FULL_INFO,
+    ));
+    checks
+}
+
+fn subflows(ours: &Connection, quiet: &Connection, end: &End) -> Vec<Check> {
+    let theirs = end.seen.flow.as_ref().map_or(&[][..], |flow| &flow.subflows);
+    let count = Check::exact(format!("{}: subflows", end.name), ours.subflows.len(), theirs.len(), FULL_INFO);
+    let each = theirs.iter().zip(1..).flat_map(|(info, place): (&SubflowInfo, usize)| {
+        one_subflow(&format!("{}: subflow {place}", end.name), ours, quiet, info)
+    });
+    std::iter::once(count).chain(each).collect()
+}
+
+/// Bytes are final. Segments are of the moment of the kernel's account: a FIN that is sent again later counts as one.
+fn one_subflow(name: &str, ours: &Connection, quiet: &Connection, info: &SubflowInfo) -> Vec<Check> {
+    let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
+    let last = ours.subflows.iter().find(same);
+    let segments = quiet.subflows.iter().find(same).map(|subflow| u64::from(subflow.segments_retransmitted));
+    let sent = last.map(|subflow| subflow.bytes_sent.0);
+    let again = last.map(|subflow| subflow.bytes_retransmitted.0);
+    vec![
+        Check::exact(format!("{name}: bytes sent"), sent, info.tcp.bytes_sent, TCP_INFO),
+        Check::exact(format!("{name}: bytes sent again"), again, info.tcp.bytes_retrans, TCP_INFO),
+        Check::exact(
+            format!("{name}: segments sent again"),
+            segments,
+            u64::from(info.tcp.total_retrans),
+            TCP_INFO,
+        ),
+    ]
+}
+
+fn wire(evidence: &Evidence, client: &End) -> Check {
+    let ours: u64 = in_namespace(&evidence.report, client)
+        .flat_map(|connection| &connection.subflows)
+        .map(|subflow| subflow.wire_bytes_sent_estimate.0)
+        .sum();
+    Check::within(WIRE_TOLERANCE, "client: wire bytes (estimate)", ours, evidence.wire_bytes, INTERFACES)
+}
+
+/// The lowest RTT of each path, and the median of the first one while nothing waited in a queue.
+fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
+    let connections = &evidence.report.connections;
+    let on = |seen: &ConnectionReport, path: &BuiltPath| {
+        let connection = find(connections, client, seen)?;
+        connection.subflows.iter().find(|subflow| subflow.local.ip() == path.client)
+    };
+    let micros = |path: &BuiltPath| u64::try_from(path.rtt.as_micros()).unwrap_or(u64::MAX);
+    let mut checks = Vec::new();
+    for (path, place) in evidence.paths.iter().zip(1..) {
+        let lowest = on(&client.seen, path).and_then(|subflow| subflow.rtt_min).map(|rtt| rtt.0);
+        let name = format!("path {place}: lowest RTT in us");
+        checks.push(Check::within(RTT_TOLERANCE, name, lowest, micros(path), RELAY));
+    }
+    if let Some(first) = evidence.paths.first() {
+        let seen = &evidence.requests;
+        let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
+        // On a busy machine packets really take longer than the relay holds them, but not longer than the application waits.
+        let exchange = seen.working.as_micros() / u128::from(seen.exchanges.max(1));
+        let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
+        let name = "path 1: median RTT in us, idle";
+        checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, RELAY_AND_APPLICATION));
+    }
+    checks
+}
+
+/// Connections and joined subflows that came to be, beside the namespace's own counters of handshakes.
+fn counts(report: &Report, end: &End) -> [Check; 2] {
+    let handshakes = match end.name {
+        "client" => ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"],
+        _ => ["MPTcpExtMPCapableACKRX", "MPTcpExtMPJoinAckRx"],
+    };
+    let [connections, joins] = handshakes.map(|name| end.mib.get(name).copied().unwrap_or(0));
+    let ours = in_namespace(report, end).count();
+    let joined = in_namespace(report, end)
+        .flat_map(|connection| &connection.subflows)
+        .filter(|subflow| !subflow.initial)
+        .count();
+    [
+        Check::exact(format!("{}: MPTCP connections", end.name), ours, connections, MIB),
+        Check::exact(format!("{}: joins", end.name), joined, joins, MIB),
+    ]
+}
+
+fn losses(losses: &Losses) -> Check {
+    let what = losses.phrases();
+    let ours = if what.is_empty() { "none".to_owned() } else { what.join("; ") };
+    Check::exact("losses", ours, "none".to_owned(), "must be")
+}
+
+fn in_namespace<'a>(report: &'a Report, end: &'a End) -> impl Iterator<Item = &'a Connection> {
+    report.connections.iter().filter(|connection| connection.netns == end.netns)
+}
+
+fn find<'a>(connections: &'a [Connection], end: &End, seen: &ConnectionReport) -> Option<&'a Connection> {
+    connections.iter().find(|connection| {
+        connection.netns == end.netns
+            && (connection.local, connection.remote) == (Some(seen.local), Some(seen.remote))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run in which everybody agrees, and what happens when one of them does not.
+
+use mpwatch_lab::{Flow, MptcpInfo, TcpInfo};
+use mpwatch_model::fixture;
+use mpwatch_model::id::Token;
+use mpwatch_model::unit::{Bytes, Micros};
+
+use super::*;
+
+/// The tokens of the fixture's own end and of its peer.
+const TOKENS: [u32; 2] = [0x11, 0x22];
+
+/// What an honest kernel and application would have said of this connection.
+fn seen(ours: &Connection, token: u32) -> ConnectionReport {
+    let bytes = |bytes: Option<Bytes>| bytes.unwrap().0;
+    let subflows = ours.subflows.iter().map(|subflow| SubflowInfo {
+        id: None,
+        local: subflow.local,
+        remote: subflow.remote,
+        tcp: TcpInfo {
+            bytes_sent: subflow.bytes_sent.0,
+            bytes_retrans: subflow.bytes_retransmitted.0,
+            total_retrans: subflow.segments_retransmitted,
+            ..TcpInfo::default()
+        },
+    });
+    let mptcp = MptcpInfo {
+        token,
+        bytes_sent: ours.bytes_sent.map(|bytes| bytes.0),
+        bytes_received: ours.bytes_received.map(|bytes| bytes.0),
+        bytes_retrans: ours.mptcp_bytes_retransmitted.map(|bytes| bytes.0),
+        ..MptcpInfo::default()
+    };
+    ConnectionReport {
+        local: ours.local.unwrap(),
+        remote: ours.remote.unwrap(),
+        sent: bytes(ours.bytes_sent),
+        received: bytes(ours.bytes_received),
+        sent_hash: 7,
+        received_hash: 7,
+        exchanges: 10,
+        connecting: Duration::ZERO,
+        open: Duration::ZERO,
+        working: Duration::from_millis(101),
+        reset: false,
+        flow: Some(Flow { mptcp: Some(mptcp), subflows: subflows.collect() }),
+        error: None,
+    }
+}
+
+fn agreement() -> Evidence {
+    let connection = |netns: &str, [own, of_peer]: [u32; 2]| {
+        let mut connection = fixture::connection(own, 2);
+        connection.netns = netns.to_owned();
+        connection.remote_token = Some(Token(of_peer));
+        connection.bytes_received = connection.bytes_sent;
+        for (subflow, rtt) in connection.subflows.iter_mut().zip([10_000, 20_000]) {
+            subflow.rtt_min = Some(Micros(rtt + 100));
+            subflow.rtt_p50 = Some(Micros(rtt + 200));
+        }
+        connection
+    };
+    let [own, of_peer] = TOKENS;
+    let (client, server) = (connection("c", [own, of_peer]), connection("s", [of_peer, own]));
+    let mib = |names: [&str; 2]| names.iter().map(|name| ((*name).to_owned(), 1)).collect();
+    let end = |name, netns: &str, ours, token, names| End {
+        name,
+        netns: netns.to_owned(),
+        seen: seen(ours, token),
+        mib: mib(names),
+    };
+    let path = |index: usize, rtt| BuiltPath {
+        client: client.subflows[index].local.ip(),
+        rtt: Duration::from_millis(rtt),
+    };
+    let mut report = fixture::report(vec![client.clone(), server.clone()]);
+    report.losses = Losses::default();
+    Evidence {
+        quiet: fixture::snapshot(vec![client.clone(), server.clone()]),
+        report,
+        ends: [
+            end("client", "c", &client, own, ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"]),
+            end("server", "s", &server, of_peer, ["MPTcpExtMPCapableACKRX", "MPTcpExtMPJoinAckRx"]),
+        ],
+        requests: seen(&client, own),
+        paths: vec![path(0, 10), path(1, 20)],
+        wire_bytes: client.subflows.iter().map(|subflow| subflow.wire_bytes_sent_estimate.0).sum(),
+    }
+}
+
+fn failures(evidence: &Evidence) -> Vec<String> {
+    let failed = all(evidence).into_iter().filter(|check| !check.ok);
+    failed.map(|check| serde_json::to_value(check).unwrap()["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn where_all_agree_nothing_fails() {
+    let evidence = agreement();
+    assert_eq!(failures(&evidence), Vec::<String>::new());
+    assert!(all(&evidence).len() > 25);
+}
+
+/// Each breaks one number of one source, and names the checks that must notice.
+type Break = (fn(&mut Evidence), &'static [&'static str]);
+
+#[test]
+fn every_wrong_number_is_noticed() {
+    let breaks: &[Break] = &[
+        (|e| e.ends[1].seen.received_hash = 8, &["hash of the stream"]),
+        (
+            |e| e.report.connections[0].bytes_sent = Some(Bytes(1)),
+            &["client: bytes sent", "client: bytes sent"],
+        ),
+        (
+            |e| e.report.connections[1].bytes_received = None,
+            &["server: bytes received", "server: bytes received"],
+        ),
+        (|e| e.report.connections[1].token = Some(Token(3)), &["server: tokens, own/peer's"]),
+        (|e| e.report.connections[0].subflows[1].bytes_sent.0 += 1, &["client: subflow 2: bytes sent"]),
+        (
+            |e| e.report.connections[1].subflows[0].bytes_retransmitted.0 += 1,
+            &["server: subflow 1: bytes sent again"],
+        ),
+        (
+            |e| e.quiet.connections[0].subflows[0].segments_retransmitted += 1,
+            &["client: subflow 1: segments sent again"],
+        ),
+        (|e| e.wire_bytes = e.wire_bytes / 100 * 97, &["client: wire bytes (estimate)"]),
+        (
+            |e| e.report.connections[0].subflows[1].rtt_min = Some(Micros(17_000)),
+            &["path 2: lowest RTT in us"],
+        ),
+        (|e| e.report.connections[0].subflows[0].rtt_p50 = None, &["path 1: median RTT in us, idle"]),
+        (
+            |e| e.report.connections[0].subflows[0].rtt_p50 = Some(Micros(12_000)),
+            &["path 1: median RTT in us, idle"],
+        ),
+        (|e| e.ends[0].mib.clear(), &["client: MPTCP connections", "client: joins"]),
+        (|e| e.report.losses.records_lost = 1, &["losses"]),
+    ];
+    for (number, (break_it, expected)) in breaks.iter().enumerate() {
+        let mut evidence = agreement();
+        break_it(&mut evidence);
+        assert_eq!(failures(&evidence), *expected, "break {number}");
+    }
+}
+
+#[test]
+fn a_subflow_or_a_connection_that_we_do_not_know_is_noticed() {
+    let mut evidence = agreement();
+    evidence.report.connections[0].subflows.pop();
+    let failed = failures(&evidence);
+    assert!(failed.contains(&"client: subflows".to_owned()), "{failed:?}");
+    assert!(failed.contains(&"client: joins".to_owned()), "{failed:?}");
+    evidence.report.connections.clear();
+    let failed = failures(&evidence);
+    assert!(failed.contains(&"server: the connection is known".to_owned()), "{failed:?}");
+}
+
+#[test]
+fn what_an_older_kernel_does_not_tell_is_not_compared() {
+    let mut evidence = agreement();
+    let mptcp = evidence.ends[0].seen.flow.as_mut().unwrap().mptcp.as_mut().unwrap();
+    (mptcp.bytes_sent, mptcp.bytes_received, mptcp.bytes_retrans) = (None, None, None);
+    let fewer = all(&evidence).len();
+    assert_eq!((failures(&evidence).len(), fewer), (0, all(&agreement()).len() - 3));
+}

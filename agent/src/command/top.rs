@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch top`: snapshots as they come. On a terminal a table that is redrawn in place; with `--batch` one after the other.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use mpwatch_exporters::json::{self, Layout};
+use mpwatch_model::snapshot::Snapshot;
+use mpwatch_tui::{Size, Style};
+
+use super::{on_a_terminal, print, trace};
+use crate::cli::{Scope, TopOptions};
+use crate::live::stop_on_signals;
+use crate::session;
+use crate::tracker::Closed;
+
+/// Height of a table that nobody has to fit on a screen.
+const UNLIMITED: u16 = u16::MAX;
+
+pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
+    let mut live = trace(options.interval, scope, stop_on_signals()?)?;
+    let mut screen = (!options.batch && on_a_terminal()).then(Screen::open).transpose()?;
+    let mut left = options.count.unwrap_or(u64::MAX);
+    session::run(&mut live, Closed::Forget, None, |snapshot| {
+        let snapshot = scope.narrow(snapshot);
+        match &mut screen {
+            Some(screen) => screen.draw(&snapshot)?,
+            None if options.json => print(&json::snapshot(&snapshot, Layout::Line)?)?,
+            None => {
+                print(&mpwatch_tui::table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
+            }
+        }
+        left = left.saturating_sub(1);
+        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(())
+}
+
+/// The terminal while a table is redrawn on it; what was there before comes back when it is dropped.
+pub(super) struct Screen {
+    style: Style,
+}
+
+impl Screen {
+    pub(super) fn open() -> io::Result<Self> {
+        let style = if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+            Style::Plain
+        } else {
+            Style::Colour
+        };
+        // Alternate screen, cursor hidden.
+        write(b"\x1b[?1049h\x1b[?25l")?;
+        Ok(Self { style })
+    }
+
+    pub(super) fn draw(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        let frame = mpwatch_tui::live_frame(snapshot, size(), self.style);
+        write(frame.as_bytes())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing to be done when the terminal is gone.
+        let _ = write(b"\x1b[?25h\x1b[?1049l");
+    }
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes)?;
+    output.flush()
+}
+
+/// Size of the terminal; 80x24 where it does not say.
+fn size() -> Size {
+    let (columns, rows) =
+        terminal_size::terminal_size().map_or((80, 24), |(width, height)| (width.0, height.0));
+    Size { columns, rows }
+}

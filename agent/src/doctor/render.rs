@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The checks as text for a terminal of 80 columns. What is fine stays short: the good ones of a group share a line. Pure.
+
+use super::{Check, Outcome, Status};
+
+const COLUMNS: usize = 80;
+const STATUS: usize = 6;
+
+/// A line to print; the first word of the text continues below itself.
+struct Line {
+    status: &'static str,
+    name: String,
+    text: String,
+}
+
+/// All checks and what they come to.
+pub(super) fn text(checks: &[Check], outcome: Outcome) -> String {
+    let lines = lines(checks);
+    let names = lines.iter().map(|line| line.name.len()).max().unwrap_or(0) + 2;
+    let mut out = String::new();
+    for line in &lines {
+        let head = format!("{:STATUS$}{:names$}", line.status, line.name);
+        push_wrapped(&mut out, &head, &line.text);
+    }
+    out + "\n" + &verdict(checks, outcome) + "\n"
+}
+
+fn lines(checks: &[Check]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut folded = Vec::new();
+    for check in checks {
+        match check.name.split_once('/') {
+            Some((group, leaf)) => {
+                if !folded.contains(&group) {
+                    folded.push(group);
+                    lines.extend(summary(checks, group));
+                }
+                if check.status != Status::Ok {
+                    push_check(&mut lines, leaf, check);
+                }
+            }
+            None => push_check(&mut lines, &check.name, check),
+        }
+    }
+    lines
+}
+
+/// One line for all that is well in a group.
+fn summary(checks: &[Check], group: &str) -> Option<Line> {
+    let of_group =
+        checks.iter().filter(|check| check.name.split_once('/').is_some_and(|(first, _)| first == group));
+    let (good, bad): (Vec<_>, Vec<_>) = of_group.partition(|check| check.status == Status::Ok);
+    let text = format!("{} of {}", good.len(), good.len() + bad.len());
+    (!good.is_empty()).then(|| Line { status: word(Status::Ok), name: group.to_owned(), text })
+}
+
+fn push_check(lines: &mut Vec<Line>, name: &str, check: &Check) {
+    lines.push(Line { status: word(check.status), name: name.to_owned(), text: check.message.clone() });
+    if let Some(fix) = &check.fix {
+        let text = format!("fix: {fix}");
+        // What is missing for one reason is mended once.
+        lines.retain(|line| line.text != text);
+        lines.push(Line { status: "", name: String::new(), text });
+    }
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Warn => "warn",
+        Status::Fail => "FAIL",
+    }
+}
+
+fn push_wrapped(out: &mut String, head: &str, text: &str) {
+    let mut line = head.to_owned();
+    let mut is_first = true;
+    for word in text.split(' ') {
+        if !is_first && line.len() + 1 + word.len() > COLUMNS {
+            out.push_str(&line);
+            out.push('\n');
+            line = " ".repeat(head.len()) + word;
+        } else {
+            line += if is_first { "" } else { " " };
+            line += word;
+        }
+        is_first = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+fn verdict(checks: &[Check], outcome: Outcome) -> String {
+    let warnings = checks.iter().filter(|check| check.status == Status::Warn).count();
+    match (outcome, warnings) {
+        (Outcome::Able, 0) => "Nothing is missing: mpwatch can run.".to_owned(),
+        (Outcome::Able, 1) => "mpwatch can run; 1 thing is limited, see above.".to_owned(),
+        (Outcome::Able, n) => format!("mpwatch can run; {n} things are limited, see above."),
+        (Outcome::KernelLacks, _) => {
+            "mpwatch cannot run: the kernel lacks something that it needs.".to_owned()
+        }
+        (Outcome::NotPermitted, _) => "mpwatch cannot run: it is not permitted to.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_well_is_short_and_what_is_not_says_what_to_do() {
+        let checks = [
+            Check::ok("kernel", "6.12.1"),
+            Check::ok("hooks/tcp_probe", "present"),
+            Check::ok("hooks/tcp", "present"),
+            Check::warn(
+                "hooks/sock_send_length",
+                "not in this kernel. Not known without it: owners of accepted connections at their first write",
+            ),
+            Check::warn("mptcp_enabled", "off").fix("sysctl net.mptcp.enabled=1"),
+        ];
+        let expected = "\
+ok    kernel            6.12.1
+ok    hooks             2 of 3
+warn  sock_send_length  not in this kernel. Not known without it: owners of
+                        accepted connections at their first write
+warn  mptcp_enabled     off
+                        fix: sysctl net.mptcp.enabled=1
+
+mpwatch can run; 2 things are limited, see above.
+";
+        assert_eq!(text(&checks, Outcome::Able), expected);
+    }
+
+    #[test]
+    fn one_fix_for_several_lacks_is_printed_once_after_the_last() {
+        let checks = [Check::fail("a", "gone").fix("mend it"), Check::fail("b", "gone").fix("mend it")];
+        let printed = text(&checks, Outcome::NotPermitted);
+        assert_eq!(printed.matches("mend it").count(), 1);
+        assert!(printed.find("FAIL  b") < printed.find("mend it"), "{printed}");
+        assert!(printed.ends_with("mpwatch cannot run: it is not permitted to.\n"));
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A machine that can do everything; then one fact is taken away at a time, and exactly one check notices.
+
+use mpwatch_ebpf::core_check::MissingField;
+use mpwatch_ebpf::support::KernelSupport;
+
+use super::*;
+use crate::doctor::{Outcome, Status};
+
+fn capable_report() -> CoreReport {
+    let mut support = KernelSupport { mptcp: true, ..KernelSupport::default() };
+    for hook in HOOKS {
+        match hook.attach {
+            Attach::Tracepoint => support.tracepoints.insert(hook.target.to_owned()),
+            Attach::StorageIterator { .. } | Attach::Iterator => {
+                support.iterators.insert(hook.target.to_owned())
+            }
+        };
+    }
+    let plan = AttachPlan::from_facts(&support);
+    CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan }
+}
+
+fn capable_machine() -> Facts {
+    Facts {
+        release: Some("6.12.1".to_owned()),
+        core: Some(Ok(capable_report())),
+        mptcp_enabled: Some(true),
+        scheduler: Some("default".to_owned()),
+        capabilities: Some(Capabilities(1 << 19 | 1 << 21 | 1 << 38 | 1 << 39)),
+        in_first_user_namespace: Some(true),
+        lockdown: Some("none".to_owned()),
+        jit: Some(true),
+        cgroup2: Some("/sys/fs/cgroup".into()),
+        mptcp_diag: Some(true),
+    }
+}
+
+fn without_hook(target: &str) -> CoreReport {
+    let mut report = capable_report();
+    report.support.tracepoints.remove(target);
+    report.support.iterators.remove(target);
+    report.plan = AttachPlan::from_facts(&report.support);
+    report
+}
+
+type Change = fn(&mut Facts);
+
+/// Names and states of what differs from the capable machine, and the outcome.
+fn noticed(change: impl FnOnce(&mut Facts)) -> (Vec<(String, Status)>, Outcome) {
+    let mut facts = capable_machine();
+    change(&mut facts);
+    let (before, after) = (machine(&capable_machine()), machine(&facts));
+    let outcome = Outcome::of(&after);
+    let changed = after.into_iter().filter(|check| !before.contains(check));
+    (changed.map(|check| (check.name, check.status)).collect(), outcome)
+}
+
+fn one(name: &str, status: Status) -> Vec<(String, Status)> {
+    vec![(name.to_owned(), status)]
+}
+
+#[test]
+fn a_capable_machine_passes_every_check() {
+    let checks = machine(&capable_machine());
+    assert!(checks.iter().all(|check| check.status == Status::Ok && check.fix.is_none()), "{checks:?}");
+    assert_eq!(Outcome::of(&checks), Outcome::Able);
+    let mut names: Vec<_> = checks.iter().map(|check| &check.name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), checks.len(), "names are unique");
+}
+
+#[test]
+fn a_setting_that_is_off_is_a_warning_with_a_fix() {
+    let changes: [(&str, Change); 5] = [
+        ("mptcp_enabled", |facts| facts.mptcp_enabled = Some(false)),
+        ("mptcp_scheduler", |facts| facts.scheduler = Some("bpf_rr".to_owned())),
+        ("bpf_jit", |facts| facts.jit = Some(false)),
+        ("cgroup2", |facts| facts.cgroup2 = None),
+        ("mptcp_enabled", |facts| facts.mptcp_enabled = None),
+    ];
+    for (name, change) in changes {
+        assert_eq!(noticed(change), (one(name, Status::Warn), Outcome::Able));
+    }
+}
+
+#[test]
+fn a_kernel_without_btf_fails_and_nothing_is_said_of_its_hooks() {
+    let (changed, outcome) = noticed(|facts| facts.core = None);
+    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
+    let checks = machine(&Facts { core: None, ..capable_machine() });
+    assert!(!checks.iter().any(|check| check.name.starts_with("hooks")));
+}
+
+#[test]
+fn a_btf_that_does_not_fit_says_why() {
+    let (changed, outcome) = noticed(|facts| facts.core = Some(Err("torn".to_owned())));
+    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
+}
+
+#[test]
+fn a_kernel_without_mptcp_fails_once() {
+    let (changed, outcome) = noticed(|facts| {
+        let mut report = capable_report();
+        report.support.mptcp = false;
+        report.unguarded_missing =
+            vec![MissingField { field: "mptcp_sock.token".to_owned(), function: "fill_msk".to_owned() }];
+        facts.core = Some(Ok(report));
+    });
+    assert_eq!((changed, outcome), (one("mptcp", Status::Fail), Outcome::KernelLacks));
+}
+
+#[test]
+fn an_optional_hook_is_a_warning_and_a_required_one_a_failure() {
+    for hook in HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::StorageIterator { .. })) {
+        let expected =
+            if hook.required { (Status::Fail, Outcome::KernelLacks) } else { (Status::Warn, Outcome::Able) };
+        let (changed, outcome) = noticed(|facts| facts.core = Some(Ok(without_hook(hook.target))));
+        assert_eq!((changed, outcome), (one(&format!("hooks/{}", hook.target), expected.0), expected.1));
+    }
+    let (changed, outcome) = noticed(|facts| facts.core = Some(Ok(without_hook("bpf_sk_storage_map"))));
+    assert_eq!((changed.len(), outcome), (2, Outcome::KernelLacks));
+}
+
+#[test]
+fn a_field_that_is_read_blindly_fails_and_one_behind_a_guard_warns() {
+    let missing = MissingField { field: "tcp_sock.srtt_us".to_owned(), function: "fill_tcp".to_owned() };
+    let blind = CoreReport { unguarded_missing: vec![missing], ..capable_report() };
+    assert_eq!(
+        noticed(|facts| facts.core = Some(Ok(blind))),
+        (one("fields", Status::Fail), Outcome::KernelLacks)
+    );
+    for (field, name) in [
+        ("mptcp_sock.bytes_sent", "fields/mptcp_sock.bytes"),
+        ("tcp_sock.total_rto", "fields/tcp_sock.total_rto"),
+    ] {
+        let guarded = CoreReport { guarded_missing: vec![field.to_owned()], ..capable_report() };
+        assert_eq!(noticed(|facts| facts.core = Some(Ok(guarded))), (one(name, Status::Warn), Outcome::Able));
+    }
+    let costless =
+        CoreReport { guarded_missing: vec!["mptcp_sock.notsent_lowat".to_owned()], ..capable_report() };
+    assert_eq!(noticed(|facts| facts.core = Some(Ok(costless))), (vec![], Outcome::Able));
+}
+
+#[test]
+fn a_capability_taken_away_changes_its_own_check() {
+    let all = capable_machine().capabilities.unwrap().0;
+    let taken = |number: u32| {
+        noticed(move |facts| {
+            facts.capabilities = Some(Capabilities(all & !(1 << number)));
+        })
+    };
+    assert_eq!(taken(21), (one("capabilities/cap_sys_admin", Status::Warn), Outcome::Able));
+    assert_eq!(taken(19), (one("capabilities/cap_sys_ptrace", Status::Warn), Outcome::Able));
+    // CAP_SYS_ADMIN stands in for the two that were split off from it.
+    assert_eq!(taken(38), (vec![], Outcome::Able));
+    assert_eq!(taken(39), (vec![], Outcome::Able));
+}
+
+#[test]
+fn without_any_capability_only_permission_is_missing() {
+    let (changed, outcome) = noticed(|facts| facts.capabilities = None);
+    let expected = [Status::Fail, Status::Fail, Status::Warn, Status::Warn];
+    assert!(changed.iter().map(|(_, status)| *status).eq(expected), "{changed:?}");
+    assert_eq!(outcome, Outcome::NotPermitted);
+    let both = |facts: &mut Facts| (facts.capabilities, facts.core) = (None, None);
+    assert_eq!(noticed(both).1, Outcome::KernelLacks);
+}
+
+#[test]
+fn the_root_of_a_container_is_told_that_it_is_none() {
+    let changed = noticed(|facts| facts.in_first_user_namespace = Some(false));
+    assert_eq!(changed, (one("user_namespace", Status::Fail), Outcome::NotPermitted));
+}
+
+#[test]
+fn of_the_lockdown_modes_only_confidentiality_is_in_the_way() {
+    let changed = |mode: &'static str| noticed(move |facts| facts.lockdown = Some(mode.to_owned()));
+    assert_eq!(changed("integrity"), (one("lockdown", Status::Ok), Outcome::Able));
+    assert_eq!(changed("confidentiality"), (one("lockdown", Status::Fail), Outcome::KernelLacks));
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes: scripts tell by them what kind of thing went wrong.
+
+use std::io;
+use std::process::ExitCode;
+
+use mpwatch_ebpf::support::SupportError;
+use mpwatch_ebpf::tracer::TracerError;
+
+/// 1: something failed while running.
+pub(crate) const RUNTIME: u8 = 1;
+/// 3: the kernel lacks something. (2 is wrong usage, by clap.)
+pub(crate) const KERNEL: u8 = 3;
+/// 4: not permitted.
+pub(crate) const PERMISSION: u8 = 4;
+/// 5: no such flow.
+const NO_SUCH_FLOW: u8 = 5;
+
+/// No connection has the id that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection matches `{id}`; `mpwatch ls` lists the ids of those that are open now")]
+pub(crate) struct NoSuchFlow {
+    /// What was asked for.
+    pub(crate) id: String,
+}
+
+/// The exit code of an error.
+pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
+    let code = match error.downcast_ref::<TracerError>() {
+        Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
+        Some(TracerError::Permission { .. }) => PERMISSION,
+        _ if error.is::<NoSuchFlow>() => NO_SUCH_FLOW,
+        _ if is_permission(error) => PERMISSION,
+        _ => RUNTIME,
+    };
+    ExitCode::from(code)
+}
+
+/// The whole chain of causes as one line; a cause that the message before it already names is not repeated.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Whether the reader of our output went away, as `head` does: no error of ours.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn is_permission(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref::<mpwatch_lab::Error>(), Some(mpwatch_lab::Error::Os { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied))
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The running kernel as a source of events: waits for final records, reads a snapshot every interval, looks up names.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use mpwatch_ebpf::namespace;
+use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_model::event::{KernelEvent, Start, Tick};
+use mpwatch_model::host::Host;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::clock;
+use crate::names::Names;
+use crate::source::{Sink, Source};
+
+/// Longest wait for records before looking at the stop flag again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What to trace and how often to look.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Time between two ticks.
+    pub(crate) interval: Duration,
+    /// Settings of the kernel side.
+    pub(crate) tracer: Settings,
+}
+
+/// The kernel, being traced.
+pub(crate) struct Live {
+    tracer: Tracer,
+    start: Start,
+    names: Names,
+    interval: Duration,
+    due: Instant,
+    ended: bool,
+    stop: Arc<AtomicBool>,
+    owners_by_search: bool,
+}
+
+impl Live {
+    /// Attaches, then takes in what is older: in this order nothing falls between.
+    pub(crate) fn start(options: &Options, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
+        let mut tracer = Tracer::start(options.tracer)?;
+        tracer.adopt(&namespace::all());
+        tracer.find_owners()?;
+        let missing = tracer.missing_hooks();
+        let owners_by_search = missing.iter().any(|hook| hook.hook == "sock_send_length");
+        let start = Start {
+            host: this_host(&tracer),
+            boot_epoch_ns: clock::boot_epoch_ns()?,
+            at: clock::boot_now()?,
+            traces: tracer.traces(),
+        };
+        Ok(Self {
+            tracer,
+            start,
+            names: Names::new(),
+            interval: options.interval,
+            due: Instant::now(),
+            ended: false,
+            stop,
+            owners_by_search,
+        })
+    }
+
+    /// Waits for the next tick, taking in final records meanwhile.
+    fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
+        while !self.stop.load(Ordering::Relaxed) {
+            let left = self.due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.tracer.poll(left.min(PATIENCE), sink)?;
+        }
+        Ok(())
+    }
+
+    /// Reads everything there is now.
+    fn look(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
+        if self.owners_by_search {
+            self.tracer.find_owners()?;
+        }
+        self.tracer.snapshot(sink)?;
+        let (counters, losses) = self.tracer.counters()?;
+        Ok(Tick { at: clock::boot_now()?, losses, counters })
+    }
+}
+
+impl Source for Live {
+    fn start(&self) -> &Start {
+        &self.start
+    }
+
+    fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        let mut outcome = Ok(());
+        let mut wanted = Names::new();
+        std::mem::swap(&mut wanted, &mut self.names);
+        let mut forward = |event: &KernelEvent| {
+            wanted.note(event);
+            if outcome.is_ok() {
+                outcome = sink(event);
+            }
+        };
+        self.wait(&mut forward)?;
+        // Read before the last look, so that what closes until the signal comes is in it.
+        self.ended = self.stop.load(Ordering::Relaxed);
+        let tick = self.look(&mut forward)?;
+        self.names = wanted;
+        outcome?;
+        for name in self.names.look_up() {
+            sink(&name)?;
+        }
+        sink(&KernelEvent::Tick(tick))?;
+        self.due = (self.due + self.interval).max(Instant::now());
+        Ok(true)
+    }
+}
+
+fn this_host(tracer: &Tracer) -> Host {
+    let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    Host {
+        name: read("/proc/sys/kernel/hostname"),
+        kernel: read("/proc/sys/kernel/osrelease"),
+        boot_id: read("/proc/sys/kernel/random/boot_id"),
+        mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
+        missing_hooks: tracer.missing_hooks().to_vec(),
+    }
+}
+
+/// A flag that SIGINT and SIGTERM set, and SIGHUP, which comes when the terminal is closed.
+pub(crate) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("listening for signals")?;
+    }
+    Ok(stop)
+}

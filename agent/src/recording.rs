@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: the event stream as JSON lines, compressed with zstd. The first line says what it is and which version;
+//! what comes after is [`KernelEvent`]s. Readable with `zstdcat FILE | jq`, and to the last tick after a crash.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use mpwatch_model::event::{KernelEvent, Start};
+use serde::{Deserialize, Serialize};
+
+use crate::source::{Sink, Source};
+
+/// Version of the format. A reader refuses what is newer.
+const VERSION: u32 = 1;
+/// A line longer than this is no event of ours.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Why a recording could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordingError {
+    /// The file could not be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Some other file.
+    #[error("{path} is not a recording of mpwatch ({why}); make one with `mpwatch record FILE`")]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// From a later version.
+    #[error("{path} has recording format {got}, this mpwatch reads up to {VERSION}; use a newer mpwatch")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        got: u32,
+    },
+}
+
+/// First line of a recording.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    mpwatch_recording: u32,
+}
+
+/// Writes events to a file.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    output: zstd::Encoder<'static, BufWriter<File>>,
+}
+
+impl Recorder {
+    /// Creates the file and writes its header and the start of the stream.
+    pub(crate) fn create(path: &Path, start: &Start) -> Result<Self, RecordingError> {
+        let failed = |source| RecordingError::Write { path: path.to_owned(), source };
+        let file = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut recorder =
+            Self { path: path.to_owned(), output: zstd::Encoder::new(file, 3).map_err(failed)? };
+        recorder.line(&Header { mpwatch_recording: VERSION })?;
+        recorder.write(&KernelEvent::Start(start.clone()))?;
+        Ok(recorder)
+    }
+
+    /// Appends an event. After a tick everything is on its way to the disk, so that a crash loses one interval at the most.
+    pub(crate) fn write(&mut self, event: &KernelEvent) -> Result<(), RecordingError> {
+        self.line(event)?;
+        if matches!(event, KernelEvent::Tick(_)) {
+            self.output.flush().map_err(|source| self.failed(source))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file properly.
+    pub(crate) fn finish(self) -> Result<(), RecordingError> {
+        let path = self.path;
+        let ended = self.output.finish().and_then(|mut file| file.flush());
+        ended.map_err(|source| RecordingError::Write { path, source })
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> Result<(), RecordingError> {
+        let written = serde_json::to_writer(&mut self.output, value).map_err(io::Error::from);
+        let written = written.and_then(|()| self.output.write_all(b"\n"));
+        written.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> RecordingError {
+        RecordingError::Write { path: self.path.clone(), source }
+    }
+}
+
+/// A recording being read.
+pub(crate) struct Replay<R = BufReader<zstd::Decoder<'static, BufReader<File>>>> {
+    path: PathBuf,
+    lines: R,
+    start: Start,
+    line: Vec<u8>,
+    /// The recording ended in the middle of a line: the recorder was killed.
+    torn: bool,
+}
+
+impl Replay {
+    /// Opens a recording and reads its beginning.
+    pub(crate) fn open(path: &Path) -> Result<Self, RecordingError> {
+        let failed = |source| RecordingError::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let lines = BufReader::new(zstd::Decoder::new(file).map_err(failed)?);
+        Self::read_start(path, lines)
+    }
+}
+
+impl<R: BufRead> Replay<R> {
+    /// Reads the beginning of an uncompressed stream of lines.
+    pub(crate) fn read_start(path: &Path, lines: R) -> Result<Self, RecordingError> {
+        let not_ours = |why: String| RecordingError::NotOurs { path: path.to_owned(), why };
+        let mut replay =
+            Self { path: path.to_owned(), lines, start: empty_start(), line: Vec::new(), torn: false };
+        let first = replay.next_line().map_err(|error| not_ours(error.to_string()))?;
+        let header = first.then(|| serde_json::from_slice::<Header>(&replay.line));
+        let version = match header {
+            Some(Ok(header)) => header.mpwatch_recording,
+            Some(Err(error)) => return Err(not_ours(format!("its first line is no header: {error}"))),
+            None => return Err(not_ours("it is empty".to_owned())),
+        };
+        if version > VERSION {
+            return Err(RecordingError::Newer { path: path.to_owned(), got: version });
+        }
+        match replay.next_event()? {
+            Some(KernelEvent::Start(start)) => replay.start = start,
+            _ => return Err(not_ours("it does not say where and when it began".to_owned())),
+        }
+        Ok(replay)
+    }
+
+    /// Whether the recording ended abruptly. What came before is complete.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn
+    }
+
+    fn next_event(&mut self) -> Result<Option<KernelEvent>, RecordingError> {
+        match self.next_line() {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.torn = true;
+                return Ok(None);
+            }
+            Err(source) => return Err(RecordingError::Read { path: self.path.clone(), source }),
+        }
+        let parsed = serde_json::from_slice(&self.line);
+        parsed.map(Some).map_err(|error| RecordingError::NotOurs {
+            path: self.path.clone(),
+            why: format!("a line is no event: {error}"),
+        })
+    }
+
+    /// Reads a line into `self.line`; `false`: the end. A line without its end is a torn one.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        let mut limited = io::Read::take(&mut self.lines, LONGEST_LINE);
+        let read = limited.read_until(b'\n', &mut self.line)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if self.line.last() == Some(&b'\n') {
+            return Ok(true);
+        }
+        let why = if read as u64 == LONGEST_LINE {
+            io::ErrorKind::InvalidData
+        } else {
+            io::ErrorKind::UnexpectedEof
+        };
+        Err(io::Error::new(why, "a line does not end"))
+    }
+}
+
+impl<R: BufRead> Source for Replay<R> {
+    fn start(&self) -> &Start {
+        &self.start
+    }
+
+    fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool> {
+        while let Some(event) = self.next_event()? {
+            sink(&event)?;
+            if matches!(event, KernelEvent::Tick(_)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn empty_start() -> Start {
+    Start {
+        host: mpwatch_model::host::Host::default(),
+        boot_epoch_ns: 0,
+        at: mpwatch_model::unit::Nanos(0),
+        traces: mpwatch_model::event::Traces { retransmits: false, scheduler: false, segments: false },
+    }
+}

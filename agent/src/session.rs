@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop that all commands share: events from a source into the tracker (and, when recording, into a file), a snapshot
+//! after every tick.
+
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use mpwatch_model::event::KernelEvent;
+use mpwatch_model::snapshot::{Report, Snapshot};
+
+use crate::recording::Recorder;
+use crate::source::Source;
+use crate::tracker::{Closed, Tracker};
+
+/// Runs until the source ends or `each` has seen enough; the report over everything that was seen.
+pub(crate) fn run(
+    source: &mut dyn Source,
+    closed: Closed,
+    mut recorder: Option<&mut Recorder>,
+    mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
+) -> Result<Report> {
+    let mut tracker = Tracker::new(source.start().clone(), closed);
+    loop {
+        let more = source.next_tick(&mut |event: &KernelEvent| {
+            if let Some(recorder) = recorder.as_deref_mut() {
+                recorder.write(event)?;
+            }
+            tracker.apply(event);
+            Ok(())
+        })?;
+        if !more || each(tracker.snapshot())?.is_break() {
+            return Ok(tracker.report());
+        }
+    }
+}

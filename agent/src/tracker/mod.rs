@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
+//! of the event stream, so that a replay ends where the live run ended.
+
+mod close;
+mod flow;
+mod index;
+mod stall;
+mod subflow;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
+use mpwatch_model::id::SocketCookie;
+use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
+use mpwatch_model::unit::Nanos;
+
+use flow::Flow;
+use index::{Index, Key};
+
+/// What becomes of a connection once it has closed and its finals were shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Forget it: a live view shows it once.
+    Forget,
+    /// Keep it for the report at the end of the run.
+    Keep,
+}
+
+/// The names that the kernel does not use but people do.
+#[derive(Default)]
+struct Names {
+    netns: HashMap<u32, String>,
+    cgroups: HashMap<u64, String>,
+}
+
+/// Follows all connections.
+pub(crate) struct Tracker {
+    start: Start,
+    closed: Closed,
+    flows: HashMap<Key, Flow>,
+    index: Index,
+    names: Names,
+    tick: Tick,
+    previous_tick: Option<Nanos>,
+    vanished: u64,
+    timeline_dropped: u64,
+    archive: Vec<Connection>,
+}
+
+impl Tracker {
+    /// Begins with the first event of a stream.
+    pub(crate) fn new(start: Start, closed: Closed) -> Self {
+        Self {
+            tick: Tick { at: start.at, ..Tick::default() },
+            start,
+            closed,
+            flows: HashMap::new(),
+            index: Index::default(),
+            names: Names::default(),
+            previous_tick: None,
+            vanished: 0,
+            timeline_dropped: 0,
+            archive: Vec::new(),
+        }
+    }
+
+    /// Takes in one event.
+    pub(crate) fn apply(&mut self, event: &KernelEvent) {
+        match event {
+            KernelEvent::Start(start) => self.start = start.clone(),
+            KernelEvent::Subflow(record) => self.on_subflow(record),
+            KernelEvent::Connection(record) => self.on_connection(record),
+            KernelEvent::Netns(name) => {
+                self.names.netns.insert(name.inode, name.name.clone());
+            }
+            KernelEvent::Cgroup(name) => {
+                self.names.cgroups.insert(name.id, name.path.clone());
+            }
+            KernelEvent::Tick(tick) => self.on_tick(tick),
+        }
+    }
+
+    /// The picture after a tick. What has closed is in it for the last time.
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        let connections = self.views();
+        let done: Vec<Key> =
+            self.flows.iter().filter(|(_, flow)| flow.is_forgettable()).map(|(key, _)| *key).collect();
+        for key in done {
+            self.forget(key);
+        }
+        if self.closed == Closed::Keep {
+            let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
+            self.archive.extend(over.cloned());
+        }
+        self.index.clear_forgotten();
+        Snapshot {
+            schema: SCHEMA,
+            at: self.timestamp(self.tick.at),
+            interval_s: self.interval().seconds(),
+            host: self.start.host.clone(),
+            connections,
+            counters: self.tick.counters,
+            losses: self.losses(),
+        }
+    }
+
+    /// Every connection of the run, after the last tick.
+    pub(crate) fn report(mut self) -> Report {
+        let mut connections = std::mem::take(&mut self.archive);
+        connections.extend(self.views());
+        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+        Report {
+            schema: SCHEMA,
+            run: Run {
+                host: self.start.host.clone(),
+                from: self.timestamp(self.start.at),
+                to: self.timestamp(self.tick.at),
+            },
+            connections,
+            counters: self.tick.counters,
+            losses: self.losses(),
+        }
+    }
+
+    fn on_subflow(&mut self, record: &SubflowRecord) {
+        let key = self.key_of_subflow(record);
+        let flow =
+            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        flow.on_subflow(record, self.tick.at);
+        self.index.point_to(key, flow, Some(record.id));
+    }
+
+    fn on_connection(&mut self, record: &ConnectionRecord) {
+        let key = self.key_of_connection(record);
+        let flow =
+            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        flow.on_connection(record);
+        self.index.point_to(key, flow, None);
+    }
+
+    fn key_of_subflow(&mut self, record: &SubflowRecord) -> Key {
+        let known = self.index.by_subflow(record.id).or_else(|| {
+            let msk = record.msk.as_ref()?;
+            self.index.by_cookie(msk.cookie).or_else(|| self.index.by_token(record.netns, msk.token))
+        });
+        known.unwrap_or_else(|| self.index.new_key())
+    }
+
+    /// A socket that is connected anew after it was closed is another connection, with another token.
+    fn key_of_connection(&mut self, record: &ConnectionRecord) -> Key {
+        let known = self
+            .index
+            .by_cookie(record.msk.cookie)
+            .or_else(|| self.index.by_token(record.netns, record.msk.token));
+        let again = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
+        match known {
+            Some(key) if self.flows.get(&key).is_some_and(again) => self.index.new_key(),
+            Some(key) => key,
+            None => self.index.new_key(),
+        }
+    }
+
+    fn on_tick(&mut self, tick: &Tick) {
+        self.previous_tick =
+            Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
+        self.previous_tick.get_or_insert(tick.at);
+        self.tick = tick.clone();
+        let interval = self.interval();
+        for flow in self.flows.values_mut() {
+            let outcome = flow.on_tick(tick.at, interval);
+            self.vanished += outcome.vanished;
+            self.timeline_dropped += outcome.timeline_dropped;
+        }
+    }
+
+    fn interval(&self) -> Nanos {
+        self.previous_tick.map_or(Nanos(0), |previous| self.tick.at.since(previous))
+    }
+
+    fn views(&self) -> Vec<Connection> {
+        let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_presentable()).collect();
+        flows.sort_by_key(|flow| flow.serial());
+        let lens = view::Lens { start: &self.start, names: &self.names, now: self.tick.at };
+        flows.into_iter().map(|flow| lens.connection(flow)).collect()
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some(flow) = self.flows.remove(&key) {
+            self.index.forget(&flow);
+        }
+    }
+
+    fn losses(&self) -> mpwatch_model::host::Losses {
+        mpwatch_model::host::Losses {
+            vanished: self.vanished,
+            timeline_dropped: self.timeline_dropped,
+            ..self.tick.losses
+        }
+    }
+
+    fn timestamp(&self, at: Nanos) -> Timestamp {
+        view::timestamp(self.start.boot_epoch_ns, at)
+    }
+}
+
+/// Whether a cookie says anything.
+fn known(cookie: SocketCookie) -> Option<SocketCookie> {
+    (cookie.0 != 0).then_some(cookie)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When did a connection as a whole make no progress? Each subflow remembers the pauses that it saw; only a time that is a
+//! pause on all of them is one of the connection. After a path's failure this is the failover gap. Pure.
+
+use mpwatch_model::event::Stall;
+use mpwatch_model::unit::Nanos;
+
+/// Shorter pauses are no stalls; equals the kernel side's threshold.
+const SHORTEST: Nanos = Nanos(100_000_000);
+
+/// What one subflow saw.
+pub(super) struct Witness<'a> {
+    /// Its pauses, oldest first.
+    pub(super) stalls: &'a [Stall],
+    /// Last progress that it saw; from then on it may be in a pause that has not ended. `None`: never saw any.
+    pub(super) progress: Option<Nanos>,
+    /// Sent data was waiting then.
+    pub(super) unacked: bool,
+}
+
+impl Witness<'_> {
+    /// Its own pause within `[from, to]`, as far as it reaches; `None`: this subflow saw progress.
+    fn pause_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
+        let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: false }) };
+        if progress + SHORTEST <= to {
+            return Some(Stall { from: progress, to, unacked: self.unacked });
+        }
+        self.stalls.iter().rev().find(|stall| stall.from < to && from < stall.to).copied()
+    }
+}
+
+/// What two pauses have in common. Whether data waited is told by the one that begins later: it is the later look.
+fn overlap(one: Stall, other: Stall) -> Stall {
+    let unacked = if other.from > one.from { other.unacked } else { one.unacked };
+    Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
+}
+
+/// Pauses of the whole connection with sent data waiting, oldest first: `(from, to)`.
+pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
+    let mut found = Vec::new();
+    for (place, witness) in witnesses.iter().enumerate() {
+        for &stall in witness.stalls {
+            let mut others = witnesses.iter().enumerate().filter(|&(other, _)| other != place);
+            let common = others.try_fold(stall, |common, (_, other)| {
+                Some(overlap(common, other.pause_in(common.from, common.to)?))
+            });
+            if let Some(Stall { from, to, unacked: true }) = common
+                && to.since(from) >= SHORTEST
+            {
+                found.push((from, to));
+            }
+        }
+    }
+    merge(found)
+}
+
+/// Two subflows that saw the same pause report it twice.
+fn merge(mut stalls: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
+    stalls.sort();
+    let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
+    for (from, to) in stalls {
+        match merged.last_mut() {
+            Some(last) if from < last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn stall(from: u64, to: u64, unacked: bool) -> Stall {
+        Stall { from: Nanos(from * MS), to: Nanos(to * MS), unacked }
+    }
+
+    fn witness(stalls: &[Stall], progress: u64, unacked: bool) -> Witness<'_> {
+        Witness { stalls, progress: Some(Nanos(progress * MS)), unacked }
+    }
+
+    fn in_ms(stalls: Vec<(Nanos, Nanos)>) -> Vec<(u64, u64)> {
+        stalls.into_iter().map(|(from, to)| (from.0 / MS, to.0 / MS)).collect()
+    }
+
+    #[test]
+    fn a_dead_path_leaves_a_gap_until_the_other_one_goes_on() {
+        let idle_backup = [stall(50, 10_400, true)];
+        let witnesses = [witness(&[], 10_000, true), witness(&idle_backup, 12_000, false)];
+        assert_eq!(in_ms(of_connection(&witnesses)), [(10_000, 10_400)]);
+    }
+
+    #[test]
+    fn a_pause_of_one_subflow_is_none_of_the_connection() {
+        let quiet = [stall(1_000, 3_000, true)];
+        let witnesses = [witness(&quiet, 4_000, true), witness(&[], 4_000, true)];
+        assert!(of_connection(&witnesses).is_empty());
+    }
+
+    #[test]
+    fn a_pause_seen_by_both_counts_once_and_only_where_they_overlap() {
+        let (first, second) = ([stall(1_000, 1_500, true)], [stall(1_050, 1_600, true)]);
+        let witnesses = [witness(&first, 9_000, false), witness(&second, 9_000, false)];
+        assert_eq!(in_ms(of_connection(&witnesses)), [(1_050, 1_500)]);
+    }
+
+    #[test]
+    fn what_a_dead_path_remembers_does_not_make_a_later_idle_time_a_stall() {
+        let idle = [stall(13_000, 15_000, false)];
+        assert!(of_connection(&[witness(&[], 12_000, true), witness(&idle, 15_000, false)]).is_empty());
+    }
+
+    #[test]
+    fn an_idle_application_is_no_stall() {
+        let idle = [stall(1_000, 5_000, false)];
+        assert!(of_connection(&[witness(&idle, 5_000, false)]).is_empty());
+    }
+}

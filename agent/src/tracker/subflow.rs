@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is remembered of one subflow: its latest record, where its counters stood at the last tick, how it ended.
+
+use mpwatch_model::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::close;
+
+/// Ticks without a sign of life after which a flow counts as gone. A few are no proof: a storage iterator goes on from where
+/// it was by counting entries, so it passes over some while others are being removed.
+pub(super) const VANISHED_AFTER: u32 = 10;
+
+pub(super) struct SubflowState {
+    pub(super) record: SubflowRecord,
+    /// Totals at the last tick; `None`: there was none yet and the subflow was adopted, so no rate can be told.
+    at_last_tick: Option<(Bytes, Bytes)>,
+    pub(super) send: BitsPerSecond,
+    pub(super) receive: BitsPerSecond,
+    pub(super) end: Option<(Nanos, CloseReason)>,
+    silent_ticks: u32,
+    heard_this_tick: bool,
+}
+
+impl SubflowState {
+    pub(super) fn new(record: &SubflowRecord) -> Self {
+        Self {
+            record: record.clone(),
+            at_last_tick: record.seen_open.then_some((Bytes(0), Bytes(0))),
+            send: BitsPerSecond(0),
+            receive: BitsPerSecond(0),
+            end: None,
+            silent_ticks: 0,
+            heard_this_tick: true,
+        }
+    }
+
+    /// Takes a newer record. Once final, nothing changes any more.
+    pub(super) fn update(&mut self, record: &SubflowRecord) {
+        if self.record.last {
+            return;
+        }
+        let removed_by_peer = self.record.end.removed_by_peer;
+        self.record.clone_from(record);
+        self.record.end.removed_by_peer |= removed_by_peer;
+        self.heard_this_tick = true;
+    }
+
+    /// Notes the end if the record tells of one. `true`: it was not known before.
+    pub(super) fn note_end(&mut self) -> bool {
+        let Some(closed) = self.record.closed else { return false };
+        let known = self.end.is_some();
+        self.end = Some((closed, close::reason(&self.record)));
+        !known
+    }
+
+    /// Whether its final counters are in.
+    pub(super) fn is_final(&self) -> bool {
+        self.record.last || self.silent_ticks >= VANISHED_AFTER
+    }
+
+    /// `true`: it has just been given up as gone without a final record.
+    pub(super) fn on_tick(&mut self, interval: Nanos) -> bool {
+        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
+        if let Some((sent, received)) = self.at_last_tick {
+            self.send = bytes_sent.since(sent).per(interval);
+            self.receive = bytes_received.since(received).per(interval);
+        }
+        self.at_last_tick = Some((bytes_sent, bytes_received));
+        self.silent_ticks = if self.heard_this_tick { 0 } else { self.silent_ticks + 1 };
+        self.heard_this_tick = false;
+        let vanished = self.silent_ticks == VANISHED_AFTER && !self.record.last;
+        if vanished && self.end.is_none() {
+            self.end = Some((self.record.at, CloseReason::Unknown));
+        }
+        vanished
+    }
+
+    /// Payload sent, each byte once.
+    pub(super) fn unique_sent(&self) -> Bytes {
+        self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
+    }
+
+    /// The byte by which a received FIN shows in the kernel's count of received bytes.
+    pub(super) fn fin_received(&self) -> Bytes {
+        let by_state = matches!(
+            self.record.state,
+            TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait
+        );
+        let by_end = self.end.is_some_and(|(_, reason)| reason == CloseReason::Fin);
+        Bytes(u64::from(by_state || by_end || self.record.end.fin_received_first))
+    }
+
+    /// How long it has been able to carry data.
+    pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
+        let from = self.record.established.unwrap_or(self.record.first_seen);
+        self.end.map_or(now, |(at, _)| at).since(from)
+    }
+}
