@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of the whole program share: running `mpwatch` as a user does, and reading what it says.
+//! Panics with a reason where a test cannot go on; nothing here waits without a deadline.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
+
+mod observer;
+mod program;
+
+pub use observer::{Observer, Report};
+pub use program::{Outcome, mpwatch, program};
+
+use serde_json::Value;
+
+/// Whether a root test may run; says SKIP loudly if not, and fails where CI says that everything must run.
+pub fn may_run_as_root() -> bool {
+    if nix::unistd::geteuid().is_root() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("MPWATCH_REQUIRE_ALL").is_none(),
+        "MPWATCH_REQUIRE_ALL is set, but this test needs root"
+    );
+    eprintln!("SKIP: this test needs root");
+    false
+}
+
+/// A number in a JSON object.
+#[track_caller]
+pub fn number(value: &Value, field: &str) -> u64 {
+    value[field].as_u64().unwrap_or_else(|| panic!("`{field}` is no whole number in {value:#}"))
+}
+
+/// A string in a JSON object.
+#[track_caller]
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_else(|| panic!("`{field}` is no string in {value:#}"))
+}
+
+/// An array in a JSON object.
+#[track_caller]
+pub fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value[field].as_array().unwrap_or_else(|| panic!("`{field}` is no array in {value:#}"))
+}

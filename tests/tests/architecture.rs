@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of the house that a compiler does not check: which room may use which, where `unsafe` may stand, who a file
+//! belongs to, how long it may be.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
+
+/// What each crate may use of ours. The tests may use everything.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("mpwatch-model", &[]),
+    ("mpwatch-lab", &[]),
+    ("mpwatch-ebpf", &["mpwatch-model"]),
+    ("mpwatch-tui", &["mpwatch-model"]),
+    ("mpwatch-exporters", &["mpwatch-model"]),
+    ("mpwatch", &["mpwatch-model", "mpwatch-ebpf", "mpwatch-tui", "mpwatch-exporters", "mpwatch-lab"]),
+];
+const TESTS: &str = "mpwatch-tests";
+/// Where `unsafe` is allowed.
+const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
+const LONGEST_FILE: usize = 500;
+
+fn metadata() -> Metadata {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    MetadataCommand::new()
+        .manifest_path(manifest)
+        .no_deps()
+        .exec()
+        .expect("cargo can tell about the workspace")
+}
+
+fn is_ours(dependency: &Dependency) -> bool {
+    dependency.path.is_some()
+}
+
+#[test]
+fn rooms_use_each_other_only_along_the_arrows() {
+    let metadata = metadata();
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in &metadata.packages {
+        if package.name.as_str() == TESTS {
+            continue;
+        }
+        let Some(allowed) = allowed.get(package.name.as_str()) else {
+            wrong.push(format!(
+                "{} is in no arrow of this test: add it, and to ARCHITECTURE.md",
+                package.name
+            ));
+            continue;
+        };
+        // A crate's own tests may enable features of itself.
+        let used = package.dependencies.iter().filter(|used| is_ours(used) && used.name != *package.name);
+        let strangers = used.filter(|used| !allowed.contains(&used.name.as_str()));
+        wrong.extend(strangers.map(|used| format!("{} uses {}", package.name, used.name)));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn the_program_uses_every_room_and_nobody_uses_the_tests() {
+    let metadata = metadata();
+    let users_of = |room: &str| -> BTreeSet<&str> {
+        let uses = |used: &Dependency| used.name == room && used.kind == DependencyKind::Normal;
+        let packages = metadata.packages.iter().filter(|package| package.dependencies.iter().any(uses));
+        packages.map(|package| package.name.as_str()).collect()
+    };
+    for (room, _) in &ARROWS[..ARROWS.len() - 1] {
+        assert!(users_of(room).contains("mpwatch"), "{room} is of no use to the program");
+    }
+    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTS]));
+    assert_eq!(users_of(TESTS), BTreeSet::new());
+}
+
+/// Source files by their path from the workspace's root.
+fn sources() -> BTreeMap<String, String> {
+    let root = metadata().workspace_root.into_std_path_buf();
+    let mut paths = Vec::new();
+    collect(&root, &mut paths);
+    let named = paths.into_iter().filter_map(|path| {
+        let name = path.strip_prefix(&root).unwrap().to_str()?.to_owned();
+        is_source(&name).then(|| (name, fs::read_to_string(&path).expect("a source file is text")))
+    });
+    let texts: BTreeMap<String, String> = named.collect();
+    assert!(texts.len() > 100, "only {} source files were found", texts.len());
+    texts
+}
+
+/// Every file but those of build and version control.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
+        let entry = entry.expect("an entry can be read");
+        let name = entry.file_name();
+        let kind = entry.file_type().expect("an entry has a type");
+        if kind.is_dir() && !["target", ".git", "node_modules"].contains(&name.to_str().unwrap_or_default()) {
+            collect(&entry.path(), files);
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+}
+
+fn is_source(name: &str) -> bool {
+    let scripts = ["dev", ".ci/run", "tests/refresh-btf"];
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    scripts.contains(&name) || extension.is_some_and(|extension| ["rs", "c", "h", "sh"].contains(&extension))
+}
+
+fn is_rust(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "rs")
+}
+
+#[test]
+fn every_source_file_says_under_which_licence_it_is() {
+    let marked = |text: &str| text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier:"));
+    let sources = sources();
+    let unmarked: Vec<&String> =
+        sources.iter().filter(|(_, text)| !marked(text)).map(|(name, _)| name).collect();
+    assert!(unmarked.is_empty(), "no SPDX line in the first three lines: {unmarked:?}");
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let lengths = sources().into_iter().map(|(name, text)| (name, text.lines().count()));
+    let long: Vec<(String, usize)> = lengths.filter(|(_, lines)| *lines > LONGEST_FILE).collect();
+    assert!(long.is_empty(), "over {LONGEST_FILE} lines, split by subject: {long:?}");
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    let allowed = |name: &str| UNSAFE_ALLOWED.iter().any(|place| name.starts_with(place));
+    let mut found = Vec::new();
+    for (name, text) in sources().iter().filter(|(name, _)| is_rust(name) && !allowed(name)) {
+        let lines = (1..).zip(text.lines()).filter(|(_, line)| has_unsafe(line));
+        found.extend(lines.map(|(number, line)| format!("{name}:{number}: {}", line.trim())));
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
+/// Whether a line of code, comments and texts left out, has the keyword.
+fn has_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let outside_texts = code.split('"').step_by(2);
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    outside_texts.flat_map(|part| part.split(|c| !is_word(c))).any(|word| word == "unsafe")
+}
+
+#[test]
+fn the_search_for_unsafe_finds_the_keyword_and_nothing_else() {
+    assert!(has_unsafe("    let x = unsafe { y };"));
+    assert!(has_unsafe("pub unsafe fn x() {"));
+    for harmless in ["// unsafe { }", "unsafe_code = 1", "say(\"unsafe\")", "#![deny(unsafe_code)]"] {
+        assert!(!has_unsafe(harmless), "{harmless}");
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a user meets before any tracing: wrong usage, wrong files, help, completions. Needs no root; what does is in
+//! `root_cli.rs`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use mpwatch_tests::{Outcome, mpwatch};
+use tempfile::TempDir;
+
+const COMMANDS: &[(&str, &str)] = &[
+    ("top", "live"),
+    ("ls", "List"),
+    ("show", "timeline"),
+    ("record", "raw events"),
+    ("replay", "recording"),
+    ("doctor", "can be traced"),
+    ("demo", "private namespaces"),
+    ("selftest", "kernel's own"),
+    ("completions", "shell"),
+    ("man", "man page"),
+];
+
+/// It failed with this code, said something that has these words, and nothing that only a developer understands.
+#[track_caller]
+fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
+    assert_eq!(outcome.code, Some(code), "{outcome:?}");
+    assert_eq!(outcome.stdout, "", "a failure prints nothing on standard output");
+    for word in words {
+        assert!(outcome.stderr.contains(word), "`{word}` is not in: {}", outcome.stderr);
+    }
+    for word in ["panicked", "backtrace", "RUST_BACKTRACE"] {
+        assert!(!outcome.stderr.contains(word), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_wrong_flag_is_named() {
+    assert_fails(&mpwatch(&["ls", "--jsn"]), 2, &["--jsn", "--json"]);
+    assert_fails(&mpwatch(&["frobnicate"]), 2, &["frobnicate"]);
+    assert_fails(&mpwatch(&["top", "--json"]), 2, &["--batch"]);
+    assert_fails(&mpwatch(&["ls", "--json", "--csv"]), 2, &["--csv"]);
+    assert_fails(&mpwatch(&["show"]), 2, &["<ID>"]);
+    assert_fails(&mpwatch(&["demo", "three-paths"]), 2, &["three-paths", "two-paths"]);
+}
+
+#[test]
+fn a_wrong_filter_is_named_by_its_token() {
+    assert_fails(&mpwatch(&["ls", "--filter", "rtt>fast"]), 2, &["rtt>fast"]);
+    assert_fails(&mpwatch(&["ls", "--filter", "proc:nginx colour:red"]), 2, &["colour:red"]);
+}
+
+#[test]
+fn a_wrong_value_is_named_with_what_would_be_right() {
+    assert_fails(&mpwatch(&["top", "--interval", "10ms"]), 2, &["10ms", "between 100ms and 60s"]);
+    assert_fails(&mpwatch(&["top", "--interval", "soon"]), 2, &["soon", "500ms"]);
+    assert_fails(&mpwatch(&["demo", "--seconds", "0"]), 2, &["0", "2..=3600"]);
+    assert_fails(&mpwatch(&["top", "--ring-size", "3M"]), 2, &["3M", "power of two"]);
+}
+
+/// A file with this content.
+fn file(content: &[u8]) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run.mpw");
+    std::fs::File::create(&path).unwrap().write_all(content).unwrap();
+    (folder, path)
+}
+
+fn replay(content: &[u8]) -> Outcome {
+    let (_folder, path) = file(content);
+    mpwatch(&["replay", path.to_str().unwrap()])
+}
+
+fn compressed(text: &str) -> Vec<u8> {
+    zstd::encode_all(text.as_bytes(), 3).unwrap()
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_refused_with_a_reason() {
+    assert_fails(&mpwatch(&["replay", "/nonexistent/run.mpw"]), 1, &["/nonexistent/run.mpw", "No such file"]);
+    assert_fails(&replay(b""), 1, &["run.mpw", "not a recording", "mpwatch record"]);
+    let noise: Vec<u8> = (0..5_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
+    assert_fails(&replay(&noise), 1, &["run.mpw", "not a recording"]);
+    assert_fails(&replay(b"{\"mpwatch_recording\":1}\n"), 1, &["run.mpw", "not a recording"]);
+    assert_fails(&replay(&compressed("")), 1, &["not a recording", "empty"]);
+    assert_fails(&replay(&compressed("{\"name\":\"x\"}\n")), 1, &["not a recording"]);
+    assert_fails(&replay(&compressed("[1]\n[2]\n")), 1, &["not a recording"]);
+    assert_fails(&replay(&compressed("{\"mpwatch_recording\":1}\n{}\n")), 1, &["not a recording"]);
+    assert_fails(&replay(&compressed(&"x".repeat(3 << 20))), 1, &["not a recording"]);
+}
+
+#[test]
+fn a_recording_of_a_later_version_asks_for_a_newer_program() {
+    let outcome = replay(&compressed("{\"mpwatch_recording\":99}\n"));
+    assert_fails(&outcome, 1, &["format 99", "newer mpwatch"]);
+}
+
+#[test]
+fn what_is_no_btf_is_refused() {
+    let (_folder, path) = file(b"no BTF at all");
+    let outcome = mpwatch(&["doctor", "--btf", path.to_str().unwrap()]);
+    assert_fails(&outcome, 1, &["BTF", path.to_str().unwrap()]);
+    assert_fails(&mpwatch(&["doctor", "--btf", "/nonexistent"]), 1, &["/nonexistent", "No such file"]);
+}
+
+#[test]
+fn every_command_says_what_it_does() {
+    let all = mpwatch(&["--help"]);
+    assert_eq!(all.code, Some(0));
+    for (command, word) in COMMANDS {
+        assert!(all.stdout.contains(command), "{command} is not in the help");
+        let help = mpwatch(&[command, "--help"]);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{command}");
+        let first = help.stdout.lines().next().unwrap_or_default();
+        assert!(first.contains(word), "`{word}` is not in the first line of {command}'s help: {first}");
+    }
+    let version = mpwatch(&["--version"]);
+    assert_eq!(version.stdout.trim(), concat!("mpwatch ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_and_man_page_know_every_command() {
+    let texts = ["bash", "zsh", "fish"].map(|shell| mpwatch(&["completions", shell]));
+    for text in texts.into_iter().chain([mpwatch(&["man"])]) {
+        assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+        for (command, _) in COMMANDS {
+            assert!(text.stdout.contains(command), "{command} is missing in: {}", text.stdout);
+        }
+    }
+    assert!(mpwatch(&["man"]).stdout.contains(".TH mpwatch 1"));
+    assert_fails(&mpwatch(&["completions", "cmd.exe"]), 2, &["cmd.exe", "bash"]);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Our one BPF object against the type information of other kernels: it would load on each, and what it would lack there is
+//! exactly this. No privilege, no kernel but the fixtures of `tests/refresh-btf`. Whether it then also counts right is for
+//! the tests on virtual machines.
+#![allow(clippy::unwrap_used, reason = "a test fails where it is")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use mpwatch_ebpf::core_check::{self, CoreReport};
+use mpwatch_ebpf::support::HOOKS;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/btf")
+}
+
+fn btf_of(series: &str) -> Vec<u8> {
+    let packed = fs::read(fixtures().join(format!("{series}.btf.zst"))).unwrap();
+    zstd::decode_all(packed.as_slice()).unwrap()
+}
+
+fn check_bytes(btf: &[u8]) -> CoreReport {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(btf).unwrap();
+    core_check::check_file(file.path()).unwrap()
+}
+
+fn check(series: &str) -> CoreReport {
+    check_bytes(&btf_of(series))
+}
+
+fn missing_hooks(report: &CoreReport) -> Vec<&str> {
+    report.plan.missing.iter().map(|missing| missing.hook.as_str()).collect()
+}
+
+/// The same BTF with a name changed everywhere: as if the kernel had no such field.
+fn without(mut btf: Vec<u8>, field: &str) -> Vec<u8> {
+    let string = format!("\0{field}\0").into_bytes();
+    let at = btf.windows(string.len()).position(|window| window == string).unwrap();
+    btf[at + string.len() - 2] = b'?';
+    btf
+}
+
+#[test]
+fn every_fixture_names_its_package_and_has_a_test() {
+    let mut names: Vec<_> = fs::read_dir(fixtures())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["6.1.btf.zst", "6.1.package", "6.12.btf.zst", "6.12.package", "7.2.btf.zst", "7.2.package"]
+    );
+    for series in ["6.1", "6.12", "7.2"] {
+        let package = fs::read_to_string(fixtures().join(format!("{series}.package"))).unwrap();
+        assert!(package.contains(&format!("-{series}.")), "{package}");
+    }
+}
+
+#[test]
+fn the_object_loads_on_every_supported_kernel() {
+    for series in ["6.1", "6.12", "7.2"] {
+        let report = check(series);
+        assert_eq!(report.unguarded_missing, [], "Linux {series} lacks fields that are read without a guard");
+        assert_eq!(report.plan.obstacles, [""; 0], "Linux {series}");
+        assert_eq!(report.plan.programs.len() + report.plan.missing.len(), HOOKS.len());
+    }
+}
+
+#[test]
+fn linux_6_1_lacks_byte_counters_of_connections_and_owners_at_first_use() {
+    let report = check("6.1");
+    assert_eq!(
+        report.guarded_missing,
+        [
+            "mptcp_sock.bytes_acked",
+            "mptcp_sock.bytes_received",
+            "mptcp_sock.bytes_retrans",
+            "mptcp_sock.bytes_sent",
+            "mptcp_sock.notsent_lowat",
+            "tcp_sock.total_rto",
+        ]
+    );
+    assert_eq!(missing_hooks(&report), ["sock_send_length", "sock_recv_length"]);
+}
+
+#[test]
+fn linux_6_12_lacks_nothing() {
+    let report = check("6.12");
+    assert_eq!(report.guarded_missing, [""; 0]);
+    assert_eq!(missing_hooks(&report), [""; 0]);
+}
+
+#[test]
+fn linux_7_2_lacks_nothing() {
+    let report = check("7.2");
+    assert_eq!(report.guarded_missing, [""; 0]);
+    assert_eq!(missing_hooks(&report), [""; 0]);
+}
+
+#[test]
+fn a_field_that_is_read_without_a_guard_is_caught_and_named() {
+    let report = check_bytes(&without(btf_of("6.12"), "srtt_us"));
+    let unguarded: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
+    assert_eq!(unguarded, ["tcp_sock.srtt_us (read by fill_tcp)", "tcp_sock.srtt_us (read by on_set_state)"]);
+    assert_eq!(report.guarded_missing, [""; 0]);
+}
+
+#[test]
+fn a_field_behind_a_guard_only_costs_its_column() {
+    let report = check_bytes(&without(btf_of("6.12"), "total_rto"));
+    assert_eq!(report.unguarded_missing, []);
+    assert_eq!(report.guarded_missing, ["tcp_sock.total_rto"]);
+}
+
+#[test]
+fn a_kernel_without_mptcp_is_an_obstacle() {
+    let report = check_bytes(&without(btf_of("6.12"), "mptcp_sock"));
+    assert_eq!(report.plan.obstacles, ["the kernel has no MPTCP (CONFIG_MPTCP is off)"]);
+}
+
+#[test]
+fn the_running_kernel_is_checked_alike() {
+    let path = Path::new("/sys/kernel/btf/vmlinux");
+    if !path.exists() {
+        let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some_and(|value| value == "1");
+        assert!(!required, "this kernel has no BTF; boot one with CONFIG_DEBUG_INFO_BTF=y");
+        println!("SKIP: this kernel has no BTF; one with CONFIG_DEBUG_INFO_BTF=y has");
+        return;
+    }
+    assert_eq!(core_check::check_file(path).unwrap().unguarded_missing, []);
+}
+
+#[test]
+fn what_is_no_btf_is_refused_with_the_reason() {
+    let refusal = |file: &str| core_check::check_file(&fixtures().join(file)).unwrap_err().to_string();
+    assert!(refusal("6.1.package").contains("6.1.package is not a kernel's raw BTF"));
+    assert!(refusal("6.1.btf.zst").contains("a compressed file; unpack it first"));
+    assert!(refusal("absent").contains("cannot read"));
+}
+
+#[test]
+fn a_damaged_btf_is_an_error_and_no_crash() {
+    let whole = btf_of("6.1");
+    for length in [2, 8, 24, 1000, whole.len() - 1] {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&whole[..length]).unwrap();
+        assert!(core_check::check_file(file.path()).is_err(), "{length} bytes");
+    }
+}

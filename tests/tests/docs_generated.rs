@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The documents that are made from the code are what the code makes now. After a change of the model or of the metric
+//! table run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
+#![allow(clippy::unwrap_used, reason = "a test's own files")]
+
+use std::path::{Path, PathBuf};
+
+use mpwatch_exporters::{docs, schema};
+
+fn documents() -> [(&'static str, String); 4] {
+    let pretty = |value: serde_json::Value| format!("{value:#}\n");
+    [
+        ("METRICS.md", docs::metrics_md()),
+        ("docs/json.md", docs::json_md()),
+        ("docs/report.schema.json", pretty(schema::report_schema())),
+        ("docs/snapshot.schema.json", pretty(schema::snapshot_schema())),
+    ]
+}
+
+fn in_checkout(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+#[test]
+fn generated_documents_are_current() {
+    let bless = std::env::var_os("MPWATCH_BLESS").is_some();
+    let mut stale = Vec::new();
+    for (name, made) in documents() {
+        let path = in_checkout(name);
+        if std::fs::read_to_string(&path).unwrap_or_default() == made {
+            continue;
+        }
+        if bless {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, made).unwrap();
+        } else {
+            stale.push(name);
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "{stale:?} are not what the code makes; write them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated"
+    );
+}
+
+#[test]
+fn every_field_of_the_json_says_what_it_means() {
+    let text = docs::json_md();
+    for line in text.lines().filter(|line| line.starts_with("| `") && line.matches(" | ").count() >= 3) {
+        let meaning = line.split(" | ").nth(3).unwrap_or("").trim_matches([' ', '|']);
+        assert!(!meaning.is_empty(), "no meaning: {line}");
+    }
+}

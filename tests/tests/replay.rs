@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings of real runs, replayed: the report of each is kept beside this file, in text, and must not change unless
+//! somebody wants it to. A new case is a recording in `fixtures/events` and one line here.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use mpwatch_tests::{list, mpwatch, number, program, text};
+use serde_json::Value;
+
+const CASES: &[&str] = &["two_paths", "failover", "requests", "fallback"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/events")
+}
+
+fn replay(case: &str, arguments: &[&str]) -> String {
+    let file = folder().join(format!("{case}.mpw"));
+    let outcome = mpwatch(&[&["replay", file.to_str().unwrap()], arguments].concat());
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{case}");
+    outcome.stdout
+}
+
+/// Reports of any program version are alike but for the version: recordings keep the one that made them.
+fn golden(case: &str) {
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(format!("replay_{case}"), replay(case, &[]));
+    });
+}
+
+#[test]
+fn two_paths_carry_one_upload() {
+    golden("two_paths");
+}
+
+#[test]
+fn the_other_path_takes_over_when_one_dies() {
+    golden("failover");
+}
+
+#[test]
+fn requests_use_the_faster_path() {
+    golden("requests");
+}
+
+#[test]
+fn a_server_without_mptcp_makes_the_client_fall_back() {
+    golden("fallback");
+}
+
+#[test]
+fn every_recording_has_its_case() {
+    let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let recordings = entries.filter(|path| path.extension().is_some_and(|extension| extension == "mpw"));
+    let found: BTreeSet<String> =
+        recordings.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    assert_eq!(found, CASES.iter().map(|case| (*case).to_owned()).collect());
+}
+
+#[test]
+fn a_report_depends_on_nothing_but_the_recording() {
+    for case in CASES {
+        let usual = replay(case, &[]);
+        let output = Command::new(program())
+            .args(["replay", folder().join(format!("{case}.mpw")).to_str().unwrap()])
+            .env_clear()
+            .envs([("LC_ALL", "de_DE.UTF-8"), ("TZ", "Asia/Kathmandu"), ("COLUMNS", "40"), ("TERM", "dumb")])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), usual, "{case}");
+    }
+}
+
+#[test]
+fn the_last_snapshot_of_a_connection_is_its_record_in_the_report() {
+    for case in CASES {
+        let report: Value = serde_json::from_str(&replay(case, &["--format", "json"])).unwrap();
+        let lines = replay(case, &["--snapshots"]);
+        let snapshots: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for connection in list(&report, "connections") {
+            let mut all = snapshots.iter().rev().flat_map(|snapshot| list(snapshot, "connections"));
+            let last = all.find(|one| one["id"] == connection["id"]).expect("it was in a snapshot");
+            for field in ["bytes_sent", "bytes_received", "closed_at", "subflows", "timeline"] {
+                assert_eq!(last[field], connection[field], "{case}: {field} of {}", text(connection, "id"));
+            }
+        }
+        assert_eq!(number(&report["losses"], "records_lost"), 0);
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program as users and scripts meet it, on real traffic: exit codes, permissions, valid output, pipes that close.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpwatch_exporters::schema::snapshot_schema;
+use mpwatch_lab::topology::Quality;
+use mpwatch_lab::traffic::{Control, Transfer, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::{Outcome, list, may_run_as_root, mpwatch, number, program, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The user `nobody`, who may nothing.
+const NOBODY: u32 = 65_534;
+const BYTES: u64 = 500_000;
+
+/// An upload over two paths that is done, and stays open until it is dropped.
+struct Held {
+    lab: Topology,
+    _transfer: Transfer,
+}
+
+impl Held {
+    fn start() -> Self {
+        let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
+        let control = Arc::new(Control::holding());
+        let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
+        let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+        let held = || (control.held() == 1).then_some(());
+        poll_until("the transfer to be done", Duration::from_secs(20), held).unwrap();
+        Self { lab, _transfer: transfer }
+    }
+
+    fn client(&self) -> &str {
+        self.lab.client().name()
+    }
+}
+
+#[track_caller]
+fn assert_valid(schema: &Value, text: &str) -> Value {
+    let instance = serde_json::from_str(text).expect("it is JSON");
+    let validator = jsonschema::validator_for(schema).expect("the schema is a schema");
+    let wrong: Vec<String> =
+        validator.iter_errors(&instance).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+    instance
+}
+
+/// The published schema is the one of the code: `docs_generated.rs` asserts it.
+fn snapshots(outcome: &Outcome) -> Vec<Value> {
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+    outcome.stdout.lines().map(|line| assert_valid(&snapshot_schema(), line)).collect()
+}
+
+fn connection_in<'a>(snapshot: &'a Value, netns: &str) -> &'a Value {
+    let here = |one: &&Value| one["netns"] == netns;
+    list(snapshot, "connections").iter().find(here).unwrap_or_else(|| panic!("nothing in {netns}"))
+}
+
+#[test]
+fn json_of_real_traffic_is_as_its_schema_says() {
+    if !may_run_as_root() {
+        return;
+    }
+    let held = Held::start();
+    let listed = snapshots(&mpwatch(&["ls", "--json"]));
+    let [listed] = &listed[..] else { panic!("ls prints one object") };
+    let connection = connection_in(listed, held.client());
+    assert_eq!(number(connection, "bytes_sent"), BYTES);
+    assert_eq!(list(connection, "subflows").len(), 2);
+
+    let batch = ["top", "--batch", "-n", "2", "--json", "--interval", "200ms"];
+    let batch = snapshots(&mpwatch(&batch));
+    assert_eq!(batch.len(), 2);
+    for snapshot in &batch {
+        assert_eq!(number(connection_in(snapshot, held.client()), "bytes_sent"), BYTES);
+    }
+    assert!(batch[1]["interval_s"].as_f64().unwrap() > 0.1);
+    let filtered = snapshots(&mpwatch(&["ls", "--json", "--netns", held.client()]));
+    assert_eq!(list(&filtered[0], "connections").len(), 1);
+}
+
+#[test]
+fn csv_of_real_traffic_reads_back_row_by_row() {
+    if !may_run_as_root() {
+        return;
+    }
+    let held = Held::start();
+    let listed = mpwatch(&["ls", "--csv", "--netns", held.client()]);
+    assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
+    // No field of a lab's connection has a comma or a quote in it.
+    let rows: Vec<Vec<&str>> = listed.stdout.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 3, "a title and a row for each subflow: {}", listed.stdout);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{}", listed.stdout);
+    let column = |title: &str| rows[0].iter().position(|cell| *cell == title).expect(title);
+    assert_eq!(rows[1][column("bytes_sent")], BYTES.to_string());
+    assert_eq!(rows[1][column("netns")], held.client());
+    assert_ne!(rows[1][column("subflow.local")], rows[2][column("subflow.local")]);
+}
+
+#[test]
+fn a_connection_is_shown_by_its_id_or_token_and_an_unknown_one_is_exit_code_5() {
+    if !may_run_as_root() {
+        return;
+    }
+    let held = Held::start();
+    let listed = snapshots(&mpwatch(&["ls", "--json"]));
+    let connection = connection_in(&listed[0], held.client());
+    for id in [text(connection, "id"), text(connection, "token")] {
+        let shown = mpwatch(&["show", id]);
+        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        assert!(shown.stdout.contains(text(connection, "id")), "{}", shown.stdout);
+    }
+    let shown = mpwatch(&["show", text(connection, "id"), "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["id"], connection["id"]);
+
+    let unknown = mpwatch(&["show", "ffffffffffff"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(5), ""));
+    assert!(unknown.stderr.contains("ffffffffffff") && unknown.stderr.contains("mpwatch ls"), "{unknown:?}");
+}
+
+#[test]
+fn without_permission_the_message_names_what_to_grant() {
+    if !may_run_as_root() {
+        return;
+    }
+    // Nobody may read the folder that the program was built in.
+    let folder = TempDir::with_prefix_in("mpwatch-", std::env::temp_dir()).unwrap();
+    let public = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), public).unwrap();
+    let copy = folder.path().join("mpwatch");
+    std::fs::copy(program(), &copy).unwrap();
+    let file = folder.path().join("run.mpw");
+    let record = ["record", file.to_str().unwrap()];
+    for arguments in [&["ls"][..], &["top", "--batch"], &["show", "1"], &record, &["demo"], &["selftest"]] {
+        let output = Command::new(&copy)
+            .args(arguments)
+            .env("RUST_BACKTRACE", "1")
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .stdin(Stdio::null())
+            .output()
+            .expect("a copy that everyone may run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!("{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {said}");
+        assert!(said.to_lowercase().contains("cap_") && said.contains("root"), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked") && !said.to_lowercase().contains("backtrace"), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    }
+    assert!(!file.exists(), "a recording of nothing was left");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    if !may_run_as_root() {
+        return;
+    }
+    let _held = Held::start();
+    let batch = &["top", "--batch", "--json", "--interval", "100ms"][..];
+    for arguments in [&["--help"][..], &["completions", "zsh"], &["man"], &["ls", "--json"], batch] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_ends_well(spawn(arguments, writer.into()), arguments);
+    }
+    // The same after a line was read, as `head -1` does.
+    let mut child = spawn(batch, Stdio::piped());
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_valid(&snapshot_schema(), &first);
+    assert_ends_well(child, batch);
+}
+
+fn spawn(arguments: &[&str], stdout: Stdio) -> Child {
+    let mut command = Command::new(program());
+    command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
+    command.spawn().expect("the program can be started")
+}
+
+#[track_caller]
+fn assert_ends_well(mut child: Child, arguments: &[&str]) {
+    let ended = poll_until("mpwatch to notice", Duration::from_secs(20), || child.try_wait().unwrap());
+    if ended.is_err() {
+        let _ = child.kill();
+    }
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((ended.unwrap().code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+}
+
+#[test]
+fn selftest_agrees_with_every_other_source() {
+    if !may_run_as_root() {
+        return;
+    }
+    let outcome = mpwatch(&["selftest", "--json"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", outcome.stdout);
+    let verdict: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((number(&verdict, "schema"), verdict["ok"].as_bool()), (1, Some(true)));
+    let checks = list(&verdict, "checks");
+    assert!(checks.len() > 30, "only {} checks", checks.len());
+    let sources: BTreeSet<&str> = checks.iter().map(|check| text(check, "source")).collect();
+    for source in ["application", "MPTCP_FULL_INFO", "tcp_info", "interfaces", "relay", "MPTcpExt"] {
+        assert!(sources.contains(source), "{sources:?}");
+    }
+    assert!(checks.iter().all(|check| check["ok"] == true && !text(check, "name").is_empty()));
+}
+
+#[test]
+fn an_interrupted_selftest_says_so_and_leaves_nothing() {
+    if !may_run_as_root() {
+        return;
+    }
+    let child = Command::new(program())
+        .arg("selftest")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let prefix = format!("mpw-{}-", child.id());
+    let namespaces = || {
+        let names =
+            std::fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
+    };
+    poll_until("its network", Duration::from_secs(20), || (namespaces() > 0).then_some(())).unwrap();
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    assert_eq!(namespaces(), 0);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every scenario of the demo shows what it promises, and leaves nothing behind, also when it is interrupted.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mpwatch_exporters::schema::report_schema;
+use mpwatch_lab::poll_until;
+use mpwatch_tests::{list, may_run_as_root, number, program, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A demo of three seconds takes about five.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A running demo, and what of it can be seen from outside.
+struct Demo {
+    child: Child,
+}
+
+impl Demo {
+    fn start(scenario: &str, seconds: &str) -> Self {
+        let child = Command::new(program())
+            .args(["demo", scenario, "--headless", "--seconds", seconds, "--json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        Self { child }
+    }
+
+    /// Its namespaces: their names begin with its process id.
+    fn namespaces(&self) -> Vec<String> {
+        let prefix = format!("mpw-{}-", self.child.id());
+        let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(&prefix)).collect()
+    }
+
+    /// Its report, valid, once it has ended and left nothing.
+    fn report(mut self) -> Value {
+        let mut stdout = self.child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
+        let status = poll_until("the demo to end", PATIENCE, || self.child.try_wait().unwrap()).unwrap();
+        let text = reader.join().unwrap().unwrap();
+        assert_eq!(status.code(), Some(0), "{text}");
+        assert_eq!(self.namespaces(), Vec::<String>::new());
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"));
+        let validator = jsonschema::validator_for(&report_schema()).expect("the schema is a schema");
+        let wrong: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new());
+        let losses = report["losses"].as_object().unwrap();
+        assert!(losses.values().all(|count| *count == 0), "{losses:?}");
+        report
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // Only does something after a panic; SIGINT, so that it cleans up.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Connections of one end.
+fn of_role<'a>(report: &'a Value, role: &str) -> Vec<&'a Value> {
+    list(report, "connections").iter().filter(|connection| connection["role"] == role).collect()
+}
+
+/// The connection of a scenario with only one, at its client.
+#[track_caller]
+fn only_client(report: &Value) -> &Value {
+    let [clients, servers] = ["client", "server"].map(|role| of_role(report, role));
+    assert_eq!((clients.len(), servers.len()), (1, 1), "{report:#}");
+    let (client, server) = (clients[0], servers[0]);
+    assert_eq!((&client["token"], &client["remote_token"]), (&server["remote_token"], &server["token"]));
+    assert_eq!(client["bytes_sent"], server["bytes_received"]);
+    assert_eq!((client["protocol"].as_str(), &client["fallback"]), (Some("mptcp"), &Value::Null));
+    assert!(client["closed_at"].is_string(), "{client:#}");
+    client
+}
+
+/// What all scenarios with several subflows have in common.
+fn assert_multipath(connection: &Value, subflows: usize) {
+    let all = list(connection, "subflows");
+    assert_eq!(all.len(), subflows, "{connection:#}");
+    let shares: Vec<f64> = all.iter().map(|subflow| subflow["share_sent"].as_f64().unwrap()).collect();
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
+    let second = &connection["second_path"];
+    // A join takes two round trips and a little more.
+    assert!((1_000..500_000).contains(&number(second, "after_us")), "{second}");
+    for subflow in all {
+        assert!(number(subflow, "rtt_samples") > 10, "{subflow:#}");
+        // A percentile is the middle of a bucket and may be 6 % off.
+        assert!(number(subflow, "rtt_min_us") * 94 / 100 <= number(subflow, "rtt_p50_us"), "{subflow:#}");
+        assert!(number(subflow, "rtt_p50_us") <= number(subflow, "rtt_p99_us"), "{subflow:#}");
+    }
+}
+
+/// The lowest RTT is the relay's delay, and little more even on a busy machine.
+#[track_caller]
+fn assert_rtt(subflow: &Value, delay_us: u64) {
+    let lowest = number(subflow, "rtt_min_us");
+    assert!((delay_us * 9 / 10..delay_us * 3 / 2).contains(&lowest), "lowest RTT {lowest}, path {delay_us}");
+}
+
+#[test]
+fn two_paths_of_different_rate_are_both_used() {
+    if !may_run_as_root() {
+        return;
+    }
+    let report = Demo::start("two-paths", "3").report();
+    let connection = only_client(&report);
+    assert_multipath(connection, 2);
+    let [first, second] = list(connection, "subflows") else { panic!("two") };
+    assert_rtt(first, 10_000);
+    assert_rtt(second, 30_000);
+    // 40 and 20 Mbit/s.
+    let share = first["share_sent"].as_f64().unwrap();
+    assert!((0.5..0.85).contains(&share), "the first path carried {share}");
+    let sent = number(connection, "bytes_sent");
+    assert!((8_000_000..24_000_000).contains(&sent), "{sent} bytes in 3 s over 60 Mbit/s");
+}
+
+#[test]
+fn three_subflows_share_one_bottleneck() {
+    if !may_run_as_root() {
+        return;
+    }
+    let report = Demo::start("shared", "3").report();
+    let connection = only_client(&report);
+    assert_multipath(connection, 3);
+    for subflow in list(connection, "subflows") {
+        assert_rtt(subflow, 20_000);
+    }
+    let sent = number(connection, "bytes_sent");
+    assert!((5_000_000..16_500_000).contains(&sent), "{sent} bytes in 3 s over 40 Mbit/s");
+}
+
+#[test]
+fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
+    if !may_run_as_root() {
+        return;
+    }
+    let report = Demo::start("failover", "3").report();
+    let connection = only_client(&report);
+    assert_multipath(connection, 2);
+    let [first, second] = list(connection, "subflows") else { panic!("two") };
+    assert_rtt(second, 20_000);
+    let shares = [first, second].map(|subflow| subflow["share_sent"].as_f64().unwrap());
+    assert!(shares[1] > shares[0], "the path that lived carried more: {shares:?}");
+    let stale = list(connection, "timeline").iter().any(|entry| entry["event"] == "subflow_stale");
+    let failed = !first["closed"].is_null() && first["closed"]["reason"] != "orderly";
+    assert!(stale || failed, "nothing tells that the first path died: {connection:#}");
+    assert!(number(connection, "bytes_reinjected") > 0, "{connection:#}");
+}
+
+#[test]
+fn many_requests_are_many_connections() {
+    if !may_run_as_root() {
+        return;
+    }
+    let report = Demo::start("requests", "3").report();
+    let clients = of_role(&report, "client");
+    assert!(clients.len() >= 4 && clients.len() == of_role(&report, "server").len(), "{}", clients.len());
+    for connection in clients {
+        // 20 exchanges of 200 and 10,000 bytes.
+        assert_eq!(
+            (number(connection, "bytes_sent"), number(connection, "bytes_received")),
+            (4_000, 200_000)
+        );
+        assert_rtt(&list(connection, "subflows")[0], 10_000);
+        assert!(connection["second_path"].is_object(), "{connection:#}");
+    }
+}
+
+#[test]
+fn an_interrupted_demo_reports_and_leaves_nothing() {
+    if !may_run_as_root() {
+        return;
+    }
+    let demo = Demo::start("two-paths", "60");
+    let built = || (demo.namespaces().len() >= 4).then_some(());
+    poll_until("the demo's network to be built", PATIENCE, built).unwrap();
+    // Bytes that leave the client's first interface: its traffic runs.
+    let netdev = || {
+        let name = demo.namespaces().into_iter().find(|name| name.ends_with("client"))?;
+        let file = std::fs::File::open(format!("/run/netns/{name}")).ok()?;
+        sent_bytes(file)
+    };
+    let flows = || netdev().filter(|bytes| *bytes > 1_000_000);
+    poll_until("the demo's traffic to flow", PATIENCE, flows).unwrap();
+    kill(Pid::from_raw(demo.child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let report = demo.report();
+    let [connection] = of_role(&report, "client")[..] else { panic!("{report:#}") };
+    assert!(number(connection, "bytes_sent") > 0, "{connection:#}");
+    assert!(!text(connection, "id").is_empty());
+}
+
+/// Bytes that all interfaces of a namespace have sent.
+fn sent_bytes(namespace: std::fs::File) -> Option<u64> {
+    let table = std::thread::spawn(move || {
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).ok()?;
+        std::fs::read_to_string("/proc/thread-self/net/dev").ok()
+    });
+    let table = table.join().ok()??;
+    let sent = |line: &str| line.split_once(':')?.1.split_whitespace().nth(8)?.parse::<u64>().ok();
+    Some(table.lines().filter_map(sent).sum())
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the two ends agree on: which path is a backup, which addresses there are, whether it is MPTCP at all.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+mod ends;
+
+use ends::{PATIENCE, Run, lab, listens, on_path, reason, show, told};
+use mpwatch_lab::topology::{How, JoinBy, Quality};
+use mpwatch_lab::traffic::{Control, Transport, Workload, run_client, run_server};
+use mpwatch_lab::{Topology, join, poll_until};
+use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
+use serde_json::Value;
+
+const BYTES: u64 = 1_000_000;
+
+#[test]
+fn a_backup_rests_while_the_primary_works() {
+    if !may_run_as_root() {
+        return;
+    }
+    let run = Run::start(lab(JoinBy::ClientSubflow, true), 4_000_000);
+    run.held();
+    let ended = run.finish();
+    ended.assert_complete();
+    for connection in [ended.client(), ended.server()] {
+        let (primary, backup) = (on_path(connection, 1), on_path(connection, 2));
+        assert_eq!((&primary["backup"], &backup["backup"]), (&Value::from(false), &Value::from(true)));
+        assert_eq!(number(backup, "bytes_sent"), 0, "{}", show(connection));
+        assert!(told(connection, "priority_changed").is_empty(), "{}", show(connection));
+    }
+    let (primary, backup) = (picks(ended.client(), 1), picks(ended.client(), 2));
+    println!("(considered, picked): primary {primary:?}, backup {backup:?}");
+    assert!(backup.0 > 10, "the scheduler looks at a backup too");
+    assert_eq!(backup.1, 0, "and never picks it");
+    assert!(primary.1 > 100);
+}
+
+#[test]
+fn a_backup_takes_over_when_the_primary_dies() {
+    if !may_run_as_root() {
+        return;
+    }
+    let run = Run::start(lab(JoinBy::ClientSubflow, true), 6_000_000);
+    run.received(2_000_000);
+    run.lab.path(0).unwrap().kill(How::LinkDown).unwrap();
+    run.held();
+    let ended = run.finish();
+    ended.assert_complete();
+    let backup = on_path(ended.client(), 2);
+    assert!(
+        number(backup, "bytes_sent") > 3_000_000 && picks(ended.client(), 2).1 > 10,
+        "{}",
+        show(ended.client())
+    );
+    assert_eq!((reason(on_path(ended.client(), 1)), reason(backup)), ("unreachable", "fin"));
+    assert!(!told(ended.client(), "stalled").is_empty(), "{}", show(ended.client()));
+}
+
+#[test]
+fn a_change_of_priority_is_told_at_both_ends() {
+    if !may_run_as_root() {
+        return;
+    }
+    let run = Run::start(lab(JoinBy::ClientSubflow, false), 10_000_000);
+    run.received(1_000_000);
+    run.lab.path(1).unwrap().set_backup(true).unwrap();
+    run.received(6_000_000);
+    run.lab.path(1).unwrap().set_backup(false).unwrap();
+    run.held();
+    let ended = run.finish();
+    ended.assert_complete();
+    for connection in [ended.client(), ended.server()] {
+        let changes: Vec<_> = told(connection, "priority_changed");
+        let id = &on_path(connection, 2)["id"];
+        assert!(changes.iter().all(|change| change["source"] == "sampled" && change["subflow"] == *id));
+        let backup: Vec<&Value> = changes.iter().map(|change| &change["backup"]).collect();
+        assert_eq!(backup, [true, false], "{}", show(connection));
+    }
+}
+
+#[test]
+fn addresses_announced_and_withdrawn_are_told_at_both_ends() {
+    if !may_run_as_root() {
+        return;
+    }
+    let run = Run::start(lab(JoinBy::ServerSignal, false), 8_000_000);
+    run.received(4_000_000);
+    run.lab.path(1).unwrap().kill(How::PeerRemovesAddress).unwrap();
+    run.held();
+    let ended = run.finish();
+    ended.assert_complete();
+    let announced = told(ended.client(), "peer_address_announced");
+    assert_eq!(announced.len(), 1, "{}", show(ended.client()));
+    assert_eq!(number(announced[0], "address_id"), 2);
+    assert!(text(announced[0], "address").starts_with("10.2.2.2:"), "{}", announced[0]);
+    let removed = told(ended.client(), "peer_address_removed");
+    assert_eq!((removed.len(), number(removed[0], "address_id")), (1, 2), "{}", show(ended.client()));
+    let by_server = told(ended.server(), "address_announced");
+    assert_eq!((by_server.len(), number(by_server[0], "total")), (1, 1), "{}", show(ended.server()));
+}
+
+#[test]
+fn a_server_without_mptcp_makes_the_client_fall_back() {
+    for enabled in [true, false] {
+        // Where MPTCP is disabled its sockets cannot even be made: the listener is plain TCP either way.
+        let Some((lab, report)) = mixed(Transport::Mptcp, Transport::Tcp, enabled) else { return };
+        let client = report.only_connection_in(lab.client().name());
+        let why = format!("MPTCP enabled at the server: {enabled}\n{}", show(client));
+        assert_eq!(text(&client["fallback"], "reason"), "no_mp_capable_in_syn_ack", "{why}");
+        assert_eq!((text(client, "protocol"), number(client, "bytes_sent")), ("mptcp", BYTES), "{why}");
+        assert_eq!(told(client, "fell_back").len(), 1, "{why}");
+        assert_eq!(reason(&list(client, "subflows")[0]), "fin", "{why}");
+        assert_plain(report.only_connection_in(lab.server().name()), "server", "bytes_received");
+    }
+}
+
+#[test]
+fn a_plain_tcp_client_is_plain_tcp_also_at_a_listener_of_mptcp() {
+    let Some((lab, report)) = mixed(Transport::Tcp, Transport::Mptcp, true) else { return };
+    assert_plain(report.only_connection_in(lab.client().name()), "client", "bytes_sent");
+    assert_plain(report.only_connection_in(lab.server().name()), "server", "bytes_received");
+}
+
+/// Plain TCP with the application's bytes.
+#[track_caller]
+fn assert_plain(connection: &Value, role: &str, bytes: &str) {
+    assert_eq!((text(connection, "protocol"), text(connection, "role")), ("tcp", role), "{connection:#}");
+    assert!(connection["token"].is_null() && connection["fallback"].is_null(), "{connection:#}");
+    assert_eq!(number(connection, bytes), BYTES, "{connection:#}");
+    assert_eq!(reason(&list(connection, "subflows")[0]), "fin", "{connection:#}");
+}
+
+/// An upload between ends of different transports, watched with `--tcp`.
+fn mixed(client: Transport, server: Transport, enabled: bool) -> Option<(Topology, Report)> {
+    if !may_run_as_root() {
+        return None;
+    }
+    let lab = Topology::disjoint(&[Quality::default()]).unwrap();
+    lab.server().sysctl("net.mptcp.enabled", if enabled { "1" } else { "0" }).unwrap();
+    let mut spec = lab.traffic(Workload::upload(BYTES)).unwrap();
+    spec.transport = server;
+    let observer = Observer::start(&["--tcp"]);
+    let serving = lab.server().spawn("server", {
+        let spec = spec.clone();
+        move || run_server(&spec, &Control::default())
+    });
+    poll_until("the server to listen", PATIENCE, || listens(lab.server()).then_some(())).unwrap();
+    spec.transport = client;
+    let sent = lab.client().enter(|| run_client(&spec, &Control::default())).unwrap().unwrap();
+    let received = join(serving.unwrap()).unwrap();
+    assert_eq!((sent.first_error(), received.received()), (None, BYTES));
+    Some((lab, observer.finish()))
+}
+
+fn picks(connection: &Value, path: u8) -> (u64, u64) {
+    let scheduler = &on_path(connection, path)["scheduler"];
+    (number(scheduler, "considered"), number(scheduler, "picked"))
+}
