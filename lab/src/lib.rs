@@ -18,6 +18,7 @@ mod cleanup;
 mod command;
 pub mod endpoint;
 mod error;
+mod impairer;
 pub mod link;
 pub mod mib;
 mod netns;
@@ -33,8 +34,8 @@ pub mod traffic;
 
 pub use cleanup::{install_signal_cleanup, remove_all, sweep_stale};
 pub use error::{Error, Result};
+pub use impairer::{Direction, Enforcer, Impairer, ImpairerCounters, Impairment};
 pub use netns::{Namespace, join};
 pub use oracle::{Flow, MptcpInfo, SubflowInfo, TcpInfo};
 pub use poll::{may_run, poll_until};
-pub use relay::{Direction, Impairment, Relay, RelayCounters};
 pub use topology::Topology;

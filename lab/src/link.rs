@@ -5,7 +5,9 @@
 mod counters;
 mod shape;
 
+pub(crate) use counters::Queues;
 pub use counters::{InterfaceCounters, QueueCounters};
+pub(crate) use shape::Parent;
 pub use shape::{Discipline, Shape};
 
 use crate::error::{Error, Result};

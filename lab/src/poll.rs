@@ -7,22 +7,29 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const INTERVAL: Duration = Duration::from_millis(2);
+/// The first pause between two questions, and the longest: what comes soon is noticed at once, and a long wait leaves the
+/// machine to what is waited for.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(40));
+/// A question that is costly is not asked for more than a fifth of the time.
+const PAUSE_FOR_COST: u32 = 4;
 
-/// Asks `condition` every 2 ms until it answers `Some`, and returns that; `what` is named when time runs out.
+/// Asks `condition` until it answers `Some`, and returns that; `what` is named when time runs out.
 ///
 /// # Errors
 /// [`Error::Timeout`] after `deadline`.
 pub fn poll_until<T>(what: &str, deadline: Duration, mut condition: impl FnMut() -> Option<T>) -> Result<T> {
     let start = Instant::now();
+    let mut pause = PAUSES.0;
     loop {
+        let asked = Instant::now();
         if let Some(answer) = condition() {
             return Ok(answer);
         }
         if start.elapsed() > deadline {
             return Err(Error::Timeout { what: what.to_owned(), waited: deadline });
         }
-        thread::sleep(INTERVAL);
+        thread::sleep(pause.max(asked.elapsed() * PAUSE_FOR_COST));
+        pause = pause.mul_f64(1.25).min(PAUSES.1);
     }
 }
 

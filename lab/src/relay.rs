@@ -1,45 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A user-space wire between two interfaces of one namespace that adds delay, jitter and loss, because the
-//! kernel may lack `netem`. One thread a direction: packet socket in, packet socket out, asleep until the
+//! A user-space wire between two interfaces of one namespace that adds delay, jitter and loss, for kernels
+//! that lack `netem`. One thread a direction: packet socket in, packet socket out, asleep until the
 //! next packet is due. Rate limits stay the kernel's: put a [`crate::link::Shape`] on the outgoing interface.
 //! Both interfaces, and their peers, need `offloads: false`.
 
 mod delay_line;
 mod wire;
 
-pub use delay_line::Impairment;
-
 use crate::error::{Error, Result};
+use crate::impairer::{Direction, ImpairerCounters, Impairment};
 use crate::netns::{self, Namespace};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-
-/// Which way a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the first interface to the second; in a topology, from client to server.
-    Forward,
-    /// From the second interface to the first.
-    Backward,
-}
-
-/// What one direction has done with packets since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RelayCounters {
-    /// Packets passed on.
-    pub forwarded: u64,
-    /// Bytes passed on, Ethernet headers included.
-    pub forwarded_bytes: u64,
-    /// Packets lost on purpose.
-    pub lost: u64,
-    /// Packets that the outgoing interface's queue refused: the bottleneck's drops.
-    pub queue_drops: u64,
-    /// Packets dropped because too many were waiting; 0 unless the relay is far too slow for the load.
-    pub overflowed: u64,
-}
 
 /// What a direction's thread shares with the relay's owner.
 #[derive(Debug)]
@@ -58,7 +33,7 @@ struct Lane {
 
 /// A running relay; dropping it stops its threads, and packets in flight are lost.
 #[derive(Debug)]
-pub struct Relay {
+pub(crate) struct Relay {
     lanes: [Arc<Lane>; 2],
     threads: Vec<JoinHandle<Result<()>>>,
 }
@@ -68,11 +43,10 @@ impl Relay {
     ///
     /// # Errors
     /// When an interface is missing or a packet socket is refused.
-    pub fn start(
+    pub(crate) fn start(
         namespace: &Namespace,
         (first, second): (&str, &str),
-        forward: Impairment,
-        backward: Impairment,
+        [forward, backward]: [Impairment; 2],
     ) -> Result<Self> {
         let lanes = [lane(forward)?, lane(backward)?];
         let (open_first, open_second) = namespace.enter(|| (wire::open(first), wire::open(second)))?;
@@ -89,31 +63,26 @@ impl Relay {
     }
 
     fn lane(&self, direction: Direction) -> &Lane {
-        match direction {
-            Direction::Forward => &self.lanes[0],
-            Direction::Backward => &self.lanes[1],
-        }
+        &self.lanes[direction as usize]
     }
 
     /// Changes what a direction does from the next packet on. Packets still never overtake.
-    pub fn set(&self, direction: Direction, rule: Impairment) {
+    pub(crate) fn set(&self, direction: Direction, rule: Impairment) {
         let lane = self.lane(direction);
         *lane.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
         lane.rule_changed.store(true, Ordering::Release);
     }
 
     /// What a direction does now.
-    #[must_use]
-    pub fn impairment(&self, direction: Direction) -> Impairment {
+    pub(crate) fn impairment(&self, direction: Direction) -> Impairment {
         let lane = self.lane(direction);
         *lane.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a direction has done so far.
-    #[must_use]
-    pub fn counters(&self, direction: Direction) -> RelayCounters {
+    pub(crate) fn counters(&self, direction: Direction) -> ImpairerCounters {
         let lane = self.lane(direction);
-        RelayCounters {
+        ImpairerCounters {
             forwarded: lane.forwarded.load(Ordering::Relaxed),
             forwarded_bytes: lane.forwarded_bytes.load(Ordering::Relaxed),
             lost: lane.lost.load(Ordering::Relaxed),

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use crate::endpoint::{self, Endpoint, Limits, Purpose};
 use crate::error::{Error, Result};
+use crate::impairer::Direction;
 use crate::link::QueueCounters;
 use crate::netns::Namespace;
-use crate::relay::Direction;
 use crate::traffic::{Spec, Workload};
 use segment::Segment;
 

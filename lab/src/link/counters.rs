@@ -67,19 +67,62 @@ pub struct QueueCounters {
 }
 
 impl QueueCounters {
-    /// Reads the root queue of one interface (`tc -s qdisc`).
+    /// Reads the queue of one interface's rate limit (`tc -s qdisc`); without one all is 0.
     ///
     /// # Errors
     /// When there is no such interface, or `tc` cannot write JSON.
     pub fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
-        let arguments = format!("-s -j qdisc show dev {interface} root");
+        Ok(Queues::read(namespace, interface)?.limit.unwrap_or_default())
+    }
+}
+
+/// The queues of one interface at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// Of `netem`, which is the root where it is; it counts what its child drops as well.
+    pub(crate) netem: Option<QueueCounters>,
+    /// Of the rate limit: the root, or `netem`'s child.
+    pub(crate) limit: Option<QueueCounters>,
+}
+
+/// One element of what `tc` tells.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Told {
+    kind: String,
+    handle: String,
+    /// Absent of the root.
+    parent: Option<String>,
+    #[serde(flatten)]
+    counters: QueueCounters,
+}
+
+impl Queues {
+    /// Reads them, `netem` and rate limit at once.
+    ///
+    /// # Errors
+    /// When there is no such interface, or `tc` cannot write JSON.
+    pub(crate) fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
+        let arguments = format!("-s -j qdisc show dev {interface}");
         let text = namespace.enter(|| command::output(Program::Tc, &arguments))??;
-        let queues: Vec<Self> = serde_json::from_str(&text).map_err(|error| Error::Command {
+        let told: Vec<Told> = serde_json::from_str(&text).map_err(|error| Error::Command {
             program: "tc".to_owned(),
             input: arguments,
             stderr: format!("unexpected JSON: {error}"),
         })?;
-        Ok(queues.first().copied().unwrap_or_default())
+        Ok(Self::sort(&told))
+    }
+
+    fn sort(told: &[Told]) -> Self {
+        let Some(root) = told.iter().find(|queue| queue.parent.is_none()) else {
+            return Self::default();
+        };
+        if root.kind != "netem" {
+            return Self { netem: None, limit: Some(root.counters) };
+        }
+        let under =
+            |queue: &&Told| queue.parent.as_ref().is_some_and(|parent| parent.starts_with(&root.handle));
+        Self { netem: Some(root.counters), limit: told.iter().find(under).map(|queue| queue.counters) }
     }
 }
 
@@ -93,5 +136,20 @@ mod tests {
         let counters = parse_interface(text, "p1").unwrap();
         assert_eq!((counters.rx_bytes, counters.tx_packets), (1, 4));
         assert_eq!(parse_interface(text, "p"), None);
+    }
+
+    #[test]
+    fn the_limit_is_the_root_or_the_child_of_netem() {
+        let tbf =
+            r#"{"kind":"tbf","handle":"1:","parent":"100:1","options":{},"bytes":9,"packets":1,"drops":3}"#;
+        let netem =
+            r#"{"kind":"netem","handle":"100:","root":true,"options":{},"bytes":9,"packets":1,"drops":5}"#;
+        let sort = |text: &str| Queues::sort(&serde_json::from_str::<Vec<Told>>(text).unwrap());
+        let both = sort(&format!("[{netem},{tbf}]"));
+        assert_eq!((both.netem.unwrap().drops, both.limit.unwrap().drops), (5, 3));
+        let delay_only = sort(&format!("[{netem}]"));
+        assert_eq!((delay_only.netem.unwrap().drops, delay_only.limit), (5, None));
+        let limit_only = sort(&format!("[{}]", tbf.replace(r#""parent":"100:1""#, r#""root":true"#)));
+        assert_eq!((limit_only.netem, limit_only.limit.unwrap().drops), (None, 3));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rate limit of a link: which queueing discipline, how fast, how long a queue.
-//! Pure text generation plus one call of `tc`; a kernel with `netem` would get one more [`Discipline`].
+//! Pure text generation plus one call of `tc`. Delay, jitter and loss are not a link's but an impairer's.
 
 use crate::error::Result;
 use crate::netns::Namespace;
@@ -30,6 +30,15 @@ pub struct Shape {
     pub discipline: Discipline,
 }
 
+/// Where in an interface's tree of disciplines the limit goes, in `tc`'s words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parent(pub(crate) &'static str);
+
+impl Parent {
+    /// The limit is the interface's only discipline.
+    pub(crate) const ROOT: Self = Self("root");
+}
+
 const FRAME: u32 = 1514;
 
 impl Shape {
@@ -50,18 +59,18 @@ impl Shape {
     ///
     /// # Errors
     /// When the interface or the kernel's discipline is missing.
-    pub fn apply(&self, namespace: &Namespace, interface: &str) -> Result<()> {
-        namespace.tc(&self.lines(interface))
+    pub(crate) fn apply(&self, namespace: &Namespace, interface: &str, parent: Parent) -> Result<()> {
+        namespace.tc(&self.lines(interface, parent))
     }
 
-    fn lines(&self, interface: &str) -> Vec<String> {
+    fn lines(&self, interface: &str, Parent(parent): Parent) -> Vec<String> {
         let Self { rate, burst, queue, .. } = *self;
         match self.discipline {
             Discipline::Tbf => vec![format!(
-                "qdisc replace dev {interface} root handle 1: tbf rate {rate}bit burst {burst}b limit {queue}b"
+                "qdisc replace dev {interface} {parent} handle 1: tbf rate {rate}bit burst {burst}b limit {queue}b"
             )],
             Discipline::Htb => vec![
-                format!("qdisc replace dev {interface} root handle 1: htb default 1"),
+                format!("qdisc replace dev {interface} {parent} handle 1: htb default 1"),
                 format!(
                     "class replace dev {interface} parent 1: classid 1:1 htb rate {rate}bit burst {burst}b cburst {burst}b"
                 ),

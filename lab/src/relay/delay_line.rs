@@ -2,30 +2,9 @@
 //! When a packet leaves, or whether it is lost: the arithmetic of the relay, without sockets or clocks.
 //! Jitter wanders smoothly, so packets never overtake one another (a reordering network is not modelled).
 
+use crate::impairer::Impairment;
 use crate::random::{Random, unit_at};
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
-
-/// What one direction does to packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Impairment {
-    /// Base delay, one way.
-    pub delay: Duration,
-    /// Extra delay that wanders between 0 and this, smoothly, never reordering packets.
-    pub jitter: Duration,
-    /// Probability 0 to 1 that a TCP packet is lost; other packets (ARP, neighbour discovery) never are.
-    pub loss: f64,
-    /// Where the random sequences start: equal seeds lose the same packets and jitter alike.
-    pub seed: u64,
-}
-
-impl Impairment {
-    /// Delay only.
-    #[must_use]
-    pub fn delay(delay: Duration) -> Self {
-        Self { delay, ..Self::default() }
-    }
-}
 
 /// Jitter takes a new random value this often, or every two jitters if that is longer; it moves linearly
 /// between, so it never falls faster than time passes.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One path of a running topology: its addresses, counters, relay, and the ways it can die and come back.
+//! One path of a running topology: its addresses, counters, impairer, and the ways it can die and come back.
 
 use super::plan::{self, Side};
 use super::segment::Segment;
 use super::{JoinBy, PathSpec, Topology};
 use crate::endpoint;
 use crate::error::{Error, Result};
+use crate::impairer::{Direction, Impairer, Impairment};
 use crate::link::{self, InterfaceCounters, QueueCounters};
-use crate::relay::{Direction, Relay};
 use crate::reset;
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ pub enum How {
     EndpointDeleted,
     /// The server's `signal` endpoint is deleted; the client receives `REMOVE_ADDR`.
     PeerRemovesAddress,
-    /// Packets vanish both ways without a sign; needs a path with a relay.
+    /// Packets vanish both ways without a sign; needs a path with delay, jitter or loss.
     Blackhole,
 }
 
@@ -85,10 +85,10 @@ impl<'a> Path<'a> {
         plan::path_number(self.index)
     }
 
-    /// The relay that delays this path, or `None` when it has no delay, jitter or loss.
+    /// What delays this path, or `None` when it has no delay, jitter or loss.
     #[must_use]
-    pub fn relay(&self) -> Option<&'a Relay> {
-        self.segment.relay()
+    pub fn impairer(&self) -> Option<&'a Impairer> {
+        self.segment.impairer()
     }
 
     /// Counters of the client's interface.
@@ -162,9 +162,9 @@ impl<'a> Path<'a> {
     /// Undoes [`How::LinkDown`] and [`How::Blackhole`] (losses become 0).
     ///
     /// # Errors
-    /// When the interface or the routes cannot be restored.
+    /// When the losses, the interface or the routes cannot be restored.
     pub fn revive(&self) -> Result<()> {
-        if self.relay().is_some() {
+        if self.impairer().is_some() {
             self.set_loss(0.0)?;
         }
         let client = &self.topology.client;
@@ -173,13 +173,13 @@ impl<'a> Path<'a> {
     }
 
     fn set_loss(&self, loss: f64) -> Result<()> {
-        let relay = self.relay().ok_or(Error::Invalid {
-            what: "this path has no relay that could lose packets".to_owned(),
+        let impairer = self.impairer().ok_or(Error::Invalid {
+            what: "nothing on this path could lose packets".to_owned(),
             advice: "give the path a delay",
         })?;
-        for direction in [Direction::Forward, Direction::Backward] {
-            let rule = relay.impairment(direction);
-            relay.set(direction, crate::Impairment { loss, ..rule });
+        for direction in Direction::BOTH {
+            let rule = impairer.impairment(direction);
+            impairer.set(direction, Impairment { loss, ..rule })?;
         }
         Ok(())
     }

@@ -70,8 +70,8 @@ fn back_to_client(routes: Routes, path: &Segment, across: &Segment) -> Routes {
 /// Within a stretch's router: what is not on its links goes to that end.
 fn default_towards(segment: &Segment, side: Side) -> Routes {
     let direction = match side {
-        Side::Near => crate::relay::Direction::Backward,
-        Side::Far => crate::relay::Direction::Forward,
+        Side::Near => crate::impairer::Direction::Backward,
+        Side::Far => crate::impairer::Direction::Forward,
     };
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
         let exit = Exit {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One stretch of network between a near and a far namespace: a bare cable, or a router with rate limits,
-//! or a delaying relay with rate limits. The queue is never in an end's own namespace, because TCP keeps its
-//! local queue short (TCP small queues) and no bottleneck would build up. Routes between stretches: `routing.rs`.
+//! or an impairer with rate limits, which is a router itself or a relay that no end sees. The queue is never in
+//! an end's own namespace, because TCP keeps its local queue short (TCP small queues) and no bottleneck would
+//! build up. Routes between stretches: `routing.rs`.
 
 use super::Family;
 use super::Quality;
 use super::plan::{self, Host, Side, Width};
 use crate::error::Result;
-use crate::link::{self, Cable, End, QueueCounters};
+use crate::impairer::{Direction, Enforcer, Impairer};
+use crate::link::{self, Cable, End, Parent, QueueCounters, Shape};
 use crate::netns::Namespace;
-use crate::relay::{Direction, Relay};
 use std::net::IpAddr;
 
 /// What lies between the two ends.
@@ -17,8 +18,25 @@ use std::net::IpAddr;
 enum Middle {
     Nothing,
     Router(Namespace),
-    // The relay comes first: it must stop before its namespace goes.
-    Relay(Relay, Namespace),
+    Impairer(Impairer),
+}
+
+impl Middle {
+    fn namespace(&self) -> Option<&Namespace> {
+        match self {
+            Self::Nothing => None,
+            Self::Router(namespace) => Some(namespace),
+            Self::Impairer(impairer) => Some(impairer.namespace()),
+        }
+    }
+
+    /// Its namespace, if the ends see a router in it.
+    fn router(&self) -> Option<&Namespace> {
+        match self {
+            Self::Impairer(impairer) if impairer.enforcer() == Enforcer::Relay => None,
+            _ => self.namespace(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,23 +70,12 @@ impl Segment {
         };
         let cable = Cable { offloads, ..Cable::default() };
         if quality.impaired() {
-            let middle = Namespace::new("relay")?;
-            for scope in ["all", "default"] {
-                // The wire must not speak itself.
-                middle.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
-            }
-            segment.connect_by(&middle, near, far, (Width::Wide, cable))?;
-            let relay = Relay::start(
-                &middle,
-                (NEAR_PORT, FAR_PORT),
-                quality.forward_impairment,
-                quality.backward_impairment,
-            )?;
-            segment.middle = Middle::Relay(relay, middle);
+            segment.impair(near, far, cable)?;
         } else if quality.shaped() {
             let middle = Namespace::new("router")?;
             prepare_router(&middle)?;
             segment.connect_by(&middle, near, far, (Width::Narrow, cable))?;
+            segment.limit(&middle, Parent::ROOT)?;
             segment.middle = Middle::Router(middle);
         } else {
             let near_end = segment.end(near, Side::Near, Width::Wide);
@@ -78,7 +85,33 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Cables from both ends to the middle, and the rate limits on the middle's interfaces.
+    /// Cables to an impairer in the middle, and that at work.
+    fn impair(&mut self, near: &Namespace, far: &Namespace, cable: Cable) -> Result<()> {
+        let enforcer = Enforcer::here()?;
+        let (middle, width) = match enforcer {
+            Enforcer::Netem => {
+                let middle = Namespace::new("router")?;
+                prepare_router(&middle)?;
+                (middle, Width::Narrow)
+            }
+            Enforcer::Relay => {
+                let middle = Namespace::new("relay")?;
+                for scope in ["all", "default"] {
+                    // The wire must not speak itself.
+                    middle.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
+                }
+                (middle, Width::Wide)
+            }
+        };
+        self.connect_by(&middle, near, far, (width, cable))?;
+        let rules = [self.quality.forward_impairment, self.quality.backward_impairment];
+        let impairer = Impairer::start(enforcer, middle, (NEAR_PORT, FAR_PORT), rules)?;
+        self.limit(impairer.namespace(), impairer.limits_under())?;
+        self.middle = Middle::Impairer(impairer);
+        Ok(())
+    }
+
+    /// Cables from both ends to the middle.
     fn connect_by(
         &self,
         middle: &Namespace,
@@ -95,14 +128,24 @@ impl Segment {
             },
         };
         link::connect(&self.end(near, Side::Near, width), &port(NEAR_PORT, Side::Near), cable)?;
-        link::connect(&self.end(far, Side::Far, width), &port(FAR_PORT, Side::Far), cable)?;
-        if let Some(shape) = self.quality.forward {
-            shape.apply(middle, FAR_PORT)?;
-        }
-        if let Some(shape) = self.quality.backward {
-            shape.apply(middle, NEAR_PORT)?;
+        link::connect(&self.end(far, Side::Far, width), &port(FAR_PORT, Side::Far), cable)
+    }
+
+    /// Puts the rate limits on the middle's interfaces.
+    fn limit(&self, middle: &Namespace, parent: Parent) -> Result<()> {
+        for direction in Direction::BOTH {
+            if let Some(shape) = self.shape(direction) {
+                shape.apply(middle, Self::port(direction), parent)?;
+            }
         }
         Ok(())
+    }
+
+    fn shape(&self, direction: Direction) -> Option<Shape> {
+        match direction {
+            Direction::Forward => self.quality.forward,
+            Direction::Backward => self.quality.backward,
+        }
     }
 
     fn end<'a>(&'a self, namespace: &'a Namespace, side: Side, width: Width) -> End<'a> {
@@ -126,22 +169,19 @@ impl Segment {
             Side::Near => Side::Far,
             Side::Far => Side::Near,
         };
-        match self.middle {
-            Middle::Router(_) => plan::router(self.number, from, family),
-            Middle::Nothing | Middle::Relay(..) => plan::end(self.number, opposite, family),
+        match self.middle.router() {
+            Some(_) => plan::router(self.number, from, family),
+            None => plan::end(self.number, opposite, family),
         }
     }
 
     pub(super) fn router(&self) -> Option<&Namespace> {
-        match &self.middle {
-            Middle::Router(namespace) => Some(namespace),
-            Middle::Nothing | Middle::Relay(..) => None,
-        }
+        self.middle.router()
     }
 
-    pub(super) fn relay(&self) -> Option<&Relay> {
+    pub(super) fn impairer(&self) -> Option<&Impairer> {
         match &self.middle {
-            Middle::Relay(relay, _) => Some(relay),
+            Middle::Impairer(impairer) => Some(impairer),
             Middle::Nothing | Middle::Router(_) => None,
         }
     }
@@ -155,14 +195,10 @@ impl Segment {
     }
 
     pub(super) fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
-        let limit = match direction {
-            Direction::Forward => self.quality.forward,
-            Direction::Backward => self.quality.backward,
-        };
-        let (Middle::Router(middle) | Middle::Relay(_, middle)) = &self.middle else {
-            return Ok(None);
-        };
-        limit.map(|_| QueueCounters::read(middle, Self::port(direction))).transpose()
+        match (self.shape(direction), self.middle.namespace()) {
+            (Some(_), Some(middle)) => QueueCounters::read(middle, Self::port(direction)).map(Some),
+            _ => Ok(None),
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! Nothing here touches the system.
 
 use crate::error::{Error, Result};
+use crate::impairer::Impairment;
 use crate::link::Shape;
-use crate::relay::Impairment;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Quality {
         self
     }
 
-    /// Adds jitter of up to this much in each direction; `seed` makes it repeatable.
+    /// Adds jitter of up to this much in each direction; `seed` makes it repeatable where the relay does it.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration, seed: u64) -> Self {
         self.forward_impairment.jitter = jitter;
@@ -65,7 +65,7 @@ impl Quality {
         self.seeded(seed)
     }
 
-    /// Loses packets from client to server with this probability; `seed` makes it repeatable.
+    /// Loses packets from client to server with this probability; `seed` makes it repeatable where the relay does it.
     #[must_use]
     pub fn loss(mut self, probability: f64, seed: u64) -> Self {
         self.forward_impairment.loss = probability;

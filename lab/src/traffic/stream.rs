@@ -160,7 +160,7 @@ impl<'a> Stream<'a> {
         let limit = (Instant::now() + LONGEST_QUIET).min(self.deadline);
         while Instant::now() < limit && !self.control.cancelled() {
             match Flow::read(&self.socket) {
-                Ok(flow) if !flow.quiescent() => std::thread::sleep(Duration::from_millis(1)),
+                Ok(flow) if !flow.quiescent() => std::thread::sleep(Duration::from_millis(5)),
                 _ => break,
             }
         }

@@ -17,7 +17,7 @@ use super::check::Check;
 
 /// The wire estimate may be off by this part: it does not know which options each segment carried.
 const WIRE_TOLERANCE: f64 = 0.02;
-/// A round trip may take this part longer than the relay delays it: two more processes have to be scheduled.
+/// A round trip may take this part longer than its path delays it: processes have to be scheduled too.
 const RTT_TOLERANCE: f64 = 0.10;
 
 const APPLICATION: &str = "application";
@@ -25,8 +25,9 @@ const FULL_INFO: &str = "MPTCP_FULL_INFO";
 const TCP_INFO: &str = "tcp_info";
 const MIB: &str = "MPTcpExt";
 const INTERFACES: &str = "interfaces";
-const RELAY: &str = "relay";
-const RELAY_AND_APPLICATION: &str = "relay, application";
+/// What the path was built as: netem or the lab's relay sees to it.
+const PATH: &str = "path";
+const PATH_AND_APPLICATION: &str = "path, application";
 
 /// One end of the known transfer.
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ pub(super) struct End {
 pub(super) struct BuiltPath {
     /// The client's address on it.
     pub(super) client: IpAddr,
-    /// The delay of its relay, both ways together.
+    /// Its delay, both ways together.
     pub(super) rtt: Duration,
 }
 
@@ -198,16 +199,16 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
     for (path, place) in evidence.paths.iter().zip(1..) {
         let lowest = on(&client.seen, path).and_then(|subflow| subflow.rtt_min).map(|rtt| rtt.0);
         let name = format!("path {place}: lowest RTT in us");
-        checks.push(Check::within(RTT_TOLERANCE, name, lowest, micros(path), RELAY));
+        checks.push(Check::within(RTT_TOLERANCE, name, lowest, micros(path), PATH));
     }
     if let Some(first) = evidence.paths.first() {
         let seen = &evidence.requests;
         let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
-        // On a busy machine packets really take longer than the relay holds them, but not longer than the application waits.
+        // On a busy machine packets really take longer than the path holds them, but not longer than the application waits.
         let exchange = seen.working.as_micros() / u128::from(seen.exchanges.max(1));
         let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
         let name = "path 1: median RTT in us, idle";
-        checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, RELAY_AND_APPLICATION));
+        checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, PATH_AND_APPLICATION));
     }
     checks
 }

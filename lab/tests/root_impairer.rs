@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of the relay: is the delay what was asked for, how much does it carry, does it lose as told?
+//! Root tests of impairment, by whichever enforcer this kernel has: is the delay what was asked for, how much does it carry,
+//! does it lose as told, does it keep the order?
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use mpwatch_lab::topology::Quality;
+use mpwatch_lab::topology::{How, Quality};
 use mpwatch_lab::traffic::{self, Transport, Workload};
-use mpwatch_lab::{Direction, Topology, may_run};
+use mpwatch_lab::{Direction, ImpairerCounters, Impairment, Topology, may_run, mib};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
 /// Round trips of UDP datagrams, microseconds, sorted: unlike TCP it never waits to acknowledge.
@@ -36,6 +39,13 @@ fn round_trips(topology: &Topology, count: usize) -> Vec<u64> {
     echo.join().unwrap();
     trips.sort_unstable();
     trips
+}
+
+fn forward(topology: &Topology) -> ImpairerCounters {
+    let path = topology.path(0).unwrap();
+    let impairer = path.impairer().unwrap();
+    println!("{:?}", impairer.enforcer());
+    impairer.counters(Direction::Forward).unwrap()
 }
 
 #[test]
@@ -74,21 +84,39 @@ fn jitter_spreads_round_trips_over_its_range() {
 }
 
 #[test]
-fn the_relay_carries_200_mbit_at_20_ms() {
-    if !may_run("the_relay_carries_200_mbit_at_20_ms") {
+fn jitter_never_reorders() {
+    if !may_run("jitter_never_reorders") {
+        return;
+    }
+    // On two CPUs the kernel itself lets packets overtake on their way between namespaces; the relay inherits this.
+    let mut one = CpuSet::new();
+    one.set(0).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+    let path = Quality::default().rtt(Duration::from_millis(10)).jitter(Duration::from_millis(10), 7);
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let spec = topology.traffic(Workload::upload(4_000_000)).unwrap();
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    assert_eq!(outcome.server.received(), 4_000_000);
+    // Whatever arrives before its predecessor waits there.
+    let counters = mib::read(topology.server()).unwrap();
+    assert_eq!(counters["TcpExtTCPOFOQueue"], 0, "{:?}", forward(&topology));
+}
+
+#[test]
+fn a_path_of_20_ms_carries_200_mbit() {
+    if !may_run("a_path_of_20_ms_carries_200_mbit") {
         return;
     }
     let path = Quality::default().rtt(Duration::from_millis(20));
     let topology = Topology::disjoint(&[path]).unwrap();
-    let path = topology.path(0).unwrap();
     let mut spec = topology.traffic(Workload::upload(0)).unwrap();
     spec.transport = Transport::Tcp;
     spec.workload = Workload::upload_for(Duration::from_secs(3));
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
     let connection = &outcome.server.connections[0];
     let mbit = connection.received as f64 * 8.0 / connection.working.as_secs_f64() / 1e6;
-    let counters = path.relay().unwrap().counters(Direction::Forward);
-    println!("relay at 20 ms: {mbit:.0} Mbit/s of payload, {counters:?}");
+    let counters = forward(&topology);
+    println!("at 20 ms: {mbit:.0} Mbit/s of payload, {counters:?}");
     assert_eq!(counters.overflowed, 0);
     // Not a timed test: far below what an idle machine reaches.
     assert!(mbit > 50.0, "{mbit}");
@@ -101,23 +129,25 @@ fn losses_come_at_the_rate_that_was_set_and_are_counted() {
     }
     let path = Quality::rate(50.0, Duration::from_millis(100)).rtt(Duration::from_millis(4)).loss(0.01, 3);
     let topology = Topology::disjoint(&[path]).unwrap();
-    let path = topology.path(0).unwrap();
     let spec = topology.traffic(Workload::upload(10_000_000)).unwrap();
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
     assert_eq!(outcome.client.first_error(), None);
     assert_eq!(outcome.server.received(), 10_000_000);
-    let counters = path.relay().unwrap().counters(Direction::Forward);
-    let rate = counters.lost as f64 / (counters.lost + counters.forwarded) as f64;
+    let counters = forward(&topology);
+    let packets = (counters.lost + counters.forwarded) as f64;
+    let rate = counters.lost as f64 / packets;
     println!("1 % loss asked, got {:.2} %: {counters:?}", rate * 100.0);
-    assert!((0.006..0.014).contains(&rate), "{rate}");
+    // netem's losses differ from run to run: five standard deviations.
+    assert!((rate - 0.01).abs() < 5.0 * (0.01 * 0.99 / packets).sqrt(), "{rate}");
     let flow = outcome.client.connections[0].flow.as_ref().unwrap();
     let resent: u32 = flow.subflows.iter().map(|one| one.tcp.total_retrans).sum();
-    assert!(u64::from(resent) >= counters.lost, "{resent} of {}", counters.lost);
+    // Acknowledgements and the like, of which the client sends few, are not sent again.
+    assert!(u64::from(resent) + 3 >= counters.lost, "{resent} of {}", counters.lost);
 }
 
 #[test]
-fn a_limited_rate_behind_the_relay_queues_and_drops_in_the_kernel() {
-    if !may_run("a_limited_rate_behind_the_relay_queues_and_drops_in_the_kernel") {
+fn a_limited_rate_behind_the_delay_queues_and_drops_in_the_kernel() {
+    if !may_run("a_limited_rate_behind_the_delay_queues_and_drops_in_the_kernel") {
         return;
     }
     let path = Quality::rate(20.0, Duration::from_millis(20)).rtt(Duration::from_millis(10));
@@ -129,9 +159,40 @@ fn a_limited_rate_behind_the_relay_queues_and_drops_in_the_kernel() {
     let seconds = outcome.client.connections[0].working.as_secs_f64();
     let mbit = 32.0 / seconds;
     let queue = path.queue(Direction::Forward).unwrap().unwrap();
-    let counters = path.relay().unwrap().counters(Direction::Forward);
+    let counters = forward(&topology);
     println!("{mbit:.1} of 20 Mbit/s, {queue:?}, {counters:?}");
     assert!((12.0..20.0).contains(&mbit), "{mbit}");
     assert!(queue.drops > 0, "{queue:?}");
     assert_eq!(queue.drops, counters.queue_drops);
+}
+
+#[test]
+fn a_rule_changes_under_way_and_a_black_hole_ends() {
+    if !may_run("a_rule_changes_under_way_and_a_black_hole_ends") {
+        return;
+    }
+    let path = Quality::rate(50.0, Duration::from_millis(50)).rtt(Duration::from_millis(4));
+    let topology = Topology::disjoint(&[path]).unwrap();
+    let path = topology.path(0).unwrap();
+    let impairer = path.impairer().unwrap();
+    let before = impairer.impairment(Direction::Forward);
+    let slower = Impairment { delay: Duration::from_millis(10), ..before };
+    impairer.set(Direction::Forward, slower).unwrap();
+    assert_eq!(impairer.impairment(Direction::Forward), slower);
+    let trips = round_trips(&topology, 20);
+    assert!(trips[0] >= 11_990, "{trips:?}");
+
+    path.kill(How::Blackhole).unwrap();
+    let mut spec = topology.traffic(Workload::upload(100_000)).unwrap();
+    spec.deadline = Duration::from_millis(200);
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    assert_eq!(outcome.server.received(), 0);
+    assert!(forward(&topology).lost > 0);
+
+    path.revive().unwrap();
+    spec.deadline = Duration::from_secs(20);
+    let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    assert_eq!(outcome.server.received(), 100_000);
+    let queue = path.queue(Direction::Forward).unwrap().unwrap();
+    assert!(queue.bytes > 100_000, "the rate limit is still there: {queue:?}");
 }
