@@ -17,6 +17,9 @@ use crate::clock;
 use crate::names::Names;
 use crate::source::{Sink, Source};
 
+/// A socket leaves the kernel's tables a moment before its end is traced: who stops us when all sockets are gone expects to see
+/// that end.
+const GRACE: Duration = Duration::from_millis(50);
 /// Longest wait for records before looking at the stop flag again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -47,8 +50,7 @@ impl Live {
         let mut tracer = Tracer::start(options.tracer)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let missing = tracer.missing_hooks();
-        let owners_by_search = missing.iter().any(|hook| hook.hook == "sock_send_length");
+        let owners_by_search = tracer.missing().iter().any(|one| one.what == "sock_send_length");
         let start = Start {
             host: this_host(&tracer),
             boot_epoch_ns: clock::boot_epoch_ns()?,
@@ -111,6 +113,9 @@ impl Source for Live {
         self.wait(&mut forward)?;
         // Read before the last look, so that what closes until the signal comes is in it.
         self.ended = self.stop.load(Ordering::Relaxed);
+        if self.ended {
+            self.tracer.poll(GRACE, &mut forward)?;
+        }
         let tick = self.look(&mut forward)?;
         self.names = wanted;
         outcome?;
@@ -130,7 +135,7 @@ fn this_host(tracer: &Tracer) -> Host {
         kernel: read("/proc/sys/kernel/osrelease"),
         boot_id: read("/proc/sys/kernel/random/boot_id"),
         mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
-        missing_hooks: tracer.missing_hooks().to_vec(),
+        missing: tracer.missing().to_vec(),
     }
 }
 

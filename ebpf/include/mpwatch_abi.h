@@ -66,14 +66,12 @@ enum mpw_msk_flag {
 	MPW_MSK_SERVER_SIDE = 1u << 0,
 	/* Fell back to plain TCP on its one subflow. */
 	MPW_MSK_FALLBACK = 1u << 1,
-	/* bytes_sent and bytes_received are the kernel's counters (6.5 and later), otherwise sequence differences. */
-	MPW_MSK_HAS_BYTES = 1u << 2,
-	/* The sequence differences start at the opening of the connection, so they are totals. */
-	MPW_MSK_SEEN_OPEN = 1u << 3,
+	/* The kernel counts bytes of connections (6.5 and later), also those sent again; otherwise sequence numbers tell. */
+	MPW_MSK_HAS_RETRANS = 1u << 2,
 	/* The record was made when the socket reached CLOSE. */
-	MPW_MSK_FINAL = 1u << 4,
-	/* Byte counts are not known on this kernel for this connection. */
-	MPW_MSK_BYTES_UNKNOWN = 1u << 5,
+	MPW_MSK_FINAL = 1u << 3,
+	/* No count of bytes: without counters and fallen back, so that its one subflow has carried everything. */
+	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
 };
 
 /* Counters that the kernel side keeps for the whole host, one per CPU, never reset while loaded. */

@@ -117,6 +117,15 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
     })
 }
 
+/// Our object as it would be if a programmer had forgotten to ask for a field of so many bytes before reading it: what the
+/// tests on old kernels must notice. `None`: no program asks for it.
+#[doc(hidden)]
+pub fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
+    let mut object = crate::OBJECT.to_vec();
+    let broken = records::break_guards(&mut object, field, bytes)?;
+    (broken > 0).then_some(object)
+}
+
 #[derive(Default)]
 struct Missing {
     guarded: BTreeSet<String>,

@@ -81,8 +81,7 @@ fn subflow(raw: &abi::mpw_subflow) -> SubflowRecord {
         closed: nanos(raw.closed_ns),
         handshake: (raw.established_ns != 0 && raw.created_ns != 0)
             .then_some(Micros(raw.handshake_us.into())),
-        joined_bytes: (raw.established_ns != 0 && raw.msk.flags & abi::MPW_MSK_HAS_BYTES != 0)
-            .then_some(Bytes(raw.joined_bytes)),
+        joined_bytes: (raw.established_ns != 0).then_some(Bytes(raw.joined_bytes)),
         effective: nanos(raw.effective_ns).map(|at| (at, Bytes(raw.effective_bytes))),
         considered: raw.sched_considered,
         picked: raw.sched_picked,
@@ -158,8 +157,8 @@ fn msk(raw: &abi::mpw_msk) -> MskView {
         bytes: (!flag(abi::MPW_MSK_BYTES_UNKNOWN)).then(|| MskBytes {
             sent: Bytes(raw.bytes_sent),
             received: Bytes(raw.bytes_received),
-            acked_and_retransmitted: flag(abi::MPW_MSK_HAS_BYTES)
-                .then_some((Bytes(raw.bytes_acked), Bytes(raw.bytes_retrans))),
+            acked: Bytes(raw.bytes_acked),
+            retransmitted: flag(abi::MPW_MSK_HAS_RETRANS).then_some(Bytes(raw.bytes_retrans)),
         }),
         addresses_announced: raw.add_addr_signaled,
         addresses_accepted: raw.add_addr_accepted,

@@ -10,6 +10,7 @@ pub mod core_check;
 pub mod decode;
 mod iterator;
 pub mod namespace;
+pub mod program;
 pub mod support;
 pub mod tracer;
 

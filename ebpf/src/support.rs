@@ -6,9 +6,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use mpwatch_model::event::Traces;
-use mpwatch_model::host::MissingHook;
+use mpwatch_model::host::Missing;
+
+/// Where a kernel shows its BTF.
+pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,14 @@ pub struct Hook {
     pub required: bool,
     /// What is not known without it.
     pub costs: &'static str,
+}
+
+impl Hook {
+    /// Whether another program hangs on the same tracepoint.
+    pub fn has_twin(&self) -> bool {
+        self.attach == Attach::Tracepoint
+            && HOOKS.iter().any(|other| other.target == self.target && other.program != self.program)
+    }
 }
 
 const fn tracepoint(
@@ -70,6 +81,12 @@ pub const HOOKS: &[Hook] = &[
         true,
         "opening and closing of connections and subflows",
     ),
+    tracepoint(
+        "on_set_state_meanwhile",
+        "inet_sock_set_state",
+        true,
+        "changes of state while another one is being taken in",
+    ),
     tracepoint("on_destroy", "tcp_destroy_sock", true, "final counters of subflows"),
     storage("read_subflows", "subflows", "snapshots of subflows"),
     storage("read_connections", "connections", "snapshots of connections"),
@@ -100,6 +117,30 @@ pub const HOOKS: &[Hook] = &[
     iterator("find_owners", "task_file", "owners of connections older than the agent"),
 ];
 
+/// A field that some supported kernels lack, and that our programs therefore ask for before they read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Kernel structure.
+    pub structure: &'static str,
+    /// Its member.
+    pub name: &'static str,
+    /// What is not known without it.
+    pub costs: &'static str,
+}
+
+/// Fields whose absence costs something. (Of some others it costs nothing: the programs know another way.)
+pub const OPTIONAL_FIELDS: &[Field] = &[
+    Field { structure: "mptcp_sock", name: "bytes_retrans", costs: "bytes that the MPTCP timer sent again" },
+    Field { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
+];
+
+impl Field {
+    /// As `tcp_sock.total_rto`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.structure, self.name)
+    }
+}
+
 /// Facts about a kernel; the rules are below.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSupport {
@@ -107,6 +148,8 @@ pub struct KernelSupport {
     pub tracepoints: BTreeSet<String>,
     /// Iterator targets, of those in [`HOOKS`].
     pub iterators: BTreeSet<String>,
+    /// Those of [`OPTIONAL_FIELDS`] that it has, as `tcp_sock.total_rto`.
+    pub fields: BTreeSet<String>,
     /// Whether it has MPTCP at all (`struct mptcp_sock`).
     pub mptcp: bool,
 }
@@ -139,8 +182,9 @@ pub enum SupportError {
 impl KernelSupport {
     /// Reads the facts of the running kernel.
     pub fn of_this_kernel() -> Result<Self, SupportError> {
-        let path = "/sys/kernel/btf/vmlinux";
-        Btf::from_vmlinux().map(|btf| Self::of(&btf)).map_err(|source| SupportError::NoBtf { path, source })
+        crate::tracer::quiet_libbpf();
+        let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
+        Btf::from_vmlinux().map(|btf| Self::of(&btf)).map_err(absent)
     }
 
     /// Reads the facts of another kernel from a file with its BTF.
@@ -152,10 +196,13 @@ impl KernelSupport {
     }
 
     fn of(btf: &Btf<'_>) -> Self {
-        let mut support = Self {
-            mptcp: btf.type_by_name::<libbpf_rs::btf::types::Struct<'_>>("mptcp_sock").is_some(),
-            ..Self::default()
+        let mut support =
+            Self { mptcp: btf.type_by_name::<Struct<'_>>("mptcp_sock").is_some(), ..Self::default() };
+        let has = |field: &&Field| {
+            let of = btf.type_by_name::<Struct<'_>>(field.structure);
+            of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
         };
+        support.fields = OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect();
         for hook in HOOKS {
             let target = hook.target.to_owned();
             match hook.attach {
@@ -175,6 +222,24 @@ impl KernelSupport {
         support
     }
 
+    /// A kernel that lacks nothing, from which to take something away.
+    pub fn complete() -> Self {
+        let (tracepoints, iterators): (Vec<_>, Vec<_>) =
+            HOOKS.iter().partition(|hook| hook.attach == Attach::Tracepoint);
+        let targets = |hooks: Vec<&Hook>| hooks.iter().map(|hook| hook.target.to_owned()).collect();
+        Self {
+            tracepoints: targets(tracepoints),
+            iterators: targets(iterators),
+            fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
+            mptcp: true,
+        }
+    }
+
+    /// Whether it has one of [`OPTIONAL_FIELDS`].
+    pub fn has_field(&self, field: &Field) -> bool {
+        self.fields.contains(&field.path())
+    }
+
     fn has(&self, hook: &Hook) -> bool {
         match hook.attach {
             Attach::Tracepoint => self.tracepoints.contains(hook.target),
@@ -188,8 +253,8 @@ impl KernelSupport {
 pub struct AttachPlan {
     /// Names of programs to load.
     pub programs: Vec<&'static str>,
-    /// Optional hooks that this kernel lacks.
-    pub missing: Vec<MissingHook>,
+    /// Optional hooks and fields that this kernel lacks.
+    pub missing: Vec<Missing>,
     /// Why mpwatch cannot run on this kernel at all; empty: it can.
     pub obstacles: Vec<String>,
 }
@@ -205,11 +270,16 @@ impl AttachPlan {
             if support.has(hook) {
                 plan.programs.push(hook.program);
             } else if hook.required {
-                plan.obstacles.push(format!("the kernel has no {} ({})", hook.target, hook.costs));
+                let lacks = format!("the kernel has no {} ", hook.target);
+                if !plan.obstacles.iter().any(|told| told.starts_with(&lacks)) {
+                    plan.obstacles.push(format!("{lacks}({})", hook.costs));
+                }
             } else {
-                plan.missing.push(missing(hook, "not in this kernel".to_owned()));
+                plan.missing.push(missing(hook.target, hook.costs, ABSENT));
             }
         }
+        let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.has_field(field));
+        plan.missing.extend(lacked.map(|field| missing(&field.path(), field.costs, ABSENT)));
         plan
     }
 
@@ -224,34 +294,31 @@ impl AttachPlan {
     }
 
     /// Takes a hook out of the plan that the kernel refused when it was attached.
-    pub fn refuse(&mut self, hook: &Hook, why: String) {
+    pub fn refuse(&mut self, hook: &Hook, why: &str) {
         self.programs.retain(|program| *program != hook.program);
-        self.missing.push(missing(hook, why));
+        self.missing.push(missing(hook.target, hook.costs, why));
     }
 }
 
-fn missing(hook: &Hook, why: String) -> MissingHook {
-    MissingHook { hook: hook.target.to_owned(), costs: hook.costs.to_owned(), why }
+const ABSENT: &str = "not in this kernel";
+
+fn missing(what: &str, costs: &str, why: &str) -> Missing {
+    Missing { what: what.to_owned(), costs: costs.to_owned(), why: why.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn capable_kernel() -> KernelSupport {
-        let mut support = KernelSupport { mptcp: true, ..Default::default() };
-        for hook in HOOKS {
-            match hook.attach {
-                Attach::Tracepoint => support.tracepoints.insert(hook.target.to_owned()),
-                _ => support.iterators.insert(hook.target.to_owned()),
-            };
-        }
-        support
+    #[test]
+    fn changes_of_state_have_two_programs_and_nothing_else_has() {
+        let twins: Vec<_> = HOOKS.iter().filter(|hook| hook.has_twin()).map(|hook| hook.program).collect();
+        assert_eq!(twins, ["on_set_state", "on_set_state_meanwhile"]);
     }
 
     #[test]
     fn a_capable_kernel_gets_every_program() {
-        let plan = AttachPlan::from_facts(&capable_kernel());
+        let plan = AttachPlan::from_facts(&KernelSupport::complete());
         assert_eq!(plan.programs.len(), HOOKS.len());
         assert!(plan.missing.is_empty() && plan.obstacles.is_empty());
     }
@@ -259,29 +326,41 @@ mod tests {
     #[test]
     fn an_optional_hook_costs_only_its_own_columns() {
         for hook in HOOKS.iter().filter(|hook| !hook.required) {
-            let mut support = capable_kernel();
+            let mut support = KernelSupport::complete();
             support.tracepoints.remove(hook.target);
             support.iterators.remove(hook.target);
             let plan = AttachPlan::from_facts(&support);
             assert!(plan.obstacles.is_empty(), "{} should be optional", hook.target);
             assert_eq!(plan.missing.len(), 1);
-            assert_eq!(plan.missing[0].hook, hook.target);
+            assert_eq!(plan.missing[0].what, hook.target);
+        }
+    }
+
+    #[test]
+    fn an_optional_field_costs_only_its_own_columns() {
+        for field in OPTIONAL_FIELDS {
+            let mut support = KernelSupport::complete();
+            support.fields.remove(&field.path());
+            let plan = AttachPlan::from_facts(&support);
+            assert_eq!((plan.obstacles.len(), plan.programs.len()), (0, HOOKS.len()));
+            let told: Vec<_> = plan.missing.iter().map(|one| (one.what.clone(), &*one.costs)).collect();
+            assert_eq!(told, [(field.path(), field.costs)]);
         }
     }
 
     #[test]
     fn a_required_hook_is_an_obstacle_that_names_itself() {
-        let mut support = capable_kernel();
+        let mut support = KernelSupport::complete();
         support.tracepoints.remove("inet_sock_set_state");
         let plan = AttachPlan::from_facts(&support);
         assert!(plan.obstacles[0].contains("inet_sock_set_state"), "{:?}", plan.obstacles);
-        let none = AttachPlan::from_facts(&KernelSupport { mptcp: false, ..capable_kernel() });
+        let none = AttachPlan::from_facts(&KernelSupport { mptcp: false, ..KernelSupport::complete() });
         assert!(none.obstacles[0].contains("CONFIG_MPTCP"));
     }
 
     #[test]
     fn what_cannot_be_traced_is_told_to_the_model() {
-        let mut support = capable_kernel();
+        let mut support = KernelSupport::complete();
         support.tracepoints.remove("tcp_retransmit_skb");
         let traces = AttachPlan::from_facts(&support).traces();
         assert_eq!(traces, Traces { retransmits: false, scheduler: true, segments: true });

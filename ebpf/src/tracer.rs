@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,14 +15,16 @@ use libbpf_rs::{
     RingBufferBuilder,
 };
 use mpwatch_model::event::{KernelEvent, Traces};
-use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, MissingHook};
+use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, Missing};
 use mpwatch_model::unit::Bytes;
 
 use crate::abi;
+use crate::core_check;
 use crate::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
 use crate::iterator;
 use crate::namespace::{self, Namespace};
-use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError};
+use crate::program::{self, ProgramStats};
+use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError, VMLINUX_BTF};
 
 /// What can be chosen before the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +128,7 @@ pub struct Tracer {
     namespaces_unreadable: u64,
     buffer: Vec<u8>,
     // Last: the links above are detached before their programs are closed.
-    _object: Object,
+    object: Object,
 }
 
 impl Tracer {
@@ -135,7 +138,7 @@ impl Tracer {
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
-        let object = load(&plan, settings)?;
+        let object = load(&plan, settings).map_err(explain)?;
         let links = attach(&object, &mut plan)?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let rings = ring(&object, "events", &inbox)?;
@@ -152,7 +155,7 @@ impl Tracer {
             decode_errors: 0,
             namespaces_unreadable: 0,
             buffer: Vec::new(),
-            _object: object,
+            object,
         })
     }
 
@@ -235,6 +238,7 @@ impl Tracer {
             lost_bytes_sent: Bytes(of(abi::MPW_COUNT_LOST_BYTES_SENT)),
             lost_bytes_received: Bytes(of(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
             storage_failed: of(abi::MPW_COUNT_STORAGE_FAILED),
+            events_missed: self.events_missed()?,
             decode_errors: self.decode_errors,
             namespaces_unreadable: self.namespaces_unreadable,
             ..Losses::default()
@@ -242,9 +246,21 @@ impl Tracer {
         Ok((counters, losses))
     }
 
-    /// Hooks that this kernel lacks or refused.
-    pub fn missing_hooks(&self) -> &[MissingHook] {
+    /// What this kernel lacks or refused.
+    pub fn missing(&self) -> &[Missing] {
         &self.plan.missing
+    }
+
+    /// The kernel's account of each of our programs, in the order in which they were loaded.
+    pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
+        program::stats(&self.object)
+            .map_err(|source| TracerError::Io { what: "ask the kernel about our programs", source })
+    }
+
+    /// What one of two programs on a hook misses, the other one sees.
+    fn events_missed(&self) -> Result<u64, TracerError> {
+        let alone = |program: &str| !HOOKS.iter().any(|hook| hook.program == program && hook.has_twin());
+        Ok(self.programs()?.iter().filter(|(program, _)| alone(program)).map(|(_, stats)| stats.missed).sum())
     }
 
     /// What can be known with the attached hooks.
@@ -294,6 +310,18 @@ fn load(plan: &AttachPlan, settings: Settings) -> Result<Object, TracerError> {
     object.load().map_err(bpf_error("load the BPF programs"))
 }
 
+/// A refusal by the verifier says little to a user. If a field is missing that we cannot do without, that is why.
+fn explain(error: TracerError) -> TracerError {
+    if let TracerError::Bpf { .. } = &error
+        && let Ok(report) = core_check::check_file(Path::new(VMLINUX_BTF))
+        && !report.unguarded_missing.is_empty()
+    {
+        let lacked = |field| format!("its BTF has no {field}");
+        return TracerError::Unsupported(report.unguarded_missing.iter().map(lacked).collect());
+    }
+    error
+}
+
 fn configure(object: &mut OpenObject, settings: Settings) -> libbpf_rs::Result<()> {
     let constants = abi::mpw_settings { trace_tcp: settings.trace_tcp.into(), _reserved: [0; 7] };
     for mut map in object.maps_mut() {
@@ -320,7 +348,7 @@ fn attach(object: &Object, plan: &mut AttachPlan) -> Result<HashMap<&'static str
             Err(source) if hook.required => {
                 return Err(bpf_error(format!("attach to {}", hook.target))(source));
             }
-            Err(source) => plan.refuse(hook, format!("refused by the kernel: {source}")),
+            Err(source) => plan.refuse(hook, &format!("refused by the kernel: {source}")),
         }
     }
     Ok(links)

@@ -19,7 +19,7 @@ fn what_went_wrong_stands_first() {
         vec![fixture::closed(0x00c1_05ed), fixture::failover(0x5c11_a0e2), fixture::fallen_back(0x0fa1_1bac)];
     let mut report = fixture::report(connections);
     report.losses = fixture::losses();
-    report.run.host.missing_hooks.push(fixture::missing_hook());
+    report.run.host.missing.push(fixture::missing_hook());
     report.counters.mapping_problems.bad_checksum = 2;
     assert_snapshot!(text::report(&report));
 }

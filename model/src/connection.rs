@@ -58,7 +58,7 @@ pub struct Connection {
     pub fallback: Option<Fallback>,
     /// Payload sent, each byte once (`mptcpi_bytes_sent`).
     pub bytes_sent: Option<Bytes>,
-    /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`: the DATA_FIN counts a byte). `null` on kernels before 6.5.
+    /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`: the DATA_FIN counts a byte).
     pub bytes_acked: Option<Bytes>,
     /// Payload received in order (`mptcpi_bytes_received`).
     pub bytes_received: Option<Bytes>,
@@ -68,6 +68,7 @@ pub struct Connection {
     /// plain TCP, and where a subflow may have ended before the agent came.
     pub bytes_reinjected: Option<Bytes>,
     /// The kernel's own count of the reinjections by its timer (`mptcpi_bytes_retrans`); those at a subflow's end are not in it.
+    /// `null` for plain TCP, and on kernels before 6.5.
     pub mptcp_bytes_retransmitted: Option<Bytes>,
     /// Payload sent in the interval.
     #[serde(rename = "send_bps")]
@@ -114,7 +115,7 @@ pub struct SecondPath {
     /// From the opening of the connection to ESTABLISHED of the first joined subflow.
     #[serde(rename = "after_us")]
     pub after: Micros,
-    /// Payload that the connection had carried by then. `null` on kernels before 6.5.
+    /// Payload that the connection had carried by then. `null`: not seen.
     pub after_bytes: Option<Bytes>,
     /// Payload that the connection had carried when joined subflows had a tenth of it. `null`: not yet.
     pub effective_after_bytes: Option<Bytes>,

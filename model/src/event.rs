@@ -82,7 +82,8 @@ pub struct MskView {
     pub server_side: bool,
     /// Goes on as plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: this kernel keeps none (before 6.5) and the connection's start was not seen.
+    /// Payload bytes. `None`: this kernel counts none (before 6.5), and the connection fell back to TCP, so that its sequence
+    /// numbers tell nothing; its one subflow has carried everything.
     pub bytes: Option<MskBytes>,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
@@ -101,9 +102,10 @@ pub struct MskBytes {
     pub sent: Bytes,
     /// Payload received in order (`mptcpi_bytes_received`).
     pub received: Bytes,
-    /// Acknowledged by DATA_ACK, and retransmitted by the MPTCP timer (`mptcpi_bytes_acked`, `mptcpi_bytes_retrans`).
-    /// `None`: a kernel before 6.5.
-    pub acked_and_retransmitted: Option<(Bytes, Bytes)>,
+    /// Acknowledged by DATA_ACK, the DATA_FIN included (`mptcpi_bytes_acked`).
+    pub acked: Bytes,
+    /// Retransmitted by the MPTCP timer (`mptcpi_bytes_retrans`). `None`: not counted by this kernel (before 6.5).
+    pub retransmitted: Option<Bytes>,
 }
 
 /// The part of `struct tcp_sock` that is shown.
@@ -204,7 +206,7 @@ pub struct SubflowRecord {
     pub closed: Option<Nanos>,
     /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
     pub handshake: Option<Micros>,
-    /// Payload of the connection in both directions when this subflow was established. `None`: not seen, or kernel before 6.5.
+    /// Payload of the connection in both directions when this subflow was established. `None`: not seen.
     pub joined_bytes: Option<Bytes>,
     /// When this subflow had carried a tenth of the connection's payload, and how much that was in all.
     pub effective: Option<(Nanos, Bytes)>,

@@ -10,7 +10,7 @@ use crate::connection::{Connection, Fallback, SecondPath};
 use crate::endpoint::Name;
 use crate::event::Process;
 use crate::flow_class::FlowClass;
-use crate::host::{Host, KernelCounters, Losses, MissingHook};
+use crate::host::{Host, KernelCounters, Losses, Missing};
 use crate::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::snapshot::{Report, Run, SCHEMA, Snapshot};
@@ -39,7 +39,7 @@ pub fn host() -> Host {
         kernel: "6.12.30-amd64".to_owned(),
         boot_id: "7f0c2b4e-52a1-4b57-9d8e-1c66a9f0d3aa".to_owned(),
         mpwatch: "0.1.0".to_owned(),
-        missing_hooks: Vec::new(),
+        missing: Vec::new(),
     }
 }
 
@@ -279,9 +279,9 @@ pub fn losses() -> Losses {
 }
 
 /// A hook that an older kernel does not have.
-pub fn missing_hook() -> MissingHook {
-    MissingHook {
-        hook: "mptcp_subflow_get_send".to_owned(),
+pub fn missing_hook() -> Missing {
+    Missing {
+        what: "mptcp_subflow_get_send".to_owned(),
         costs: "what the MPTCP scheduler considered and picked".to_owned(),
         why: "this kernel has no such tracepoint".to_owned(),
     }

@@ -17,15 +17,15 @@ pub struct Host {
     pub boot_id: String,
     /// Version of mpwatch that traced.
     pub mpwatch: String,
-    /// Hooks that this kernel lacks or refused, each with what it costs. Empty: everything is traced.
-    pub missing_hooks: Vec<MissingHook>,
+    /// Hooks and fields that this kernel lacks or refused, each with what it costs. Empty: everything is known.
+    pub missing: Vec<Missing>,
 }
 
-/// A hook that could not be attached.
+/// Something of the kernel that mpwatch does without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MissingHook {
-    /// Tracepoint or iterator.
-    pub hook: String,
+pub struct Missing {
+    /// A tracepoint, an iterator, or a field of a structure as `tcp_sock.total_rto`.
+    pub what: String,
     /// What is not known without it.
     pub costs: String,
     /// Why it is missing.
@@ -46,6 +46,10 @@ pub struct Losses {
     pub lost_bytes_received: Bytes,
     /// Sockets for which the kernel had no memory to trace them.
     pub storage_failed: u64,
+    /// Events that a program missed because it had itself just been interrupted on that CPU: the kernel does not run it twice at
+    /// a time. So an RTT sample or a look of the scheduler may be missing, which no total depends on; changes of state have a second program
+    /// for such moments.
+    pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
     /// Flows that vanished from the kernel without a final record; shown closed with reason `unknown`.
@@ -57,9 +61,9 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether anything at all went missing for good.
+    /// Whether anything of the record went missing for good. A missed event on the packet path leaves no gap in it.
     pub fn any(&self) -> bool {
-        Self { ring_full_recovered: 0, ..*self } != Self::default()
+        Self { ring_full_recovered: 0, events_missed: 0, ..*self } != Self::default()
     }
 
     /// What went missing for good, one phrase for each counter that is not zero.
@@ -70,6 +74,7 @@ impl Losses {
             lost_bytes_sent,
             lost_bytes_received,
             storage_failed,
+            events_missed: _,
             decode_errors,
             vanished,
             timeline_dropped,

@@ -122,7 +122,7 @@ metrics! {
     /// Metrics of a connection.
     CONNECTION: Connection {
         "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload sent, each byte once." |c| c.bytes_sent.map(bytes);
-        "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP; not known on kernels before 6.5." |c| c.bytes_acked.map(bytes);
+        "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP." |c| c.bytes_acked.map(bytes);
         "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
         "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETR B" "Payload that TCP sent again, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
         "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP sent again on another subflow." |c| c.bytes_reinjected.map(bytes);

@@ -46,7 +46,7 @@ pub struct Subflow {
     /// From the opening of the connection to this subflow's ESTABLISHED. `null` for the initial subflow.
     #[serde(rename = "joined_after_us")]
     pub joined_after: Option<Micros>,
-    /// Payload that the connection had carried by then, both directions. `null` for the initial subflow, and on kernels before 6.5.
+    /// Payload that the connection had carried by then, both directions. `null` for the initial subflow.
     pub joined_after_bytes: Option<Bytes>,
     /// Payload sent, retransmissions included (`tcpi_bytes_sent`).
     pub bytes_sent: Bytes,

@@ -15,9 +15,12 @@ pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<Stri
         let text = format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; "));
         lines.push(style.paint(&clip(&text, width), Ink::Alarm));
     }
-    let missing = &snapshot.host.missing_hooks;
+    let missing = &snapshot.host.missing;
     if !missing.is_empty() {
-        let costs: Vec<_> = missing.iter().map(|hook| printable(&hook.costs)).collect();
+        let costs: Vec<_> = missing
+            .iter()
+            .map(|one| format!("{} (no {})", printable(&one.costs), printable(&one.what)))
+            .collect();
         let text = format!("not known on this kernel: {}", costs.join("; "));
         lines.push(style.paint(&clip(&text, width), Ink::Warning));
     }

@@ -31,7 +31,7 @@ fn failover() -> Snapshot {
 fn losses() -> Snapshot {
     let mut snapshot = normal();
     snapshot.losses = fixture::losses();
-    snapshot.host.missing_hooks.push(fixture::missing_hook());
+    snapshot.host.missing.push(fixture::missing_hook());
     snapshot
 }
 

@@ -3,7 +3,7 @@
 //! with each of them taken away, on Linux 6.18.
 
 use mpwatch_ebpf::core_check::CoreReport;
-use mpwatch_ebpf::support::{Attach, AttachPlan, HOOKS, Hook};
+use mpwatch_ebpf::support::{Attach, AttachPlan, Field, HOOKS, Hook, KernelSupport, OPTIONAL_FIELDS};
 
 use super::Check;
 use super::facts::{Capabilities, Facts};
@@ -12,19 +12,6 @@ const GRANT: &str =
     "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
     "boot a kernel with CONFIG_MPTCP=y and CONFIG_DEBUG_INFO_BTF=y, as distribution kernels are";
-
-/// Fields that some supported kernels lack: how their names begin, and what is not known without them; `None`: nothing.
-const FIELD_COSTS: &[(&str, Option<&str>)] = &[
-    (
-        "mptcp_sock.bytes_",
-        Some(
-            "bytes acknowledged and reinjected of connections, and when a second path became effective; bytes of a connection \
-             older than mpwatch are only the sum of its subflows",
-        ),
-    ),
-    ("mptcp_sock.notsent_lowat", None),
-    ("tcp_sock.total_rto", Some("counts of retransmission timeouts")),
-];
 
 /// Judges this machine.
 pub(super) fn machine(facts: &Facts) -> Vec<Check> {
@@ -43,10 +30,12 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
 pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
     let mut checks = vec![mptcp(report)];
     checks.extend(HOOKS.iter().map(|h| hook(h, &report.plan)));
+    // Two programs may hang on one hook.
+    checks.dedup_by(|again, first| again.name == first.name);
     // Without MPTCP all of its fields are missing: that is said already.
     if report.support.mptcp {
         checks.push(fields(report));
-        checks.extend(FIELD_COSTS.iter().filter_map(|(prefix, cost)| field_group(prefix, (*cost)?, report)));
+        checks.extend(OPTIONAL_FIELDS.iter().filter_map(|field| optional_field(field, &report.support)));
     }
     checks
 }
@@ -95,14 +84,10 @@ fn fields(report: &CoreReport) -> Check {
     .fix("report this as a bug of mpwatch, with the release of the kernel")
 }
 
-/// `None` if the kernel lacks none of them.
-fn field_group(prefix: &str, cost: &str, report: &CoreReport) -> Option<Check> {
-    let lacked: Vec<_> =
-        report.guarded_missing.iter().filter(|field| field.starts_with(prefix)).map(String::as_str).collect();
-    let name = format!("fields/{}", prefix.trim_end_matches('_'));
-    (!lacked.is_empty()).then(|| {
-        Check::warn(name, format!("the kernel lacks {}. Not known without: {cost}", lacked.join(", ")))
-    })
+/// `None` if the kernel has it.
+fn optional_field(field: &Field, support: &KernelSupport) -> Option<Check> {
+    let message = format!("not in this kernel. Not known without it: {}", field.costs);
+    (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))
 }
 
 fn mptcp_enabled(facts: &Facts) -> Check {

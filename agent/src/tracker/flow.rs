@@ -143,15 +143,19 @@ impl Flow {
         self.first_seen.is_some()
     }
 
-    /// Payload of the connection, each byte once, in and out. `None`: this kernel keeps no count of it.
+    /// Payload of the connection, each byte once, in and out. Where nobody counts it for the connection (plain TCP, or fallen
+    /// back on a kernel without such counters), its one subflow's is all there is. `None`: nothing is known yet.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
-        match &self.msk {
-            Some(msk) => msk.bytes.map(|bytes| (bytes.sent, bytes.received)),
-            None => self
-                .subflows
-                .first()
-                .map(|tcp| (tcp.unique_sent(), tcp.record.tcp.bytes_received.since(tcp.fin_received()))),
-        }
+        let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
+        counted.map(|bytes| (bytes.sent, bytes.received)).or_else(|| {
+            let tcp = self.only_subflow()?;
+            Some((tcp.unique_sent(), tcp.record.tcp.bytes_received.since(tcp.fin_received())))
+        })
+    }
+
+    /// The subflow that carries everything, where it is known that there can be no other.
+    pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
+        self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
     }
 
     pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
@@ -311,9 +315,7 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
     Some(MskBytes {
         sent: old.sent.max(new.sent),
         received: old.received.max(new.received),
-        acked_and_retransmitted: match (old.acked_and_retransmitted, new.acked_and_retransmitted) {
-            (Some(old), Some(new)) => Some((old.0.max(new.0), old.1.max(new.1))),
-            (old, new) => new.or(old),
-        },
+        acked: old.acked.max(new.acked),
+        retransmitted: old.retransmitted.max(new.retransmitted),
     })
 }

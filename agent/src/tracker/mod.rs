@@ -129,8 +129,18 @@ impl Tracker {
         }
     }
 
+    /// A sample of a socket that closed long ago, of which nothing is known, is old news: its flow was told and forgotten, but some
+    /// process still holds the socket.
+    fn is_old_news(&self, closed: Option<Nanos>, last: bool) -> bool {
+        !last && matches!((closed, self.previous_tick), (Some(closed), Some(tick)) if closed < tick)
+    }
+
     fn on_subflow(&mut self, record: &SubflowRecord) {
-        let key = self.key_of_subflow(record);
+        let known = self.find_by_subflow(record);
+        if known.is_none() && self.is_old_news(record.closed, record.last) {
+            return;
+        }
+        let key = known.unwrap_or_else(|| self.index.new_key());
         let flow =
             self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
         flow.on_subflow(record, self.tick.at);
@@ -138,33 +148,32 @@ impl Tracker {
     }
 
     fn on_connection(&mut self, record: &ConnectionRecord) {
-        let key = self.key_of_connection(record);
+        let known = self.find_by_connection(record);
+        if known.is_none() && self.is_old_news(record.closed, record.last) {
+            return;
+        }
+        let key = known.unwrap_or_else(|| self.index.new_key());
         let flow =
             self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
         flow.on_connection(record);
         self.index.point_to(key, flow, None);
     }
 
-    fn key_of_subflow(&mut self, record: &SubflowRecord) -> Key {
-        let known = self.index.by_subflow(record.id).or_else(|| {
+    fn find_by_subflow(&self, record: &SubflowRecord) -> Option<Key> {
+        self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
             self.index.by_cookie(msk.cookie).or_else(|| self.index.by_token(record.netns, msk.token))
-        });
-        known.unwrap_or_else(|| self.index.new_key())
+        })
     }
 
     /// A socket that is connected anew after it was closed is another connection, with another token.
-    fn key_of_connection(&mut self, record: &ConnectionRecord) -> Key {
+    fn find_by_connection(&self, record: &ConnectionRecord) -> Option<Key> {
         let known = self
             .index
             .by_cookie(record.msk.cookie)
             .or_else(|| self.index.by_token(record.netns, record.msk.token));
         let again = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
-        match known {
-            Some(key) if self.flows.get(&key).is_some_and(again) => self.index.new_key(),
-            Some(key) => key,
-            None => self.index.new_key(),
-        }
+        known.filter(|key| !self.flows.get(key).is_some_and(again))
     }
 
     fn on_tick(&mut self, tick: &Tick) {

@@ -34,7 +34,8 @@ fn msk(sent: u64) -> MskView {
         bytes: Some(MskBytes {
             sent: Bytes(sent),
             received: Bytes(0),
-            acked_and_retransmitted: Some((Bytes(sent), Bytes(0))),
+            acked: Bytes(sent),
+            retransmitted: Some(Bytes(0)),
         }),
         addresses_announced: 0,
         addresses_accepted: 0,
@@ -237,4 +238,22 @@ fn what_two_samples_differ_in_stands_on_the_timeline_once() {
     assert_eq!(count(|what| matches!(what, What::SubflowStale { stale: true, .. })), 1);
     assert_eq!(count(|what| matches!(what, What::PriorityChanged { backup: true, .. })), 1);
     assert_eq!(count(|what| matches!(what, What::SubflowEstablished { .. })), 1);
+}
+
+#[test]
+fn a_closed_socket_that_somebody_still_holds_is_not_told_again() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&closed_subflow(8, 2 * SECOND, 10));
+    tracker.apply(&closed_connection(2 * SECOND, 10));
+    for n in 3..7 {
+        tick(&mut tracker, n * SECOND);
+    }
+    let mut held = connection(7 * SECOND, 10);
+    (held.closed, held.msk.state) = (Some(Nanos(2 * SECOND)), TcpState::Close);
+    tracker.apply(&KernelEvent::Connection(held));
+    let mut dying = subflow(8, 7 * SECOND, 10);
+    (dying.closed, dying.state) = (Some(Nanos(2 * SECOND)), TcpState::Close);
+    tracker.apply(&KernelEvent::Subflow(dying));
+    assert_eq!(tick(&mut tracker, 7 * SECOND).connections.len(), 0);
+    assert_eq!(tracker.report().connections.len(), 1);
 }

@@ -33,7 +33,7 @@ impl Lens<'_> {
     pub(super) fn connection(&self, flow: &Flow) -> Connection {
         let initial = flow.subflows.iter().find(|subflow| !subflow.record.mp_join).or(flow.subflows.first());
         let (sent, received) = flow.bytes().unzip();
-        let counted = flow.msk.as_ref().and_then(|msk| msk.bytes?.acked_and_retransmitted);
+        let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
         let unique: Bytes = flow.subflows.iter().map(SubflowState::unique_sent).sum();
         let mut in_order: Vec<&SubflowState> = flow.subflows.iter().collect();
         in_order.sort_by_key(|s| {
@@ -63,10 +63,9 @@ impl Lens<'_> {
             protocol: if flow.msk.is_some() { Protocol::Mptcp } else { Protocol::Tcp },
             fallback: fallback(flow),
             bytes_sent: sent,
-            bytes_acked: match &flow.msk {
-                Some(_) => counted.map(|(acked, _)| acked),
-                None => initial.map(|tcp| tcp.record.tcp.bytes_acked),
-            },
+            bytes_acked: counted
+                .map(|bytes| bytes.acked)
+                .or_else(|| flow.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked)),
             bytes_received: received,
             bytes_retransmitted: flow.subflows.iter().map(|s| s.record.tcp.bytes_retransmitted).sum(),
             bytes_reinjected: flow
@@ -75,7 +74,7 @@ impl Lens<'_> {
                 .filter(|_| flow.opened.is_some())
                 .and(sent)
                 .map(|sent| unique.since(sent)),
-            mptcp_bytes_retransmitted: counted.map(|(_, retransmitted)| retransmitted),
+            mptcp_bytes_retransmitted: counted.and_then(|bytes| bytes.retransmitted),
             send: flow.send,
             receive: flow.receive,
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),

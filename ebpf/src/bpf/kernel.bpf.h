@@ -27,10 +27,12 @@ enum {
 	TCP_SYN_SENT = 2,
 	TCP_SYN_RECV = 3,
 	TCP_FIN_WAIT1 = 4,
+	TCP_FIN_WAIT2 = 5,
 	TCP_CLOSE = 7,
 	TCP_CLOSE_WAIT = 8,
 	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
+	TCP_CLOSING = 11,
 };
 
 /* include/net/tcp.h: enum tcp_ca_state; include/net/inet_connection_sock.h: icsk_pending */
@@ -202,7 +204,8 @@ struct mptcp_pm_data {
 
 struct mptcp_sock {
 	struct inet_connection_sock sk;
-	__u64 remote_key; /* only hashed into the token, in the kernel; see sha256.bpf.h */
+	__u64 local_key; /* the keys are only hashed, in the kernel; see sha256.bpf.h */
+	__u64 remote_key;
 	__u64 bytes_sent; /* this and the next three: 6.5 and later */
 	__u64 bytes_received;
 	__u64 bytes_acked;
@@ -210,6 +213,8 @@ struct mptcp_sock {
 	__u64 snd_nxt;
 	__u64 snd_una;
 	__u64 ack_seq;
+	__u64 write_seq;
+	__u64 rcv_data_fin_seq;
 	__u32 token;
 	unsigned long flags;
 	bool rcv_fastclose;

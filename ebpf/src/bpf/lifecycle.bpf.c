@@ -116,11 +116,10 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	if (old == TCP_SYN_SENT && state->created_ns)
 		state->handshake_us = (now - state->created_ns) / 1000;
 	msk = state->flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
-	if (msk)
-		local_token(&state->token, msk);
-	if (msk && msk_counts_bytes())
-		state->joined_bytes =
-			BPF_CORE_READ(msk, bytes_sent) + BPF_CORE_READ(msk, bytes_received);
+	if (msk) {
+		learn_handshake(&state->handshake, msk);
+		state->joined_bytes = payload_so_far(&state->handshake, msk);
+	}
 	look_up(state, tp);
 }
 
@@ -160,12 +159,12 @@ static __always_inline void on_close(struct sock *sk, struct tcp_sock *tp)
 
 static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 {
+	struct subflow_state *state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct subflow_state *state;
 	bool wanted;
 	__u64 now;
 
-	if (!tp)
+	if (!tp || (state && state->handled == new))
 		return;
 	/* What opens; what is tracked already stays so even if it leaves its connection on the way. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
@@ -181,7 +180,6 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		break;
 	case TCP_FIN_WAIT1:
 	case TCP_CLOSE_WAIT:
-		state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 		if (state)
 			note_end(state, tp, new);
 		break;
@@ -189,6 +187,9 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		on_close(sk, tp);
 		break;
 	}
+	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
+	if (state)
+		state->handled = new;
 }
 
 static __always_inline struct connection_state *track_connection(struct sock *sk, __u64 now,
@@ -208,9 +209,8 @@ static __always_inline struct connection_state *track_connection(struct sock *sk
 	if (seen_open) {
 		state->opened_ns = now;
 		state->closed_ns = 0;
-		state->token = 0;
-		state->remote_token = 0;
-		state->flags = MPW_MSK_SEEN_OPEN;
+		state->fin_queued = 0;
+		__builtin_memset(&state->handshake, 0, sizeof(state->handshake));
 	}
 	return state;
 }
@@ -233,22 +233,22 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct connection_state *state;
 
+	state = bpf_sk_storage_get(&connections, sk, 0, 0);
+	if (state && state->handled == new)
+		return;
 	if (new == TCP_SYN_SENT) {
 		state = track_connection(sk, now, true);
 		if (state)
 			note_owner(&state->owner);
-		return;
-	}
-	state = bpf_sk_storage_get(&connections, sk, 0, 0);
-	if (new == TCP_ESTABLISHED) {
+	} else if (new == TCP_ESTABLISHED) {
 		/* Without a storage yet, this is an accepted connection: its owner shows at the first read or write. */
 		if (!state)
 			state = track_connection(sk, now, old != TCP_SYN_SENT);
-		if (state) {
-			local_token(&state->token, msk);
-			state->first_snd_nxt = BPF_CORE_READ(msk, snd_nxt);
-			state->first_ack_seq = BPF_CORE_READ(msk, ack_seq);
-		}
+		/* A look at the socket of an earlier connection may have found the old keys meanwhile. */
+		if (state && old == TCP_SYN_SENT)
+			__builtin_memset(&state->handshake, 0, sizeof(state->handshake));
+		if (state)
+			learn_handshake(&state->handshake, msk);
 	} else if (new == TCP_CLOSE) {
 		/* Its opening was missed; a listener, which is closed more than once, has no token. */
 		if (!state && BPF_CORE_READ(msk, token))
@@ -257,11 +257,14 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 			return;
 		state->closed_ns = now;
 		send_connection(state, sk);
+	} else if (state) {
+		state->fin_queued |= has_queued_fin(new);
 	}
+	if (state)
+		state->handled = new;
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_set_state, struct sock *sk, int old, int new)
+static __noinline int on_state(struct sock *sk, int old, int new)
 {
 	__u16 protocol = sk->sk_protocol;
 
@@ -270,6 +273,22 @@ int BPF_PROG(on_set_state, struct sock *sk, int old, int new)
 	else if (protocol == IPPROTO_MPTCP)
 		on_connection_state(sk, old, new);
 	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_set_state, struct sock *sk, int old, int new)
+{
+	return on_state(sk, old, new);
+}
+
+/*
+ * The kernel does not run a program on a CPU that it has just interrupted in the same program: while a process changes a state, a
+ * change in the softirq that interrupts it would go unseen. This one sees it, and finds everything else handled.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_set_state_meanwhile, struct sock *sk, int old, int new)
+{
+	return on_state(sk, old, new);
 }
 
 /*

@@ -12,6 +12,18 @@
 /* In a section of its own, so that user space can set it without knowing what else is constant. */
 extern const volatile struct mpw_settings settings;
 
+/*
+ * What the handshake of a connection agreed on. Remembered, because a close clears it before the change to CLOSE is traced.
+ * Zero: not known yet.
+ */
+struct handshake {
+	/* Data sequence numbers of the first byte sent and received, where they are all there is to count with. */
+	__u64 first_sent;
+	__u64 first_received;
+	__u32 token;
+	__u32 remote_token;
+};
+
 /* A TCP socket: a subflow, or a plain TCP connection when those are traced too. */
 struct subflow_state {
 	__u64 cookie;
@@ -40,18 +52,19 @@ struct subflow_state {
 	__u32 retrans_probe;
 	__u32 retrans_seen;
 	__u32 write_seq_seen;
-	/* Of the connection; remembered, because a reset clears them before the change to CLOSE is traced. */
-	__u32 token;
-	__u32 remote_token;
 	__u32 _padding;
 	__u32 ifindex;
 	__u32 error;
 	/* 1: the finals of this generation have been sent. */
 	__u8 reported;
 	__u8 reset_reason;
-	__u8 _reserved[6];
+	/* The last change of state that was taken in. */
+	__u8 handled;
+	__u8 _reserved[5];
 	__u8 ifname[MPW_NAME_LEN];
 	struct mpw_owner owner;
+	/* Of the connection. */
+	struct handshake handshake;
 	struct mpw_address local;
 	struct mpw_address remote;
 	struct mpw_stall stalls[MPW_STALLS];
@@ -66,14 +79,13 @@ struct connection_state {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
-	/* Where the sequence numbers started, for kernels without byte counters. */
-	__u64 first_snd_nxt;
-	__u64 first_ack_seq;
-	__u32 token;
-	__u32 remote_token;
-	__u32 flags;
-	__u32 _padding;
+	struct handshake handshake;
 	struct mpw_owner owner;
+	/* 1: the end of what is to be sent is known, and takes up a sequence number (DATA_FIN). */
+	__u8 fin_queued;
+	/* The last change of state that was taken in. */
+	__u8 handled;
+	__u8 _reserved[6];
 };
 
 struct {

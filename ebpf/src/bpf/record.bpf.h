@@ -7,8 +7,9 @@
 #define MPWATCH_RECORD_BPF_H
 
 #include "compat.bpf.h"
+#include "handshake.bpf.h"
 #include "maps.bpf.h"
-#include "sha256.bpf.h"
+#include "payload.bpf.h"
 
 /* IPv4 addresses travel v4-mapped, so that one form serves all. */
 static __always_inline void map_v4(__u8 *ip, __be32 v4)
@@ -48,45 +49,12 @@ static __always_inline void fill_announced(struct mpw_address *out, struct mptcp
 	out->id = BPF_CORE_READ(msk, pm.remote.id);
 }
 
-/* Where the kernel has no byte counters, `out` says so; the connection's own record then has sequence differences. */
-static __always_inline void fill_msk_bytes(struct mpw_msk *out, struct mptcp_sock *msk)
+static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
+			       struct mptcp_sock *msk)
 {
-	if (!msk_counts_bytes()) {
-		out->flags |= MPW_MSK_BYTES_UNKNOWN;
-		return;
-	}
-	out->flags |= MPW_MSK_HAS_BYTES;
-	out->bytes_sent = BPF_CORE_READ(msk, bytes_sent);
-	out->bytes_received = BPF_CORE_READ(msk, bytes_received);
-	out->bytes_acked = BPF_CORE_READ(msk, bytes_acked);
-	out->bytes_retrans = BPF_CORE_READ(msk, bytes_retrans);
-}
-
-/* Our token, as long as the connection has one, and from then on as it was. */
-static __always_inline __u32 local_token(__u32 *remembered, struct mptcp_sock *msk)
-{
-	__u32 token = BPF_CORE_READ(msk, token);
-
-	if (token)
-		*remembered = token;
-	return *remembered;
-}
-
-/* The token of the peer, hashed once and remembered: the key may be gone later. */
-static __always_inline __u32 remote_token(__u32 *remembered, struct mptcp_sock *msk)
-{
-	__u64 key;
-
-	if (!*remembered) {
-		key = BPF_CORE_READ(msk, remote_key);
-		if (key)
-			*remembered = token_of_key(key);
-	}
-	return *remembered;
-}
-
-static __noinline int fill_msk(struct mpw_msk *out, struct mptcp_sock *msk)
-{
+	learn_handshake(handshake, msk);
+	out->token = handshake->token;
+	out->remote_token = handshake->remote_token;
 	out->cookie = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_cookie.counter);
 	out->state = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	if (BPF_CORE_READ(msk, pm.server_side))
@@ -98,7 +66,7 @@ static __noinline int fill_msk(struct mpw_msk *out, struct mptcp_sock *msk)
 	out->removed_count = BPF_CORE_READ(msk, pm.rm_list_rx.nr);
 	BPF_CORE_READ_INTO(&out->removed_ids, msk, pm.rm_list_rx.ids);
 	fill_announced(&out->announced, msk);
-	fill_msk_bytes(out, msk);
+	read_counters(out, msk);
 	return 0;
 }
 
@@ -252,9 +220,7 @@ static __noinline int fill_subflow(struct mpw_subflow *out, struct subflow_state
 		out->cgroup_id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 		return 0;
 	}
-	fill_msk(&out->msk, msk);
-	out->msk.token = local_token(&state->token, msk);
-	out->msk.remote_token = remote_token(&state->remote_token, msk);
+	fill_msk(&out->msk, &state->handshake, msk);
 	out->cgroup_id = BPF_CORE_READ(msk, sk.icsk_inet.sk.sk_cgrp_data.cgroup, kn, id);
 	return 0;
 }
@@ -297,15 +263,11 @@ static __noinline int fill_connection(struct mpw_connection *out, struct connect
 	out->first_seen_ns = state->first_seen_ns;
 	out->closed_ns = state->closed_ns;
 	out->owner = state->owner;
-	fill_msk(&out->msk, msk);
+	fill_msk(&out->msk, &state->handshake, msk);
 	out->msk.cookie = state->cookie;
-	out->msk.flags |= state->flags;
-	out->msk.token = local_token(&state->token, msk);
-	out->msk.remote_token = remote_token(&state->remote_token, msk);
-	if (!msk_counts_bytes() && state->flags & MPW_MSK_SEEN_OPEN) {
+	if (!msk_counts_bytes()) {
 		out->msk.flags &= ~MPW_MSK_BYTES_UNKNOWN;
-		out->msk.bytes_sent = BPF_CORE_READ(msk, snd_nxt) - state->first_snd_nxt;
-		out->msk.bytes_received = BPF_CORE_READ(msk, ack_seq) - state->first_ack_seq;
+		count_by_sequence(&out->msk, state, msk);
 	}
 	return 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "compat.bpf.h"
 #include "maps.bpf.h"
+#include "payload.bpf.h"
 #include "stall.bpf.h"
 
 static __always_inline __u32 log2_u32(__u32 v)
@@ -68,9 +69,9 @@ static __always_inline void watch_effective(struct subflow_state *state, struct 
 	__u64 mine = tp->bytes_acked + tp->bytes_received;
 	__u64 all;
 
-	if (!msk_counts_bytes() || !mine)
+	if (!mine)
 		return;
-	all = BPF_CORE_READ(msk, bytes_sent) + BPF_CORE_READ(msk, bytes_received);
+	all = payload_so_far(&state->handshake, msk);
 	if (!all || mine * 10 < all)
 		return;
 	state->effective_ns = now;

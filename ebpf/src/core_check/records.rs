@@ -8,7 +8,13 @@ use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
 /// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields, the others about types.
 const FIELD_EXISTS: u32 = 2;
+const FIELD_BYTE_SIZE: u32 = 1;
 const FIELD_LAST: u32 = 5;
+
+/// Where the kind stands in `struct bpf_core_relo`.
+const KIND: usize = 12;
+/// Where the constant stands in an instruction.
+const CONSTANT: usize = 4;
 
 /// One instruction that depends on the layout of a kernel structure.
 #[derive(Debug)]
@@ -19,6 +25,8 @@ pub(super) struct Access {
     pub(super) offset: usize,
     /// It asks whether the field exists, and does not read it.
     pub(super) is_guard: bool,
+    /// Where the kind of this record and the constant of its instruction stand in the object, in bytes.
+    at: (usize, usize),
     /// Structure and field, as `mptcp_sock.pm.server_side`; only the type if the question is about a type.
     pub(super) field: String,
 }
@@ -37,10 +45,13 @@ pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     rest = rest.get(4..)?;
     let mut found = Vec::new();
     while !rest.is_empty() {
-        let (section, _) = elf.section(text(strings, word(rest, 0)?)?)?;
+        let (section, code) = elf.section(text(strings, word(rest, 0)?)?)?;
+        let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
         for record in records.chunks_exact(record_bytes) {
-            found.push(access(record, section, strings, &types)?);
+            let access = access(record, section, strings, &types)?;
+            let at = (place(record) + KIND, place(code) + access.offset + CONSTANT);
+            found.push(Access { at, ..access });
         }
         rest = behind;
     }
@@ -49,11 +60,24 @@ pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
 
 /// Reads one `struct bpf_core_relo`.
 fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Option<Access> {
-    let kind = u32::try_from(word(record, 12)?).ok()?;
+    let kind = u32::try_from(word(record, KIND)?).ok()?;
     let root = types.type_by_id::<BtfType<'_>>(TypeId::from(u32::try_from(word(record, 4)?).ok()?))?;
     let path = text(strings, word(record, 8)?)?;
     let field = if kind <= FIELD_LAST { field_name(types, root, path)? } else { type_name(&root) };
-    Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, field })
+    Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, at: (0, 0), field })
+}
+
+/// Breaks the guards of a field of so many bytes: where they asked whether it exists they now ask for its size, which is never 0,
+/// and to which there is no answer on a kernel without it. Tells how many there were.
+pub(super) fn break_guards(object: &mut [u8], field: &str, bytes: u32) -> Option<usize> {
+    let of_field = |access: &Access| access.is_guard && access.field == field;
+    let guards: Vec<_> = accesses(object)?.into_iter().filter(of_field).map(|access| access.at).collect();
+    for &(kind, constant) in &guards {
+        object.get_mut(kind..kind + 4)?.copy_from_slice(&FIELD_BYTE_SIZE.to_le_bytes());
+        // The loader checks that the compiler put in what is true of our own declaration.
+        object.get_mut(constant..constant + 4)?.copy_from_slice(&bytes.to_le_bytes());
+    }
+    Some(guards.len())
 }
 
 /// Follows a path such as `0:3:1`: the first number indexes the pointer, each other one a member or an element.

@@ -57,10 +57,10 @@ fn provenance(run: &Run) -> String {
         run.from,
         printable(&host.mpwatch),
     );
-    for missing in &host.missing_hooks {
-        let (costs, hook, why) =
-            (printable(&missing.costs), printable(&missing.hook), printable(&missing.why));
-        let _ = writeln!(text, "not known     {costs} ({hook}: {why})");
+    for missing in &host.missing {
+        let (costs, what, why) =
+            (printable(&missing.costs), printable(&missing.what), printable(&missing.why));
+        let _ = writeln!(text, "not known     {costs} ({what}: {why})");
     }
     text
 }

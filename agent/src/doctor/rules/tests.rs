@@ -8,15 +8,7 @@ use super::*;
 use crate::doctor::{Outcome, Status};
 
 fn capable_report() -> CoreReport {
-    let mut support = KernelSupport { mptcp: true, ..KernelSupport::default() };
-    for hook in HOOKS {
-        match hook.attach {
-            Attach::Tracepoint => support.tracepoints.insert(hook.target.to_owned()),
-            Attach::StorageIterator { .. } | Attach::Iterator => {
-                support.iterators.insert(hook.target.to_owned())
-            }
-        };
-    }
+    let support = KernelSupport::complete();
     let plan = AttachPlan::from_facts(&support);
     CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan }
 }
@@ -131,12 +123,14 @@ fn a_field_that_is_read_blindly_fails_and_one_behind_a_guard_warns() {
         noticed(|facts| facts.core = Some(Ok(blind))),
         (one("fields", Status::Fail), Outcome::KernelLacks)
     );
-    for (field, name) in [
-        ("mptcp_sock.bytes_sent", "fields/mptcp_sock.bytes"),
-        ("tcp_sock.total_rto", "fields/tcp_sock.total_rto"),
-    ] {
-        let guarded = CoreReport { guarded_missing: vec![field.to_owned()], ..capable_report() };
-        assert_eq!(noticed(|facts| facts.core = Some(Ok(guarded))), (one(name, Status::Warn), Outcome::Able));
+    for field in OPTIONAL_FIELDS {
+        let mut guarded = capable_report();
+        guarded.support.fields.remove(&field.path());
+        let name = format!("fields/{}", field.path());
+        assert_eq!(
+            noticed(|facts| facts.core = Some(Ok(guarded))),
+            (one(&name, Status::Warn), Outcome::Able)
+        );
     }
     let costless =
         CoreReport { guarded_missing: vec!["mptcp_sock.notsent_lowat".to_owned()], ..capable_report() };

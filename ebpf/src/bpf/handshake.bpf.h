@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the MP_CAPABLE handshake of a connection agreed on, learned from its socket once and remembered. The keys are hashed
+ * here and go nowhere.
+ */
+#ifndef MPWATCH_HANDSHAKE_BPF_H
+#define MPWATCH_HANDSHAKE_BPF_H
+
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "sha256.bpf.h"
+
+/*
+ * After a fallback the first sequence numbers may be none at all. Before the connection is established the keys may be those
+ * of the socket's last one.
+ */
+static __noinline int learn_handshake(struct handshake *known, struct mptcp_sock *msk)
+{
+	__u8 state = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
+	__u32 token = BPF_CORE_READ(msk, token);
+	struct key_hash hash = {}, own = {};
+	__u64 key;
+
+	if (token)
+		known->token = token;
+	if (known->remote_token || state == TCP_SYN_SENT)
+		return 0;
+	key = BPF_CORE_READ(msk, remote_key);
+	if (!key)
+		return 0;
+	hash_key(&hash, key);
+	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
+		hash_key(&own, BPF_CORE_READ(msk, local_key));
+		/* A reader on another CPU takes first_received for the sign that both are there. */
+		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
+		*(volatile __u64 *)&known->first_received = hash.idsn + 1;
+	}
+	*(volatile __u32 *)&known->remote_token = hash.token;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! That the kernels of the tests would notice a mistake of ours: an object in which the guard of one field is broken must be
+//! refused by exactly those kernels that lack the field.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use libbpf_rs::{ObjectBuilder, PrintLevel};
+use mpwatch_ebpf::core_check::object_with_broken_guard;
+use mpwatch_ebpf::support::{AttachPlan, KernelSupport};
+
+/// Came in Linux 6.7; with its size.
+const FIELD: (&str, u32) = ("tcp_sock.total_rto", 2);
+
+fn may_run_as_root() -> bool {
+    if nix::unistd::geteuid().is_root() {
+        return true;
+    }
+    let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some();
+    assert!(!required, "MPWATCH_REQUIRE_ALL is set, but this test needs root");
+    eprintln!("SKIP: this test needs root");
+    false
+}
+
+/// Whether the running kernel takes an object as we would load it.
+fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+    let mut open = ObjectBuilder::default().open_memory(object).expect("the object is one");
+    for mut program in open.progs_mut() {
+        let planned = plan.programs.iter().any(|name| program.name() == *name);
+        program.set_autoload(planned);
+    }
+    open.load().map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_broken_guard_is_refused_exactly_where_the_field_is_missing() {
+    if !may_run_as_root() {
+        return;
+    }
+    let support = KernelSupport::of_this_kernel().unwrap();
+    let plan = AttachPlan::from_facts(&support);
+    assert_eq!(loads(mpwatch_ebpf::OBJECT, &plan), Ok(()), "the object as it is");
+
+    let (field, bytes) = FIELD;
+    let broken = object_with_broken_guard(field, bytes).expect("our programs ask for the field");
+    let outcome = loads(&broken, &plan);
+    let has_it = support.fields.contains(field);
+    println!("without the guard of {field}, which this kernel has ({has_it}): {outcome:?}");
+    assert_eq!(outcome.is_ok(), has_it, "{outcome:?}");
+}
