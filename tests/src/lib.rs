@@ -3,7 +3,10 @@
 //! Panics with a reason where a test cannot go on; nothing here waits without a deadline.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
 
+pub mod btf;
+pub mod kernel;
 mod observer;
+pub mod pace;
 mod program;
 
 pub use observer::{Observer, Report};

@@ -52,8 +52,9 @@ impl Observer {
     /// Waits until every connection of a lab has closed for good, then stops it and reads its report.
     pub fn finish_when_quiet(self, lab: &Topology) -> Report {
         for namespace in [lab.client(), lab.server()] {
-            let quiet =
-                poll_until("the last sockets to close", PATIENCE, || is_quiet(namespace).then_some(()));
+            let quiet = poll_until("the last sockets to close", super::pace::limit(PATIENCE), || {
+                is_quiet(namespace).then_some(())
+            });
             quiet.expect("sockets close when the traffic is over");
         }
         self.finish()
@@ -68,7 +69,9 @@ impl Observer {
         });
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
         kill(pid, Signal::SIGINT).expect("our own child can be interrupted");
-        let status = poll_until("mpwatch to end", PATIENCE, || self.child.try_wait().expect("our own child"));
+        let status = poll_until("mpwatch to end", super::pace::limit(PATIENCE), || {
+            self.child.try_wait().expect("our own child")
+        });
         let status = status.expect("mpwatch ends when it is interrupted");
         let text = reader.join().expect("the reader does not panic").expect("standard output can be read");
         assert!(status.success(), "mpwatch failed with {status}: {text}");

@@ -1,24 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documents that are made from the code are what the code makes now. After a change of the model or of the metric
-//! table run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
+//! The documents that are made from the code, and the tables that are made from what is on record of the kernels, are what
+//! would be made now. After a change run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
 #![allow(clippy::unwrap_used, reason = "a test's own files")]
+#![allow(clippy::expect_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 
 use mpwatch_exporters::{docs, schema};
+use mpwatch_tests::kernel;
 
-fn documents() -> [(&'static str, String); 4] {
+fn documents() -> [(&'static str, String); 6] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
+    let kernels = kernel::all_on_record();
     [
         ("METRICS.md", docs::metrics_md()),
         ("docs/json.md", docs::json_md()),
         ("docs/report.schema.json", pretty(schema::report_schema())),
         ("docs/snapshot.schema.json", pretty(schema::snapshot_schema())),
+        ("README.md", with_table("README.md", &kernel::support_table(&kernels))),
+        ("docs/kernel.md", with_table("docs/kernel.md", &kernel::verifier_table(&kernels))),
     ]
 }
 
 fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// A document with another table between its two marks.
+fn with_table(name: &str, table: &str) -> String {
+    let text = std::fs::read_to_string(in_checkout(name)).unwrap();
+    let (before, rest) = text.split_once("<!-- generated -->\n").expect("a mark where the table begins");
+    let (_, after) = rest.split_once("<!-- end -->").expect("a mark where the table ends");
+    format!("{before}<!-- generated -->\n{table}<!-- end -->{after}")
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn all() -> Vec<Connection> {
 #[test]
 fn a_snapshot_is_as_its_schema_says() {
     let mut snapshot = fixture::snapshot(all());
-    snapshot.host.missing_hooks.push(fixture::missing_hook());
+    snapshot.host.missing.push(fixture::missing_hook());
     let text = json::snapshot(&snapshot, Layout::Line).expect("it can be written");
     assert!(!text.contains('\n'), "one line");
     let value = valid(&snapshot_schema(), &text);

@@ -8,19 +8,19 @@ use std::time::Duration;
 use mpwatch_lab::topology::{Family, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{self, ConnectionReport, Spec, Workload};
 use mpwatch_lab::{SubflowInfo, Topology};
-use mpwatch_tests::{Observer, list, may_run_as_root, number, text};
+use mpwatch_tests::{Observer, list, may_run_as_root, number, pace, text};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;
 
 #[test]
 fn a_gibibyte_over_two_paths_is_counted_to_the_byte_with_ipv4() {
-    transfer(Family::V4, GIB);
+    transfer(Family::V4, pace::amount(GIB));
 }
 
 #[test]
 fn a_gibibyte_over_two_paths_is_counted_to_the_byte_with_ipv6() {
-    transfer(Family::V6, GIB);
+    transfer(Family::V6, pace::amount(GIB));
 }
 
 fn transfer(family: Family, bytes: u64) {
@@ -71,12 +71,17 @@ fn transfer(family: Family, bytes: u64) {
 fn connection_agrees(ours: &Value, theirs: &ConnectionReport) {
     let flow = theirs.flow.as_ref().expect("the application asked the kernel");
     let mptcp = flow.mptcp.as_ref().expect("MPTCP_FULL_INFO");
-    assert_eq!(number(ours, "bytes_sent"), mptcp.bytes_sent.unwrap());
-    assert_eq!(number(ours, "bytes_received"), mptcp.bytes_received.unwrap());
-    assert_eq!(number(ours, "mptcp_bytes_retransmitted"), mptcp.bytes_retrans.unwrap());
+    // Kernels before 6.5 count no bytes of a connection: there the application's count is what there is to compare with.
+    let sent = mptcp.bytes_sent.unwrap_or(theirs.sent);
+    assert_eq!(number(ours, "bytes_sent"), sent);
+    assert_eq!(number(ours, "bytes_received"), mptcp.bytes_received.unwrap_or(theirs.received));
+    assert_eq!(ours["mptcp_bytes_retransmitted"].as_u64(), mptcp.bytes_retrans);
     // DATA_FIN counts as a byte that is acknowledged.
     let acked = number(ours, "bytes_acked");
-    assert!(acked - mptcp.bytes_acked.unwrap() <= 1, "acknowledged {acked}, MPTCP_FULL_INFO {mptcp:?}");
+    assert!(
+        acked - mptcp.bytes_acked.unwrap_or(sent) <= 1,
+        "acknowledged {acked}, MPTCP_FULL_INFO {mptcp:?}"
+    );
     assert_eq!(text(ours, "token"), format!("{:08x}", mptcp.token));
 
     let subflows = list(ours, "subflows");
@@ -88,14 +93,16 @@ fn connection_agrees(ours: &Value, theirs: &ConnectionReport) {
         subflow_agrees(subflow, info.unwrap_or_else(|| panic!("{ends:?} is not in {flow:?}")));
     }
     let unique: u64 = flow.subflows.iter().map(|info| info.tcp.bytes_sent - info.tcp.bytes_retrans).sum();
-    assert_eq!(number(ours, "bytes_reinjected"), unique - mptcp.bytes_sent.unwrap());
+    assert_eq!(number(ours, "bytes_reinjected"), unique - sent);
 }
 
-/// After the account was taken, closing adds one FIN in each direction (kernel.md A5: a byte each).
+/// After the account was taken, closing adds one FIN in each direction (kernel.md A5: a byte each). A socket whose own FIN was
+/// acknowledged long before the peer's comes is a TIME_WAIT socket by then, which counts nothing.
 fn subflow_agrees(ours: &Value, info: &SubflowInfo) {
     assert_eq!(number(ours, "bytes_sent"), info.tcp.bytes_sent);
     assert_eq!(number(ours, "bytes_retransmitted"), info.tcp.bytes_retrans);
-    assert_eq!(number(ours, "bytes_received"), info.tcp.bytes_received + 1, "one FIN received");
+    let fin_received = number(ours, "bytes_received") - info.tcp.bytes_received;
+    assert!(fin_received <= 1, "received after the account was taken: {fin_received}");
     assert_eq!(number(ours, "bytes_acked"), info.tcp.bytes_acked + 1, "one FIN acknowledged");
     assert_eq!(number(ours, "segments_retransmitted"), u64::from(info.tcp.total_retrans));
 }

@@ -210,7 +210,7 @@ fn selftest_agrees_with_every_other_source() {
     let checks = list(&verdict, "checks");
     assert!(checks.len() > 30, "only {} checks", checks.len());
     let sources: BTreeSet<&str> = checks.iter().map(|check| text(check, "source")).collect();
-    for source in ["application", "MPTCP_FULL_INFO", "tcp_info", "interfaces", "relay", "MPTcpExt"] {
+    for source in ["application", "MPTCP_FULL_INFO", "tcp_info", "interfaces", "path", "MPTcpExt"] {
         assert!(sources.contains(source), "{sources:?}");
     }
     assert!(checks.iter().all(|check| check["ok"] == true && !text(check, "name").is_empty()));

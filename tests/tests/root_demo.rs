@@ -106,7 +106,7 @@ fn assert_multipath(connection: &Value, subflows: usize) {
     }
 }
 
-/// The lowest RTT is the relay's delay, and little more even on a busy machine.
+/// The lowest RTT is the path's delay, and little more even on a busy machine.
 #[track_caller]
 fn assert_rtt(subflow: &Value, delay_us: u64) {
     let lowest = number(subflow, "rtt_min_us");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mpwatch_lab::topology::{JoinBy, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Outcome, Spec, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};
-use mpwatch_tests::{Observer, Report, list, text};
+use mpwatch_tests::{Observer, Report, list, pace, text};
 use serde_json::Value;
 
 /// Longest wait for anything.
@@ -197,7 +197,7 @@ fn watch_progress(control: &Arc<Control>) -> Witness<Duration> {
                 longest = longest.max(if last == 0 { Duration::ZERO } else { since.elapsed() });
                 (last, since) = (received, Instant::now());
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(pace::limit(Duration::from_millis(2)));
         }
         Ok(longest)
     });
@@ -211,7 +211,7 @@ fn watch_sockets(namespace: &Namespace) -> Witness<BTreeMap<Ends, Counters>> {
         let mut seen = BTreeMap::new();
         while !stopped.load(Ordering::Relaxed) {
             seen.extend(ask_ss());
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(50));
         }
         Ok(seen)
     });
