@@ -105,6 +105,9 @@ pub(crate) enum Command {
         /// Check the BTF of another kernel in this file instead of this machine
         #[arg(long, value_name = "FILE")]
         btf: Option<PathBuf>,
+        /// Look for energy counters below this folder instead of /sys
+        #[arg(long, value_name = "DIR", conflicts_with = "btf")]
+        sysfs_root: Option<PathBuf>,
     },
     /// Build private namespaces, run real MPTCP traffic in them, show it; leaves nothing behind
     Demo(DemoOptions),

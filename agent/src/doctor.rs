@@ -108,10 +108,16 @@ impl Outcome {
 }
 
 /// Checks this machine or, with `btf`, what the BTF of another kernel can tell about that one.
-pub(crate) fn run(json: bool, btf: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+/// Energy counters are looked for below `sysfs`, or else in `/sys`.
+pub(crate) fn run(
+    json: bool,
+    btf: Option<&Path>,
+    sysfs: Option<&Path>,
+    out: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
     let checks = match btf {
         Some(path) => rules::kernel(&core_check::check_file(path)?),
-        None => rules::machine(&Facts::gather(&Roots::default())),
+        None => rules::machine(&Facts::gather(&Roots::default(), sysfs)),
     };
     let outcome = Outcome::of(&checks);
     if json {
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_btf_is_an_error_that_names_it() {
         let error =
-            run(false, Some(Path::new("/proc/self/status")), &mut Vec::new()).unwrap_err().to_string();
+            run(false, Some(Path::new("/proc/self/status")), None, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("/proc/self/status is not a kernel's raw BTF"), "{error}");
     }
 }

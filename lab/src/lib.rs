@@ -25,6 +25,7 @@ mod netns;
 mod oracle;
 mod poll;
 mod random;
+pub mod raplsim;
 mod relay;
 mod reset;
 pub mod route;

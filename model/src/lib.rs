@@ -6,6 +6,7 @@
 
 pub mod connection;
 pub mod endpoint;
+pub mod energy;
 pub mod event;
 pub mod filter;
 #[cfg(feature = "fixtures")]

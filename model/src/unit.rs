@@ -57,6 +57,10 @@ unit!(
     /// Bits per second.
     BitsPerSecond
 );
+unit!(
+    /// Microjoules, the unit in which the kernel shows RAPL counters.
+    Microjoules
+);
 
 impl Nanos {
     /// Whole microseconds.
@@ -67,6 +71,13 @@ impl Nanos {
     /// Seconds, as a number for people and for ratios.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
+    }
+}
+
+impl Microjoules {
+    /// Joules, as a number for people and for ratios.
+    pub fn joules(self) -> f64 {
+        self.0 as f64 / 1e6
     }
 }
 

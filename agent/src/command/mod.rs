@@ -36,8 +36,8 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             record::record(file, *seconds, *interval, report, scope)?;
         }
         Some(Command::Replay { file, snapshots, report }) => record::replay(file, *snapshots, report, scope)?,
-        Some(Command::Doctor { json, btf }) => {
-            return doctor::run(*json, btf.as_deref(), &mut io::stdout().lock());
+        Some(Command::Doctor { json, btf, sysfs_root }) => {
+            return doctor::run(*json, btf.as_deref(), sysfs_root.as_deref(), &mut io::stdout().lock());
         }
         Some(Command::Demo(options)) => demo::run(options, scope)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),

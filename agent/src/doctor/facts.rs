@@ -6,6 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::core_check::{self, CoreReport};
+use mpwatch_model::energy::Source;
+
+use crate::energy::sampler::{Sampler, ZoneReport};
+use crate::energy::source::{Hardware, Note};
 
 /// Where `/proc` and `/sys` are; elsewhere in tests.
 #[derive(Clone, Debug)]
@@ -28,6 +32,25 @@ impl Capabilities {
     /// By number, as in linux/capability.h.
     pub(super) fn has(self, number: u32) -> bool {
         self.0 >> number & 1 == 1
+    }
+}
+
+/// What the machine tells of its energy.
+#[derive(Clone, Debug)]
+pub(super) struct Energy {
+    /// Where joules would come from.
+    pub(super) source: Source,
+    /// All counters that were found.
+    pub(super) zones: Vec<ZoneReport>,
+    /// What was passed over, and what to do about it.
+    pub(super) notes: Vec<Note>,
+}
+
+impl Energy {
+    fn gather(sysfs: Option<&Path>) -> Self {
+        // No window is ever closed here, so no clock is asked.
+        let sampler = Sampler::new(Hardware::detect(sysfs), Box::new(Default::default));
+        Self { source: sampler.source(), zones: sampler.zones(), notes: sampler.notes().to_vec() }
     }
 }
 
@@ -54,11 +77,13 @@ pub(super) struct Facts {
     pub(super) cgroup2: Option<PathBuf>,
     /// The kernel module by which `ss -M` lists MPTCP sockets is loaded.
     pub(super) mptcp_diag: Option<bool>,
+    /// Energy counters.
+    pub(super) energy: Energy,
 }
 
 impl Facts {
-    /// Reads all of them.
-    pub(super) fn gather(roots: &Roots) -> Self {
+    /// Reads all of them; energy below `sysfs` if that is given.
+    pub(super) fn gather(roots: &Roots, sysfs: Option<&Path>) -> Self {
         let sysctl = |name: &str| read(&roots.proc.join("sys").join(name));
         let btf = roots.sys.join("kernel/btf/vmlinux");
         Self {
@@ -73,6 +98,7 @@ impl Facts {
             cgroup2: read(&roots.proc.join("self/mounts")).and_then(|mounts| cgroup2(&mounts)),
             mptcp_diag: read(&roots.proc.join("modules"))
                 .map(|modules| modules.lines().any(|line| line.starts_with("mptcp_diag "))),
+            energy: Energy::gather(sysfs),
         }
     }
 }
@@ -134,7 +160,7 @@ mod tests {
             ("proc/modules", "mptcp_diag 16384 0 - Live 0x0\n"),
             ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
-        let facts = Facts::gather(&roots);
+        let facts = Facts::gather(&roots, Some(&roots.sys));
         assert_eq!(facts.release.as_deref(), Some("6.12.1"));
         assert_eq!((facts.mptcp_enabled, facts.jit, facts.mptcp_diag), (Some(false), Some(true), Some(true)));
         assert_eq!(facts.scheduler.as_deref(), Some("default"));
@@ -148,7 +174,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_known() {
         let (_directory, roots) = roots_with(&[("proc/self/uid_map", "0 1000 1\n")]);
-        let facts = Facts::gather(&roots);
+        let facts = Facts::gather(&roots, Some(&roots.sys));
         assert!(facts.core.is_none() && facts.release.is_none() && facts.mptcp_enabled.is_none());
         assert!(facts.lockdown.is_none() && facts.capabilities.is_none() && facts.cgroup2.is_none());
         assert_eq!(facts.in_first_user_namespace, Some(false));
@@ -157,7 +183,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_btf_says_why() {
         let (_directory, roots) = roots_with(&[("sys/kernel/btf/vmlinux", "no BTF")]);
-        let reason = Facts::gather(&roots).core.unwrap().unwrap_err();
+        let reason = Facts::gather(&roots, Some(&roots.sys)).core.unwrap().unwrap_err();
         assert!(reason.contains("is not a kernel's raw BTF"), "{reason}");
     }
 }

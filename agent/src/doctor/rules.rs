@@ -6,7 +6,7 @@ use mpwatch_ebpf::core_check::CoreReport;
 use mpwatch_ebpf::support::{Attach, AttachPlan, Field, HOOKS, Hook, KernelSupport, OPTIONAL_FIELDS};
 
 use super::Check;
-use super::facts::{Capabilities, Facts};
+use super::facts::{Capabilities, Energy, Facts};
 
 const GRANT: &str =
     "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
@@ -23,6 +23,7 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
     checks.extend(capabilities(facts));
     checks.extend([user_namespace(facts), lockdown(facts), jit(facts), cgroup2(facts), diag(facts)]);
+    checks.extend(energy(&facts.energy));
     checks
 }
 
@@ -211,6 +212,29 @@ fn diag(facts: &Facts) -> Check {
         None => "not known",
     };
     Check::ok("mptcp_diag", format!("{state}; only `ss -M` needs it"))
+}
+
+/// Where joules can come from, each counter, and why better ones were passed over.
+fn energy(facts: &Energy) -> Vec<Check> {
+    let source = facts.source.word();
+    let mut checks = vec![if facts.source.is_measured() {
+        Check::ok("energy", format!("measured ({source})"))
+    } else {
+        Check::warn("energy", format!("not measured here; what can be said comes from `{source}`"))
+    }];
+    checks.extend(facts.zones.iter().map(|zone| {
+        let name = format!("energy zone {}", zone.label);
+        let counts = if zone.counted { "part of the total" } else { "not part of the total" };
+        match &zone.why {
+            Some(why) => Check::ok(name, format!("{counts}: {why} ({})", zone.device)),
+            None => Check::ok(name, format!("{counts} ({})", zone.device)),
+        }
+    }));
+    checks.extend(facts.notes.iter().map(|note| {
+        let check = Check::warn("energy counters", note.what.clone());
+        note.fix.iter().fold(check, |check, fix| check.fix(fix.clone()))
+    }));
+    checks
 }
 
 #[cfg(test)]

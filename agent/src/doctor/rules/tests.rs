@@ -4,8 +4,12 @@
 use mpwatch_ebpf::core_check::MissingField;
 use mpwatch_ebpf::support::KernelSupport;
 
+use mpwatch_model::energy::Source;
+
 use super::*;
 use crate::doctor::{Outcome, Status};
+use crate::energy::sampler::ZoneReport;
+use crate::energy::source::Note;
 
 fn capable_report() -> CoreReport {
     let support = KernelSupport::complete();
@@ -25,7 +29,34 @@ fn capable_machine() -> Facts {
         jit: Some(true),
         cgroup2: Some("/sys/fs/cgroup".into()),
         mptcp_diag: Some(true),
+        energy: Energy {
+            source: Source::RaplPerf,
+            zones: vec![zone("package-0", true, None)],
+            notes: Vec::new(),
+        },
     }
+}
+
+fn zone(label: &str, counted: bool, why: Option<&str>) -> ZoneReport {
+    let (label, device, why) = (label.to_owned(), "intel-rapl:0".to_owned(), why.map(ToOwned::to_owned));
+    ZoneReport { label, device, counted, why }
+}
+
+#[test]
+fn without_counters_energy_is_a_warning_that_says_what_to_do_and_what_is_left_out_says_why() {
+    let note = Note { what: "no energy counters".to_owned(), fix: Some("modprobe".to_owned()) };
+    let (changed, outcome) = noticed(|facts| {
+        facts.energy = Energy { source: Source::Model, zones: Vec::new(), notes: vec![note] };
+    });
+    let expected = ["energy", "energy counters"].map(|name| (name.to_owned(), Status::Warn));
+    assert_eq!((changed, outcome), (expected.to_vec(), Outcome::Able));
+    let zones = vec![zone("package-0", true, None), zone("psys", false, Some("contains the packages"))];
+    let checks = machine(&Facts {
+        energy: Energy { source: Source::RaplPowercap, zones, notes: Vec::new() },
+        ..capable_machine()
+    });
+    let psys = checks.iter().find(|check| check.name == "energy zone psys").unwrap();
+    assert_eq!(psys.message, "not part of the total: contains the packages (intel-rapl:0)");
 }
 
 fn without_hook(target: &str) -> CoreReport {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Energy of zones and CPU time of accounts, divided: who is charged with which microjoule. Pure: a function of windows and
+//! ledgers, so a replay charges as the live run did.
+//!
+//! In each window of each zone, what is above idle is divided by exclusive CPU time. The sum of all columns is the energy of
+//! the zone, as integers, in every window: this is checked, and a window in which it failed is charged to nobody.
+
+use std::collections::VecDeque;
+
+use mpwatch_model::energy::{
+    Convention, FlowEnergy, Idle, LostReason, LostWindow, ShownZone, SnapshotEnergy, Source,
+};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::{Microjoules, Nanos};
+
+use super::calibration::Calibration;
+use super::ledger::{Account, Ledger};
+use super::share::ZoneSplit;
+use super::window::{Outcome, Window};
+
+/// Lost windows that are listed; older ones are only counted.
+const LISTED: usize = 32;
+
+/// Joules of a flow over all zones, and where they come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Charge {
+    /// Above idle.
+    pub(crate) active: Microjoules,
+    /// Lower end.
+    pub(crate) lo: Microjoules,
+    /// Upper end.
+    pub(crate) hi: Microjoules,
+    /// With a share of the idle energy.
+    pub(crate) full: Microjoules,
+    /// The weakest of the sources that it was charged by.
+    pub(crate) source: Source,
+    /// The weakest idle baseline that was taken off.
+    pub(crate) idle: Idle,
+}
+
+impl Charge {
+    /// As outputs show it.
+    pub(crate) fn energy(&self, cpu: Nanos) -> FlowEnergy {
+        FlowEnergy {
+            active: Some(self.active),
+            lo: Some(self.lo),
+            hi: Some(self.hi),
+            full: Some(self.full),
+            j_per_gb: None,
+            cpu,
+            source: self.source,
+            convention: Convention::CpuTime,
+            idle: self.idle,
+        }
+    }
+}
+
+/// Divides windows and remembers.
+#[derive(Default)]
+pub(crate) struct Split {
+    cpus: u32,
+    calibration: Calibration,
+    zones: Vec<Option<ZoneSplit>>,
+    shown: Vec<ShownZone>,
+    lost: VecDeque<LostWindow>,
+    now: Nanos,
+    source: Source,
+    broken: u64,
+}
+
+impl Split {
+    /// For a machine with this many CPUs; `calibration` is empty where nothing matches.
+    pub(crate) fn new(cpus: u32, calibration: Calibration) -> Self {
+        Self { cpus, calibration, ..Self::default() }
+    }
+
+    /// Charges one window.
+    pub(crate) fn charge(&mut self, window: &Window, ledger: &Ledger) {
+        self.now += window.elapsed;
+        self.source = window.source;
+        for (zone, energy) in &window.shown {
+            match self.shown.iter_mut().find(|shown| shown.zone == zone.label) {
+                Some(shown) => shown.zone_uj += *energy,
+                None => self.shown.push(ShownZone { zone: zone.label.clone(), zone_uj: *energy }),
+            }
+        }
+        for zone in &window.zones {
+            let index = zone.zone.index;
+            if self.zones.len() <= index {
+                self.zones.resize_with(index + 1, || None);
+            }
+            let split = self.zones[index].get_or_insert_with(|| {
+                ZoneSplit::new(&zone.zone, self.cpus, self.calibration.zone(&zone.zone.label))
+            });
+            split.totals.epoch = zone.epoch;
+            for entry in ledger.entries.iter().filter(|entry| zone.zone.cpus.contains(entry.cpu)) {
+                split.work(entry.account, entry.time);
+            }
+            match &zone.outcome {
+                Outcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
+                Outcome::Pending => {}
+                Outcome::Lost { reason, elapsed } => {
+                    split.lose(*elapsed);
+                    note_lost(&mut self.lost, &zone.zone.label, *reason, *elapsed);
+                }
+            }
+        }
+    }
+
+    /// What a subflow was charged with so far. `None`: not known; no window in which it did something has closed with energy.
+    pub(crate) fn flow(&self, id: SubflowId) -> Option<Charge> {
+        let zones = self.zones.iter().flatten();
+        zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(|sum, part| Charge {
+            active: sum.active + part.active,
+            lo: sum.lo + part.lo,
+            hi: sum.hi + part.hi,
+            full: sum.full + part.full,
+            source: sum.source.max(part.source),
+            idle: sum.idle.max(part.idle),
+        })
+    }
+
+    /// Whether all CPU time of a subflow is charged: not so while a zone's window is still open.
+    pub(crate) fn is_settled(&self, id: SubflowId) -> bool {
+        self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
+    }
+
+    /// Forgets a closed subflow; the totals of the zones keep what it was charged with.
+    pub(crate) fn forget(&mut self, id: SubflowId) {
+        self.zones.iter_mut().flatten().for_each(|zone| zone.forget(Account::Flow(id)));
+    }
+
+    /// Windows whose sums did not come out even and were charged to nobody. Anything but zero is a bug of mpwatch.
+    pub(crate) fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    /// Everything since tracing began.
+    pub(crate) fn snapshot(&self, advice: Option<String>) -> SnapshotEnergy {
+        let zones = self.zones.iter().flatten();
+        SnapshotEnergy {
+            source: self.source,
+            convention: Convention::CpuTime,
+            idle: zones.clone().map(ZoneSplit::idle).max().unwrap_or_default(),
+            zones: zones.map(|zone| zone.totals.clone()).collect(),
+            shown: self.shown.clone(),
+            lost: self.lost.iter().cloned().collect(),
+            advice,
+        }
+    }
+}
+
+fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, duration: Nanos) {
+    // What goes on is one window.
+    let latest = lost.iter_mut().rev().find(|window| window.zone == zone);
+    let goes_on = reason == LostReason::Vanished;
+    if let Some(window) = latest.filter(|window| goes_on && window.reason == reason) {
+        window.duration += duration;
+        return;
+    }
+    if lost.len() == LISTED {
+        lost.pop_front();
+    }
+    lost.push_back(LostWindow { zone: zone.to_string(), duration, reason });
+}

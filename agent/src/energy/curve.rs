@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Power against load, and what it says about energy that several loads share: between which bounds the part of one of
+//! them lies, in whatever order they are thought to have come. Pure.
+
+use serde::{Deserialize, Serialize};
+
+/// A measured point.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Knot {
+    /// Busy part of the zone's CPUs, 0 to 1.
+    pub(crate) busy: f64,
+    /// Power, watts.
+    pub(crate) watts: f64,
+}
+
+/// Power against load: straight between the knots, level beyond them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Curve(Vec<Knot>);
+
+impl Curve {
+    /// `None`: fewer than two knots, or loads that do not rise, or numbers that are none.
+    pub(crate) fn new(knots: Vec<Knot>) -> Option<Self> {
+        let sane =
+            |knot: &Knot| (0.0..=1.0).contains(&knot.busy) && knot.watts.is_finite() && knot.watts >= 0.0;
+        let rises = knots.windows(2).all(|pair| pair[0].busy < pair[1].busy);
+        (knots.len() >= 2 && rises && knots.iter().all(sane)).then_some(Self(knots))
+    }
+
+    /// Power at a load, watts.
+    pub(crate) fn power(&self, busy: f64) -> f64 {
+        let above = self.0.partition_point(|knot| knot.busy <= busy);
+        match (above.checked_sub(1).map(|below| self.0[below]), self.0.get(above)) {
+            (Some(low), Some(high)) => {
+                low.watts + (high.watts - low.watts) * (busy - low.busy) / (high.busy - low.busy)
+            }
+            (Some(only), None) => only.watts,
+            (None, first) => first.map_or(0.0, |knot| knot.watts),
+        }
+    }
+
+    /// Power above rest at a load, watts.
+    pub(crate) fn dynamic(&self, busy: f64) -> f64 {
+        self.power(busy) - self.power(0.0)
+    }
+
+    /// Least and most that a load of `part` can add on the way to `whole`, watts: after whichever of the others it comes.
+    /// On a concave curve the least is what it adds as the last, the most what it adds as the first.
+    pub(crate) fn marginal(&self, part: f64, whole: f64) -> (f64, f64) {
+        let room = (whole - part).max(0.0);
+        let added = |before: f64| self.power(before + part) - self.power(before);
+        // Straight pieces: the extremes are where one of the two ends passes a knot.
+        let passes = self.0.iter().flat_map(|knot| [knot.busy, knot.busy - part]);
+        let inside = passes.filter(|before| (0.0..=room).contains(before));
+        inside
+            .chain([0.0, room])
+            .map(added)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), added| {
+                (least.min(added), most.max(added))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(knots: &[(f64, f64)]) -> Curve {
+        Curve::new(knots.iter().map(|(busy, watts)| Knot { busy: *busy, watts: *watts }).collect()).unwrap()
+    }
+
+    #[test]
+    fn on_a_straight_line_there_is_nothing_to_argue_about() {
+        let (least, most) = curve(&[(0.0, 20.0), (1.0, 80.0)]).marginal(0.1, 0.7);
+        assert!((least - 6.0).abs() < 1e-9 && (most - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn on_a_concave_curve_first_is_dear_and_last_is_cheap() {
+        // The EPYC 8024P of the notes: a load of 7 % beside 50 % is worth 19.8 W as the first.
+        let epyc = curve(&[(0.0, 17.7), (0.07, 37.5), (0.19, 41.6), (0.5, 49.3), (0.72, 51.3), (1.0, 46.7)]);
+        let (least, most) = epyc.marginal(0.07, 0.57);
+        assert!((most - 19.8).abs() < 1e-9 && (least - 0.07 * 2.0 / 0.22).abs() < 1e-9, "{least} {most}");
+    }
+
+    #[test]
+    fn beyond_its_knots_a_curve_is_level() {
+        let short = curve(&[(0.1, 10.0), (0.9, 50.0)]);
+        assert!((short.power(0.0) - 10.0).abs() < 1e-9 && (short.power(1.0) - 50.0).abs() < 1e-9);
+        assert!((short.power(0.5) - 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_curve_needs_two_rising_loads() {
+        let knot = |busy| Knot { busy, watts: 1.0 };
+        for wrong in [vec![], vec![knot(0.0)], vec![knot(0.5), knot(0.5)], vec![knot(0.5), knot(f64::NAN)]] {
+            assert_eq!(Curve::new(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The whole of it on simulated machines: tree, sampler and split together, under a clock that the test turns.
+#![allow(clippy::cast_possible_truncation, reason = "dice with few sides")]
+
+mod calibrate;
+mod conservation;
+mod curves;
+mod faults;
+mod scenarios;
+
+use std::sync::{Arc, Mutex};
+
+use mpwatch_lab::raplsim::replay::{Scenario, Who, Window as Load};
+use mpwatch_lab::raplsim::{Layout, Machine, Picojoules, Shape, Tree};
+use mpwatch_model::id::{SocketCookie, SubflowId};
+use mpwatch_model::unit::Nanos;
+
+use super::attribute::Split;
+use super::calibration::{Calibration, MeasuredZone};
+use super::ledger::{Account, Ledger};
+use super::sampler::{Sampler, Times};
+use super::source::Hardware;
+use super::window::Window;
+
+const SECOND: Nanos = Nanos(1_000_000_000);
+
+/// Sequence of SplitMix64: cheap, and the same on every machine.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.roll() % limit.max(1)
+    }
+
+    /// One time in so many.
+    fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
+fn flow(number: u32) -> SubflowId {
+    SubflowId { cookie: SocketCookie(u64::from(number) + 1), generation: 0 }
+}
+
+fn account(who: Who) -> Account {
+    match who {
+        Who::Flow(number) => Account::Flow(flow(number)),
+        Who::App => Account::App,
+        Who::Bystander => Account::Other,
+        Who::Shared => Account::NetShared,
+        Who::Irq => Account::Irq,
+        Who::Own => Account::Own,
+    }
+}
+
+/// What calibration would find on a simulated machine.
+fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
+    let idle = f64::from(machine.power.idle()) / 1000.0;
+    let zone = |name: &str| MeasuredZone {
+        name: name.to_owned(),
+        idle_watts: idle,
+        idle_sigma_watts: 0.0,
+        knots: Vec::new(),
+    };
+    let zones: Vec<_> = tree.zones().filter_map(|spec| spec.name).map(zone).collect();
+    Calibration::of(&zones)
+}
+
+/// A simulated machine and everything that watches it.
+struct Rig {
+    root: tempfile::TempDir,
+    tree: Tree,
+    machine: Machine,
+    sampler: Sampler,
+    split: Split,
+    window: Window,
+    ledger: Ledger,
+    now: Arc<Mutex<Times>>,
+    /// What the packages drew.
+    drawn: Vec<Picojoules>,
+}
+
+impl Rig {
+    fn new(shape: Shape, machine: Machine) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
+        tree.write_topology(&machine).unwrap();
+        let cpus = machine.cpus * machine.packages;
+        let hardware = Hardware { in_vm: false, cpus, ..Hardware::detect(Some(root.path())) };
+        let now = Arc::new(Mutex::new(Times { monotonic: SECOND, boot: SECOND }));
+        let clock = Arc::clone(&now);
+        let sampler = Sampler::new(hardware, Box::new(move || *clock.lock().unwrap()));
+        let drawn = vec![0; machine.packages as usize];
+        let split = Split::new(cpus, Calibration::default());
+        let (window, ledger) = (Window::default(), Ledger::default());
+        let mut rig = Self { root, tree, machine, sampler, split, window, ledger, now, drawn };
+        rig.tick(&[]);
+        rig
+    }
+
+    /// With what calibration would find.
+    fn calibrated(shape: Shape, machine: Machine) -> Self {
+        let mut rig = Self::new(shape, machine);
+        rig.split = Split::new(machine.cpus * machine.packages, calibrated(&rig.tree, &machine));
+        rig
+    }
+
+    fn sleep(&self, time: Nanos) {
+        self.now.lock().unwrap().boot += time;
+    }
+
+    /// Lets time pass and someone work.
+    fn work(&mut self, load: &Load) {
+        let scenario = Scenario { name: String::new(), machine: self.machine, windows: Vec::new() };
+        let drawn = scenario.energy(load);
+        self.tree.add(&drawn);
+        self.drawn.iter_mut().zip(&drawn).for_each(|(sum, drawn)| *sum += drawn);
+        self.tree.publish().unwrap();
+        let mut now = self.now.lock().unwrap();
+        now.monotonic += Nanos(load.elapsed);
+        now.boot += Nanos(load.elapsed);
+        drop(now);
+        self.tick(&load.busy.iter().map(|busy| (busy.cpu, account(busy.who), busy.time)).collect::<Vec<_>>());
+    }
+
+    fn tick(&mut self, times: &[(u32, Account, u64)]) {
+        let mut times = Some(times);
+        self.sampler.window(&mut self.window, &mut self.ledger, |ledger| {
+            for (cpu, account, time) in times.take().unwrap_or_default() {
+                ledger.add(*cpu, *account, *time);
+            }
+        });
+        self.split.charge(&self.window, &self.ledger);
+        for zone in &self.split.snapshot(None).zones {
+            assert_eq!(zone.zone_uj, zone.explained(), "{zone:?}");
+        }
+        assert_eq!(self.split.broken(), 0);
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calibration finds the law of a simulated machine, step by step of its plan.
+
+use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
+use mpwatch_lab::raplsim::{Machine, Power, Shape};
+use mpwatch_model::unit::Nanos;
+
+use super::Rig;
+use crate::energy::calibrate::{measure, plan, summarise};
+
+#[test]
+fn the_curve_that_is_measured_is_the_machines() {
+    let power = Power::Linear { idle: 20_000, dynamic: 30_000 };
+    let machine = Machine { packages: 1, cpus: 2, power };
+    let mut rig = Rig::new(Shape::Intel1, machine);
+    let mut readings = Vec::new();
+    for step in plan(&[vec![0, 1]]) {
+        let Rig { sampler, tree, now, .. } = &mut rig;
+        let wait = |time: std::time::Duration| {
+            let elapsed = u64::try_from(time.as_nanos()).unwrap();
+            let busy = step.iter().map(|cpu| Busy { cpu: *cpu, who: Who::Bystander, time: elapsed });
+            let load = Load { elapsed, busy: busy.collect() };
+            tree.add(&[machine.energy(load.busy.iter().map(|busy| busy.time).sum(), elapsed)]);
+            tree.publish().unwrap();
+            let mut now = now.lock().unwrap();
+            now.monotonic += Nanos(elapsed);
+            now.boot += Nanos(elapsed);
+        };
+        readings.extend(measure(sampler, &step, 2, wait));
+    }
+    let zones = summarise(&readings);
+    assert_eq!(zones.len(), 1);
+    assert!((zones[0].idle_watts - 20.0).abs() < 1e-4, "{zones:?}");
+    let expected = [(0.0, 20.0), (0.5, 35.0), (1.0, 50.0)];
+    assert_eq!(zones[0].knots.len(), expected.len());
+    for (knot, (busy, watts)) in zones[0].knots.iter().zip(expected) {
+        assert!((knot.busy - busy).abs() < 1e-9 && (knot.watts - watts).abs() < 1e-4, "{knot:?}");
+    }
+}

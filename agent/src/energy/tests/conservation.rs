@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Nothing is lost and nothing made up: a million random windows, with wraps, zones that vanish, jumps and pauses.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
+use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
+use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::{Microjoules, Nanos};
+
+use super::{Dice, Rig, SECOND, account, flow};
+use crate::energy::attribute::Split;
+use crate::energy::calibration::{Calibration, MeasuredZone};
+use crate::energy::counter::{Counter, Step};
+use crate::energy::curve::Knot;
+use crate::energy::ledger::{Account, Ledger};
+use crate::energy::topology::Cpus;
+use crate::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
+
+const WINDOWS: u32 = 1_000_000;
+const ZONES: usize = 3;
+const CPUS: u32 = 4;
+const RANGE: u64 = 65_532_610_987;
+
+/// A zone that misbehaves, and what it truly spent in the windows that count.
+struct Wild {
+    id: Arc<ZoneId>,
+    counter: Counter,
+    value: u64,
+    since: Nanos,
+    truth: u64,
+    epoch: u32,
+}
+
+impl Wild {
+    fn new(index: usize) -> Self {
+        let cpus = [Cpus::All, Cpus::These(vec![0, 1]), Cpus::These(vec![2, 3])];
+        let id = ZoneId {
+            index: index + 1,
+            label: format!("package-{index}"),
+            cpus: cpus[index].clone(),
+            source: Source::RaplPowercap,
+        };
+        let mut counter = Counter::new(Some(RANGE), None);
+        counter.step(RANGE - 1_000_000, Nanos(0));
+        Self { id: Arc::new(id), counter, value: RANGE - 1_000_000, since: Nanos(0), truth: 0, epoch: 0 }
+    }
+
+    /// What happens to it in a window.
+    fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> Outcome {
+        self.since += elapsed;
+        let elapsed = self.since;
+        if dice.once_in(50) {
+            return Outcome::Pending;
+        }
+        self.since = Nanos(0);
+        if dice.once_in(200) {
+            self.epoch += 1;
+            self.counter.forget();
+            self.value = dice.below(RANGE);
+            self.counter.step(self.value, elapsed);
+            return Outcome::Lost { reason: LostReason::Vanished, elapsed };
+        }
+        // Up to 300 W; now and then a jump back, which looks like a whole range.
+        let energy = dice.below(300 * elapsed.0 / 1_000);
+        let jumps = dice.once_in(500);
+        self.value = if jumps { dice.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
+        match self.counter.step(self.value, elapsed) {
+            Step::Energy(found) => {
+                // Less than a range of the counter may look like a small step; what is believed is what is divided.
+                assert!(jumps || found.0 == energy, "{found:?} {energy}");
+                self.truth += found.0;
+                Outcome::Energy(Spent { energy: found, elapsed, edge: 0.002, estimate: None })
+            }
+            Step::Lost(reason) => Outcome::Lost { reason, elapsed },
+            Step::First => Outcome::Pending,
+        }
+    }
+}
+
+fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
+    ledger.entries.clear();
+    // Sometimes nobody does anything.
+    for _ in 0..dice.below(7) {
+        let account = match dice.below(8) {
+            0 => Account::App,
+            1 => Account::Other,
+            2 => Account::NetShared,
+            3 => Account::Irq,
+            4 => Account::Own,
+            _ => Account::Flow(alive[dice.below(alive.len() as u64) as usize]),
+        };
+        ledger.add(dice.below(CPUS.into()) as u32, account, dice.below(elapsed.0 / 7));
+    }
+}
+
+fn calibration() -> Calibration {
+    let knots = [(0.0, 17.7), (0.07, 37.5), (0.5, 49.3), (1.0, 46.7)];
+    let knots = knots.map(|(busy, watts)| Knot { busy, watts }).to_vec();
+    let zone = MeasuredZone { name: "package-0".into(), idle_watts: 17.7, idle_sigma_watts: 0.1, knots };
+    Calibration::of(&[zone])
+}
+
+#[test]
+fn a_million_random_windows_add_up_to_the_microjoule() {
+    let mut dice = Dice(4);
+    let mut split = Split::new(CPUS, calibration());
+    let mut zones: Vec<Wild> = (0..ZONES).map(Wild::new).collect();
+    let (mut window, mut ledger) = (Window::default(), Ledger::default());
+    let mut alive: Vec<SubflowId> = (0..4).map(flow).collect();
+    let (mut next, mut closed) = (4, 0);
+    for nth in 0..WINDOWS {
+        let elapsed = Nanos(100_000_000 + dice.below(2_000_000_000));
+        random_work(&mut dice, &mut ledger, &alive, elapsed);
+        window.elapsed = elapsed;
+        window.zones.clear();
+        for zone in &mut zones {
+            let outcome = zone.outcome(&mut dice, elapsed);
+            window.zones.push(ZoneWindow { zone: Arc::clone(&zone.id), epoch: zone.epoch, outcome });
+        }
+        split.charge(&window, &ledger);
+        assert_eq!(split.broken(), 0, "window {nth}");
+        if dice.once_in(10) {
+            let place = dice.below(alive.len() as u64) as usize;
+            if split.is_settled(alive[place]) {
+                closed += split.flow(alive[place]).map_or(0, |charge| charge.active.0);
+                split.forget(alive[place]);
+                alive[place] = flow(next);
+                next += 1;
+            }
+        }
+        if nth % 1_000 == 0 || nth + 1 == WINDOWS {
+            check(&split, &zones, &alive, closed);
+        }
+    }
+    assert!(next > 50_000, "only {next} flows lived");
+}
+
+/// All sums, from both sides.
+fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
+    let snapshot = split.snapshot(None);
+    for (zone, shown) in zones.iter().zip(&snapshot.zones) {
+        assert_eq!(shown.zone_uj, Microjoules(zone.truth));
+        assert_eq!(shown.explained(), shown.zone_uj);
+        assert_eq!(shown.epoch, zone.epoch);
+    }
+    let open: u64 = alive.iter().filter_map(|id| split.flow(*id)).map(|charge| charge.active.0).sum();
+    let flows: u64 = snapshot.zones.iter().map(|zone| zone.flows_uj.0).sum();
+    assert_eq!(open + closed, flows);
+    for charge in alive.iter().filter_map(|id| split.flow(*id)) {
+        assert!(charge.lo <= charge.active && charge.active <= charge.hi && charge.active <= charge.full);
+    }
+    let names: HashSet<_> = snapshot.lost.iter().map(|lost| &lost.zone).collect();
+    assert!(names.len() <= ZONES && snapshot.lost.len() <= 32);
+}
+
+#[test]
+fn counters_in_files_with_faults_add_up_too() {
+    let mut dice = Dice(9);
+    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in [Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Dram, Shape::Psys, Shape::Amd] {
+        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+        let mut rig = Rig::calibrated(shape, machine);
+        let devices: Vec<_> = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
+        for _ in 0..400 {
+            if dice.once_in(20) {
+                let device = devices[dice.below(devices.len() as u64) as usize];
+                let fault = match dice.below(4) {
+                    0 => Fault::NearWrap(dice.below(100_000_000)),
+                    1 => Fault::Backwards(dice.below(10_000_000_000)),
+                    2 => Fault::Stuck,
+                    _ => Fault::Vanished,
+                };
+                // What has vanished already cannot vanish again.
+                let _ = rig.tree.fault(device, fault);
+            }
+            if dice.once_in(15) {
+                let device = devices[dice.below(devices.len() as u64) as usize];
+                rig.tree.mend(device).unwrap();
+            }
+            rig.work(&random_load(&mut dice, &machine));
+        }
+        let snapshot = rig.split.snapshot(None);
+        assert!(!snapshot.lost.is_empty() && snapshot.zones.iter().any(|zone| zone.epoch > 0), "{shape:?}");
+    }
+}
+
+fn random_load(dice: &mut Dice, machine: &Machine) -> Load {
+    let elapsed = SECOND.0 + dice.below(1_000_000);
+    let cpus = machine.cpus * machine.packages;
+    let busy = (0..cpus).flat_map(|cpu| [Who::Flow(cpu % 3), Who::Bystander].map(|who| (cpu, who)));
+    let busy = busy.map(|(cpu, who)| Busy { cpu, who, time: dice.below(elapsed / 2) }).collect();
+    Load { elapsed, busy }
+}
+
+#[test]
+fn without_faults_the_sum_of_windows_is_last_minus_first() {
+    let mut dice = Dice(11);
+    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in
+        [Shape::Intel1, Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Mmio, Shape::Amd, Shape::Package10]
+    {
+        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+        let mut rig = Rig::calibrated(shape, machine);
+        let before: Vec<_> =
+            rig.tree.zones().map(|spec| (spec.device, rig.tree.shown(spec.device).unwrap())).collect();
+        (0..60).for_each(|_| rig.work(&random_load(&mut dice, &machine)));
+        let counted = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device);
+        let first = |device: &str| before.iter().find(|(name, _)| *name == device).unwrap().1;
+        let run: u64 = counted.map(|device| rig.tree.shown(device).unwrap() - first(device)).sum();
+        let snapshot = rig.split.snapshot(None);
+        assert_eq!(snapshot.zones.iter().map(|zone| zone.zone_uj.0).sum::<u64>(), run, "{shape:?}");
+        let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
+        assert!(
+            u128::from(run).abs_diff(truth) < 100 * snapshot.zones.len() as u128,
+            "{shape:?}: {run} {truth}"
+        );
+        assert_eq!(account(Who::App), Account::App);
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What goes wrong with counters: each time the energy is lost or labelled, never wrong and never 0 J for unknown.
+
+use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
+use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
+use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::unit::{Microjoules, Nanos};
+
+use super::{Rig, SECOND, flow};
+use crate::energy::window::Outcome;
+
+const POWER: Power = Power::Linear { idle: 20_000, dynamic: 30_000 };
+
+fn rig(shape: Shape) -> Rig {
+    Rig::calibrated(shape, Machine { packages: shape.packages(), cpus: 2, power: POWER })
+}
+
+/// A second in which a flow has half a CPU.
+fn second() -> Load {
+    Load { elapsed: SECOND.0, busy: vec![Busy { cpu: 0, who: Who::Flow(0), time: SECOND.0 / 2 }] }
+}
+
+fn lost(rig: &Rig) -> Vec<LostReason> {
+    let outcomes = rig.window.zones.iter().map(|zone| zone.outcome);
+    outcomes
+        .filter_map(|outcome| match outcome {
+            Outcome::Lost { reason, .. } => Some(reason),
+            Outcome::Energy(_) | Outcome::Pending => None,
+        })
+        .collect()
+}
+
+#[test]
+fn every_shape_gives_the_energy_of_its_cover() {
+    for shape in Shape::ALL.into_iter().filter(|shape| !matches!(shape, Shape::Empty | Shape::VmShare)) {
+        let mut rig = rig(shape);
+        // After ten seconds it is clear which zone is dead or a mirror.
+        (0..10).for_each(|_| rig.work(&second()));
+        let zones = rig.sampler.zones();
+        let counted: Vec<_> =
+            zones.iter().filter(|zone| zone.counted).map(|zone| zone.device.as_str()).collect();
+        let mut expected: Vec<_> =
+            rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
+        expected.sort_unstable();
+        assert_eq!(counted, expected, "{shape:?}");
+        let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
+        let found: u64 = rig.split.snapshot(None).zones.iter().map(|zone| zone.zone_uj.0).sum();
+        assert!(u128::from(found).abs_diff(truth) < 1_000, "{shape:?}: {found} {truth}");
+        assert_eq!(rig.sampler.source(), Source::RaplPowercap);
+    }
+}
+
+#[test]
+fn the_platform_is_shown_and_never_added() {
+    let mut rig = rig(Shape::Psys);
+    rig.work(&second());
+    let snapshot = rig.split.snapshot(None);
+    assert_eq!(snapshot.zones.len(), 1);
+    let psys = snapshot.shown.iter().find(|shown| shown.zone == "psys").unwrap();
+    assert!(psys.zone_uj > snapshot.zones[0].zone_uj);
+}
+
+#[test]
+fn without_zones_the_model_stands_in_and_says_so() {
+    let mut rig = rig(Shape::Empty);
+    rig.work(&second());
+    assert_eq!(rig.window.source, Source::Model);
+    let charge = rig.split.flow(flow(0)).unwrap();
+    assert_eq!(charge.source, Source::Model);
+    assert!(charge.hi.0 >= charge.active.0 * 3 / 2 && charge.lo.0 <= charge.active.0 / 2 + 1);
+    assert!(rig.sampler.advice().unwrap().contains("modprobe"));
+    assert_eq!(rig.split.snapshot(None).zones[0].zone, "model");
+}
+
+#[test]
+fn a_dead_zone_alone_is_no_source() {
+    let mut rig = rig(Shape::Intel1);
+    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    for _ in 0..4 {
+        rig.work(&second());
+        assert_eq!(rig.split.flow(flow(0)), None, "unknown is not 0 J");
+    }
+    rig.work(&second());
+    assert_eq!(lost(&rig), [LostReason::Stuck]);
+    assert_eq!(rig.sampler.source(), Source::Model);
+    rig.work(&second());
+    assert_eq!(rig.split.flow(flow(0)).unwrap().source, Source::Model);
+    // It moves after all.
+    rig.tree.mend("intel-rapl:0").unwrap();
+    rig.work(&second());
+    rig.work(&second());
+    assert_eq!((rig.window.source, lost(&rig).len()), (Source::RaplPowercap, 0));
+}
+
+#[test]
+fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
+    let mut rig = rig(Shape::Intel1);
+    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    (0..20).for_each(|_| rig.work(&Load { elapsed: SECOND.0, busy: Vec::new() }));
+    assert_eq!(rig.sampler.source(), Source::RaplPowercap);
+}
+
+#[test]
+fn a_pause_of_the_counter_joins_windows() {
+    let mut rig = rig(Shape::Intel1);
+    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    (0..3).for_each(|_| rig.work(&second()));
+    rig.tree.mend("intel-rapl:0").unwrap();
+    rig.work(&second());
+    let truth = rig.machine.active(2 * SECOND.0).unwrap() / 1_000_000;
+    let charge = rig.split.flow(flow(0)).unwrap();
+    assert!(u128::from(charge.active.0).abs_diff(truth) < 200, "{charge:?} {truth}");
+}
+
+#[test]
+fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
+    let mut rig = rig(Shape::Intel2);
+    rig.work(&second());
+    rig.tree.fault("intel-rapl:1", Fault::Vanished).unwrap();
+    (0..6).for_each(|_| rig.work(&second()));
+    assert_eq!(lost(&rig), [LostReason::Vanished]);
+    rig.tree.mend("intel-rapl:1").unwrap();
+    (0..7).for_each(|_| rig.work(&second()));
+    assert!(lost(&rig).is_empty());
+    let snapshot = rig.split.snapshot(None);
+    let back = snapshot.zones.iter().find(|zone| zone.zone == "package-1").unwrap();
+    assert_eq!(back.epoch, 1);
+    assert!(back.windows_lost >= 6 && back.lost_ns >= Nanos(6 * SECOND.0));
+    assert_eq!(snapshot.lost.len(), 1, "one listed window for as long as it was away: {:?}", snapshot.lost);
+    let other = snapshot.zones.iter().find(|zone| zone.zone == "package-0").unwrap();
+    assert_eq!((other.epoch, other.windows_lost), (0, 0));
+}
+
+#[test]
+fn sleep_is_not_charged_to_anybody() {
+    let mut rig = rig(Shape::Intel1);
+    rig.work(&second());
+    let before = rig.split.flow(flow(0));
+    rig.sleep(Nanos(3_600 * SECOND.0));
+    rig.work(&second());
+    assert_eq!(lost(&rig), [LostReason::Suspended]);
+    assert_eq!(rig.split.flow(flow(0)), before);
+    rig.work(&second());
+    assert!(lost(&rig).is_empty());
+}
+
+#[test]
+fn a_counter_set_back_loses_one_window() {
+    let mut rig = rig(Shape::Intel1);
+    rig.work(&second());
+    rig.tree.fault("intel-rapl:0", Fault::Backwards(50_000_000_000)).unwrap();
+    rig.work(&second());
+    assert_eq!(lost(&rig), [LostReason::Backwards]);
+    rig.work(&second());
+    assert!(lost(&rig).is_empty());
+    assert!(rig.split.snapshot(None).zones[0].zone_uj < Microjoules(100_000_000));
+}
+
+#[test]
+fn a_wrap_loses_nothing() {
+    for shape in [Shape::Intel1, Shape::Amd] {
+        let mut rig = rig(shape);
+        rig.tree.fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
+        // The jump there is one lost window.
+        rig.work(&second());
+        let before = rig.split.snapshot(None).zones[0].zone_uj;
+        (0..5).for_each(|_| rig.work(&second()));
+        let found = rig.split.snapshot(None).zones[0].zone_uj.since(before).0;
+        let truth = 5 * rig.machine.energy(SECOND.0 / 2, SECOND.0) / 1_000_000;
+        assert!(u128::from(found).abs_diff(truth) < 200, "{shape:?}: {found} {truth}");
+    }
+}
+
+#[test]
+fn a_share_of_a_host_is_read_over_five_seconds_and_labelled() {
+    let mut rig = rig(Shape::VmShare);
+    for nth in 1..=10 {
+        rig.work(&second());
+        let is_closed = rig.window.zones.iter().any(|zone| matches!(zone.outcome, Outcome::Energy(_)));
+        assert_eq!(is_closed, nth % 5 == 0, "after {nth} s");
+    }
+    assert_eq!(rig.split.flow(flow(0)).unwrap().source, Source::VmShare);
+    assert!(rig.split.is_settled(flow(0)));
+    assert!(rig.root.path().exists());
+}

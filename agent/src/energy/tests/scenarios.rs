@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The twelve scenarios against known truth, and the formulas of other tools on the same runs.
+//! `cargo test -p mpwatch energy::tests::scenarios -- --nocapture` prints the table.
+
+use std::collections::BTreeMap;
+
+use mpwatch_lab::raplsim::Shape;
+use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Seen};
+use mpwatch_lab::raplsim::replay::{Scenario, Who};
+use mpwatch_model::energy::{Idle, Source};
+
+use super::{Rig, account, flow};
+use crate::energy::ledger::Account;
+
+/// Relative error of the flows' energy in one scenario.
+struct Row {
+    name: String,
+    ours: f64,
+    theirs: Vec<f64>,
+    /// Our joules of all flows, and their CPU seconds.
+    joules: f64,
+    seconds: f64,
+}
+
+fn is_flow(who: Who) -> bool {
+    matches!(who, Who::Flow(_))
+}
+
+fn run(scenario: &Scenario) -> (Rig, Row) {
+    let mut rig = Rig::calibrated(Shape::Intel1, scenario.machine);
+    scenario.windows.iter().for_each(|window| rig.work(window));
+    let truth = scenario.truth();
+    let flows: Vec<(u32, f64)> = truth
+        .iter()
+        .filter_map(|(who, energy)| match who {
+            Who::Flow(number) => Some((*number, *energy as f64 / 1e12)),
+            _ => None,
+        })
+        .collect();
+    let all: f64 = flows.iter().map(|(_, energy)| energy).sum();
+    let ours = |number: u32| rig.split.flow(flow(number)).unwrap().active.joules();
+    let joules: f64 = flows.iter().map(|(number, _)| ours(*number)).sum();
+    let worst = flows.iter().map(|(number, truth)| (ours(*number) / truth - 1.0).abs()).fold(0.0, f64::max);
+    let theirs = FORMULAS.iter().map(|(_, formula)| theirs(scenario, *formula) / all - 1.0).collect();
+    let busy = scenario.windows.iter().flat_map(|window| &window.busy).filter(|busy| is_flow(busy.who));
+    let seconds = busy.map(|busy| busy.time).sum::<u64>() as f64 / 1e9;
+    (rig, Row { name: scenario.name.clone(), ours: worst, theirs, joules, seconds })
+}
+
+/// Energy of all flows by another tool's formula.
+fn theirs(scenario: &Scenario, formula: Formula) -> f64 {
+    let machine = scenario.machine;
+    let mut sum = 0.0;
+    for window in &scenario.windows {
+        let mut times: BTreeMap<Who, u64> = BTreeMap::new();
+        window.busy.iter().for_each(|busy| *times.entry(busy.who).or_default() += busy.time);
+        let energy: u128 = scenario.energy(window).iter().sum();
+        let mut seen = Seen {
+            energy: energy as f64 / 1e12,
+            elapsed: window.elapsed as f64 / 1e9,
+            cpus: f64::from(machine.cpus),
+            own: 0.0,
+            all: times.values().sum::<u64>() as f64 / 1e9,
+            idle: f64::from(machine.power.idle()) / 1000.0,
+        };
+        for (_, time) in times.iter().filter(|(who, _)| is_flow(**who)) {
+            seen.own = *time as f64 / 1e9;
+            sum += formula(&seen);
+        }
+    }
+    sum
+}
+
+#[test]
+fn flows_cost_what_they_truly_cost_in_all_twelve() {
+    let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
+    println!("| scenario | mpwatch, worst flow | {} |", FORMULAS.map(|(name, _)| name).join(" | "));
+    println!("|---|---|{}", "---|".repeat(FORMULAS.len()));
+    for row in &rows {
+        let theirs: Vec<String> = row.theirs.iter().map(|error| format!("{:+.1} %", error * 100.0)).collect();
+        println!("| {} | {:.3} % | {} |", row.name, row.ours * 100.0, theirs.join(" | "));
+    }
+    let mean = rows.iter().map(|row| row.ours).sum::<f64>() / rows.len() as f64;
+    let worst = rows.iter().map(|row| row.ours).fold(0.0, f64::max);
+    println!("mean {:.4} %, worst {:.4} %", mean * 100.0, worst * 100.0);
+    assert!(mean <= 0.001 && worst <= 0.01, "mean {mean}, worst {worst}");
+    for (tool, _) in FORMULAS.iter().enumerate() {
+        let theirs = rows.iter().map(|row| row.theirs[tool].abs()).fold(0.0, f64::max);
+        assert!(theirs > 0.1, "a formula without error: {}", FORMULAS[tool].0);
+    }
+}
+
+#[test]
+fn a_bystander_does_not_change_what_a_flow_costs() {
+    let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
+    let cost = |name: &str| {
+        let row = rows.iter().find(|row| row.name == name).unwrap();
+        row.joules / row.seconds
+    };
+    for name in ["bystander-25", "bystander-50", "bystander-100", "same-core"] {
+        let change = cost(name) / cost("solo") - 1.0;
+        assert!(change.abs() < 0.001, "{name} changes the cost of a CPU second by {change}");
+    }
+}
+
+#[test]
+fn ten_thousand_short_flows_are_all_there() {
+    let churn = Scenario::twelve().into_iter().find(|scenario| scenario.name == "churn").unwrap();
+    let (rig, _) = run(&churn);
+    let charged: u64 = (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.0).sum();
+    let snapshot = rig.split.snapshot(None);
+    assert_eq!(charged, snapshot.zones[0].flows_uj.0);
+    assert!(snapshot.zones[0].unexplained_uj.0 <= 20_000);
+}
+
+#[test]
+fn each_joule_figure_says_where_it_comes_from() {
+    let solo = &Scenario::twelve()[0];
+    let (rig, _) = run(solo);
+    let charge = rig.split.flow(flow(0)).unwrap();
+    assert_eq!((charge.source, charge.idle), (Source::RaplPowercap, Idle::Calibrated));
+    assert!(charge.lo <= charge.active && charge.active <= charge.hi && charge.active <= charge.full);
+    let mut uncalibrated = Rig::new(Shape::Intel1, solo.machine);
+    solo.windows.iter().for_each(|window| uncalibrated.work(window));
+    let charge = uncalibrated.split.flow(flow(0)).unwrap();
+    assert_eq!(charge.idle, Idle::Unknown);
+    // Without a baseline the figure holds idle energy, and the interval says that it may be anything above zero.
+    let truth = solo.truth()[&Who::Flow(0)] / 1_000_000;
+    assert!(u128::from(charge.active.0) > truth && u128::from(charge.lo.0) < truth);
+}
+
+#[test]
+fn quiet_seconds_teach_the_idle_power() {
+    let solo = &Scenario::twelve()[0];
+    let mut rig = Rig::new(Shape::Intel1, solo.machine);
+    let quiet = mpwatch_lab::raplsim::replay::Window { elapsed: super::SECOND.0, busy: Vec::new() };
+    (0..12).for_each(|_| rig.work(&quiet));
+    solo.windows.iter().for_each(|window| rig.work(window));
+    let charge = rig.split.flow(flow(0)).unwrap();
+    let truth = solo.truth()[&Who::Flow(0)] as f64 / 1e6;
+    assert_eq!(charge.idle, Idle::Observed);
+    assert!((charge.active.0 as f64 / truth - 1.0).abs() < 0.001, "{charge:?} {truth}");
+}
+
+#[test]
+fn what_full_adds_is_the_idle_energy_of_the_window() {
+    let solo = &Scenario::twelve()[0];
+    let (rig, _) = run(solo);
+    let zone = &rig.split.snapshot(None).zones[0];
+    let others = [Account::Irq, Account::Own];
+    assert!(others.iter().all(|other| account(Who::Irq) == *other || account(Who::Own) == *other));
+    let charge = rig.split.flow(flow(0)).unwrap();
+    let idle_part = (charge.full.0 - charge.active.0) as f64 / zone.idle_uj.0 as f64;
+    let active_part = charge.active.0 as f64 / (zone.zone_uj.0 - zone.idle_uj.0) as f64;
+    assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which CPU sits in which package and die, from `devices/system/cpu` below the root that stands for `/sys`.
+
+use std::fs;
+use std::path::Path;
+
+use super::zone::Place;
+
+/// CPUs of a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cpus {
+    /// All of the machine.
+    All,
+    /// These, by rising number.
+    These(Vec<u32>),
+}
+
+impl Cpus {
+    pub(crate) fn contains(&self, cpu: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(cpus) => cpus.binary_search(&cpu).is_ok(),
+        }
+    }
+
+    /// How many, of a machine with this many.
+    pub(crate) fn count(&self, machine: u32) -> u32 {
+        match self {
+            Self::All => machine,
+            Self::These(cpus) => u32::try_from(cpus.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cpu {
+    number: u32,
+    package: u32,
+    die: Option<u32>,
+}
+
+/// All CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Topology(Vec<Cpu>);
+
+impl Topology {
+    /// Empty where the root does not say.
+    pub(crate) fn read(root: &Path) -> Self {
+        let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
+        let mut cpus: Vec<Cpu> = entries
+            .filter_map(|entry| {
+                let number = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+                let read = |name: &str| -> Option<u32> {
+                    fs::read_to_string(entry.path().join("topology").join(name)).ok()?.trim().parse().ok()
+                };
+                Some(Cpu { number, package: read("physical_package_id")?, die: read("die_id") })
+            })
+            .collect();
+        cpus.sort_by_key(|cpu| cpu.number);
+        Self(cpus)
+    }
+
+    /// Package and die of a CPU.
+    pub(crate) fn place(&self, number: u32) -> Option<Place> {
+        let cpu = self.0.iter().find(|cpu| cpu.number == number)?;
+        Some(Place { package: Some(cpu.package), die: cpu.die })
+    }
+
+    /// CPUs at a place; all of them where the topology knows of no such place.
+    pub(crate) fn cpus(&self, place: Place) -> Cpus {
+        let Some(package) = place.package else { return Cpus::All };
+        let inside = self.0.iter().filter(|cpu| cpu.package == package);
+        let inside = inside.filter(|cpu| place.die.is_none() || cpu.die == place.die);
+        let numbers: Vec<u32> = inside.map(|cpu| cpu.number).collect();
+        if numbers.is_empty() { Cpus::All } else { Cpus::These(numbers) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpwatch_lab::raplsim::{Layout, Machine, Power, Shape, Tree};
+
+    #[test]
+    fn cpus_are_found_by_package_and_die() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::create(root.path(), Shape::Dies, Layout::Linked).unwrap();
+        let power = Power::Linear { idle: 1, dynamic: 1 };
+        tree.write_topology(&Machine { packages: 2, cpus: 4, power }).unwrap();
+        let topology = Topology::read(root.path());
+        let at = |package, die| topology.cpus(Place { package, die });
+        assert_eq!(at(Some(1), None), Cpus::These(vec![4, 5, 6, 7]));
+        assert_eq!(at(Some(0), Some(1)), Cpus::These(vec![2, 3]));
+        assert_eq!((at(None, None), at(Some(9), None)), (Cpus::All, Cpus::All));
+        assert!(at(Some(1), None).contains(5) && !at(Some(1), None).contains(3));
+    }
+}
