@@ -218,9 +218,9 @@ fn diag(facts: &Facts) -> Check {
 fn energy(facts: &Energy) -> Vec<Check> {
     let source = facts.source.word();
     let mut checks = vec![if facts.source.is_measured() {
-        Check::ok("energy", format!("measured ({source})"))
+        Check::ok("energy", format!("can be measured here ({source}); no command shows joules yet"))
     } else {
-        Check::warn("energy", format!("not measured here; what can be said comes from `{source}`"))
+        Check::warn("energy", format!("cannot be measured here (`{source}`); no command shows joules yet"))
     }];
     checks.extend(facts.zones.iter().map(|zone| {
         let name = format!("energy zone {}", zone.label);
