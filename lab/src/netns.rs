@@ -6,6 +6,7 @@
 use crate::cleanup;
 use crate::command::{self, Program};
 use crate::error::{Error, Result};
+use crate::reset;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -141,6 +142,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
+        // What a dead path holds up would outlive its process by minutes, and the namespace with it. It may fail: then it does.
+        let _ = self.enter(|| reset::abort_sockets(|_| true));
         cleanup::remove(&self.name);
     }
 }

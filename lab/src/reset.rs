@@ -26,9 +26,8 @@ struct Found {
     local: IpAddr,
 }
 
-/// Aborts every connected TCP socket of the calling thread's namespace whose own address is `local`;
-/// returns how many.
-pub(crate) fn abort_sockets_from(local: IpAddr) -> Result<usize> {
+/// Aborts every connected TCP socket of the calling thread's namespace whose own address is chosen; returns how many.
+pub(crate) fn abort_sockets(chosen: impl Fn(IpAddr) -> bool) -> Result<usize> {
     let diag =
         socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)
             .map_err(Error::os("open", "sock_diag"))?;
@@ -36,8 +35,8 @@ pub(crate) fn abort_sockets_from(local: IpAddr) -> Result<usize> {
     // A socket of IPv6 may carry a mapped IPv4 address.
     for family in [libc::AF_INET, libc::AF_INET6] {
         let all = list(&diag, family as u8).map_err(Error::os("list", "TCP sockets"))?;
-        for found in all.iter().filter(|found| found.local == local) {
-            let object = format!("a TCP socket of {local}");
+        for found in all.iter().filter(|found| chosen(found.local)) {
+            let object = format!("a TCP socket of {}", found.local);
             if destroy(&diag, found).map_err(Error::os("abort", object))? {
                 aborted += 1;
             }

@@ -107,3 +107,26 @@ fn a_black_hole_leaves_its_bytes_to_the_other_path_and_can_end() {
     let outcome = mpwatch_lab::traffic::run(topology.client(), topology.server(), &spec).unwrap();
     assert_eq!(subflows_left(&outcome), 2);
 }
+
+#[test]
+fn what_a_dead_path_holds_up_goes_with_its_lab() {
+    if !may_run("what_a_dead_path_holds_up_goes_with_its_lab") {
+        return;
+    }
+    let topology = build(JoinBy::ClientSubflow, path());
+    kill_amid(&topology, How::LinkDown, |_| true);
+    // Its processes are done, but it retransmits for minutes.
+    let orphan = || {
+        let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+        table.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("04"))
+    };
+    poll_until("an orphan in FIN_WAIT1", PATIENCE, || topology.client().enter(orphan).unwrap().then_some(()))
+        .unwrap();
+    let outlives = std::fs::File::open(topology.client().path()).unwrap();
+    drop(topology);
+    let left = std::thread::spawn(move || {
+        nix::sched::setns(outlives, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        orphan()
+    });
+    assert!(!left.join().unwrap());
+}

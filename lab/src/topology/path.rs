@@ -149,7 +149,7 @@ impl<'a> Path<'a> {
 
     fn reset(&self) -> Result<()> {
         let address = self.client_address();
-        let aborted = self.topology.client.enter(|| reset::abort_sockets_from(address))??;
+        let aborted = self.topology.client.enter(|| reset::abort_sockets(|local| local == address))??;
         if aborted == 0 {
             return Err(Error::Invalid {
                 what: format!("no TCP socket of {address} to reset"),
