@@ -93,9 +93,13 @@ fn what_is_lost_for_good_is_counted_exactly_and_host_totals_stay_right() {
         .map(|s| number(s, "bytes_sent") - number(s, "bytes_retransmitted"))
         .sum();
     let missing = number(losses, "lost_bytes_sent");
-    // A few were sampled between their close and their destruction: those are told although their record was lost.
     let sent = outcome.client.sent();
-    assert!((sent..sent + sent / 100).contains(&(told + missing)), "{told} + {missing} for {sent}");
+    assert!(told + missing >= sent, "{told} + {missing} for {sent}");
+    // Losses are of the whole machine. A few of ours were sampled between their close and their destruction: those are told although
+    // their record was lost.
+    let ours = [topology.client().name(), topology.server().name()];
+    let is_alone = list(&report.json, "connections").iter().all(|c| ours.contains(&text(c, "netns")));
+    assert!(!is_alone || told + missing < sent + sent / 100, "{told} + {missing} for {sent}");
 }
 
 /// The kernel takes the token back before it closes the socket of a connection that the peer aborts (MP_FASTCLOSE).

@@ -16,8 +16,9 @@ use mpwatch_lab::{Enforcer, Impairer};
 use mpwatch_tests::{Observer, list, may_run_as_root, number, pace, text};
 use serde_json::Value;
 
-/// How far the failover gap may be from the application's own pause: a round trip with a full queue, and 30 ms.
-const TOLERANCE: Duration = Duration::from_millis(30 + 40);
+/// How far the failover gap may be from the application's own pause: a round trip with a full queue, and what a busy machine lets the
+/// application wait for its turn.
+const TOLERANCE: Duration = Duration::from_millis(40 + 60);
 
 #[test]
 fn a_pulled_cable_is_unreachable_here_and_a_timeout_there() {
