@@ -35,6 +35,18 @@ pub(crate) struct Scope {
     #[arg(long, global = true)]
     pub(crate) tcp: bool,
 
+    /// Do not account for CPU time: saves most of what tracing costs
+    #[arg(long, global = true)]
+    pub(crate) no_ledger: bool,
+
+    /// Look for energy counters below this folder instead of /sys
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) sysfs_root: Option<PathBuf>,
+
+    /// File of the machine's power curve, as `mpwatch calibrate` writes it
+    #[arg(long, global = true, value_name = "FILE", default_value = crate::energy::calibration::PATH, hide_short_help = true)]
+    pub(crate) power_file: PathBuf,
+
     /// Show only connections in this network namespace (a name of `ip netns`, `host`, or `net:[INODE]`)
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) netns: Option<String>,
@@ -103,12 +115,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
         /// Check the BTF of another kernel in this file instead of this machine
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", conflicts_with = "sysfs_root")]
         btf: Option<PathBuf>,
-        /// Look for energy counters below this folder instead of /sys
-        #[arg(long, value_name = "DIR", conflicts_with = "btf")]
-        sysfs_root: Option<PathBuf>,
     },
+    /// Measure how the machine's power follows its load, for better joules; takes a minute or more on an idle machine
+    Calibrate(CalibrateOptions),
     /// Build private namespaces, run real MPTCP traffic in them, show it; leaves nothing behind
     Demo(DemoOptions),
     /// Compare our numbers with the kernel's own on a known transfer
@@ -168,6 +179,20 @@ pub(crate) enum Format {
     Csv,
 }
 
+/// Options of `calibrate`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CalibrateOptions {
+    /// Measure only rest and full load, and tell how far they have moved since the file was written
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// How long a load runs before it is measured: clocks and fans follow slowly
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s", hide_short_help = true)]
+    pub(crate) settle: Duration,
+    /// How long it is measured
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "10s", hide_short_help = true)]
+    pub(crate) measure: Duration,
+}
+
 /// Options of `demo`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoOptions {
@@ -183,6 +208,9 @@ pub(crate) struct DemoOptions {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Make up energy counters that follow the CPU time of the demo, where the machine has none; marked as simulated everywhere
+    #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
+    pub(crate) simulate_rapl: bool,
 }
 
 /// What the demo shows.
@@ -209,6 +237,15 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
         Ok(interval)
     } else {
         Err("an interval lies between 100ms and 60s".to_owned())
+    }
+}
+
+fn parse_step(text: &str) -> Result<Duration, String> {
+    let step = parse_duration(text).ok_or("a duration is a number with ms or s, for example 500ms or 10s")?;
+    if (Duration::from_millis(100)..=Duration::from_mins(10)).contains(&step) {
+        Ok(step)
+    } else {
+        Err("a step lies between 100ms and 600s".to_owned())
     }
 }
 

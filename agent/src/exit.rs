@@ -24,12 +24,27 @@ pub(crate) struct NoSuchFlow {
     pub(crate) id: String,
 }
 
+/// There are no energy counters that could be measured with.
+#[derive(Debug, thiserror::Error)]
+#[error("there is nothing to measure with: {why}")]
+pub(crate) struct NoCounters {
+    /// Why, and what to do.
+    pub(crate) why: String,
+}
+
 /// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     let code = match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
         Some(TracerError::Permission { .. }) => PERMISSION,
         _ if error.is::<NoSuchFlow>() => NO_SUCH_FLOW,
+        _ if error
+            .downcast_ref::<NoCounters>()
+            .is_some_and(|none| none.why.contains("permission denied")) =>
+        {
+            PERMISSION
+        }
+        _ if error.is::<NoCounters>() => KERNEL,
         _ if is_permission(error) => PERMISSION,
         _ => RUNTIME,
     };

@@ -14,6 +14,7 @@ use mpwatch_model::host::Host;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock;
+use crate::energy::meter::{self, Meter};
 use crate::names::Names;
 use crate::source::{Sink, Source};
 
@@ -30,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) interval: Duration,
     /// Settings of the kernel side.
     pub(crate) tracer: Settings,
+    /// Where to look for energy.
+    pub(crate) energy: meter::Options,
 }
 
 /// The kernel, being traced.
@@ -42,6 +45,8 @@ pub(crate) struct Live {
     ended: bool,
     stop: Arc<AtomicBool>,
     owners_by_search: bool,
+    /// `None`: there is no ledger to divide energy by.
+    meter: Option<Meter>,
 }
 
 impl Live {
@@ -51,11 +56,13 @@ impl Live {
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
         let owners_by_search = tracer.missing().iter().any(|one| one.what == "sock_send_length");
+        let meter = tracer.traces().ledger.then(|| Meter::start(&options.energy));
         let start = Start {
             host: this_host(&tracer),
             boot_epoch_ns: clock::boot_epoch_ns()?,
             at: clock::boot_now()?,
             traces: tracer.traces(),
+            machine: meter.as_ref().map(|meter| meter.machine().clone()),
         };
         Ok(Self {
             tracer,
@@ -66,6 +73,7 @@ impl Live {
             ended: false,
             stop,
             owners_by_search,
+            meter,
         })
     }
 
@@ -88,7 +96,8 @@ impl Live {
         }
         self.tracer.snapshot(sink)?;
         let (counters, losses) = self.tracer.counters()?;
-        Ok(Tick { at: clock::boot_now()?, losses, counters })
+        let (cpus, energy) = self.meter.as_mut().map(|meter| meter.read(&self.tracer)).transpose()?.unzip();
+        Ok(Tick { at: clock::boot_now()?, losses, counters, cpus: cpus.unwrap_or_default(), energy })
     }
 }
 

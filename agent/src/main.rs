@@ -6,7 +6,6 @@ mod cli;
 mod clock;
 mod command;
 mod doctor;
-#[allow(dead_code, reason = "the CPU ledger that feeds it comes next")]
 mod energy;
 mod exit;
 mod live;

@@ -210,6 +210,7 @@ fn empty_start() -> Start {
         host: mpwatch_model::host::Host::default(),
         boot_epoch_ns: 0,
         at: mpwatch_model::unit::Nanos(0),
-        traces: mpwatch_model::event::Traces { retransmits: false, scheduler: false, segments: false },
+        traces: mpwatch_model::event::Traces::default(),
+        machine: None,
     }
 }

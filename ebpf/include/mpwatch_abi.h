@@ -59,6 +59,8 @@ enum mpw_subflow_flag {
 	MPW_SF_ASKED_MPTCP = 1u << 18,
 	/* Sent data of the connection was unacknowledged at progress_ns. */
 	MPW_SF_UNACKED = 1u << 19,
+	/* cpu_ns is known. */
+	MPW_SF_HAS_CPU = 1u << 20,
 };
 
 /* Flags of a connection (MPTCP socket). */
@@ -72,6 +74,8 @@ enum mpw_msk_flag {
 	MPW_MSK_FINAL = 1u << 3,
 	/* No count of bytes: without counters and fallen back, so that its one subflow has carried everything. */
 	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
+	/* cpu_ns of the connection's record is known. */
+	MPW_MSK_HAS_CPU = 1u << 5,
 };
 
 /* Counters that the kernel side keeps for the whole host, one per CPU, never reset while loaded. */
@@ -103,6 +107,8 @@ enum mpw_counter {
 	MPW_COUNT_MAPPING_NODSS,
 	/* SYN-ACKs sent again (tcp_retransmit_synack): handshakes whose answer was lost. */
 	MPW_COUNT_SYNACK_RETRANSMITS,
+	/* Sockets for whose CPU time the ledger had no room: it is in net_shared. */
+	MPW_COUNT_COSTS_FULL,
 	MPW_COUNTERS,
 };
 
@@ -112,9 +118,60 @@ struct mpw_counters {
 
 /* What user space sets before the programs are loaded; constants to the verifier. */
 struct mpw_settings {
+	/* Process id of mpwatch. */
+	__u32 self;
+	/* Sockets whose CPU time the ledger has room for, and one. */
+	__u32 cost_slots;
 	/* 1: also trace plain TCP connections. */
 	__u8 trace_tcp;
-	__u8 _reserved[7];
+	/* 1: keep the CPU ledger. */
+	__u8 ledger;
+	__u8 _reserved[6];
+};
+
+/* Where the time of a CPU goes; eight, so that an index can be masked. */
+enum mpw_account {
+	/* A traced socket's: see mpw_cpu_class. */
+	MPW_ACCOUNT_FLOW,
+	/* The processes that own traced sockets, outside of the calls that they make on them. */
+	MPW_ACCOUNT_APP,
+	/* Everything else that runs as a task, and TCP connections that are not traced. */
+	MPW_ACCOUNT_OTHER,
+	/* Network softirqs before a packet has found its socket. */
+	MPW_ACCOUNT_NET_SHARED,
+	/* Device interrupts and other softirqs. */
+	MPW_ACCOUNT_IRQ,
+	/* mpwatch itself. */
+	MPW_ACCOUNT_SELF,
+	MPW_ACCOUNT_IDLE,
+	/*
+	 * Calls that have not ended yet and may still turn out to be a flow's. Two's complement: the time may be taken out on another
+	 * CPU than the one on which it was put in.
+	 */
+	MPW_ACCOUNT_PENDING,
+	MPW_ACCOUNTS,
+};
+
+/* What a CPU does for a socket. */
+enum mpw_cpu_class {
+	/* The application's calls. */
+	MPW_CPU_SYSCALL,
+	/* Receiving, with whatever the received segment causes to be sent. */
+	MPW_CPU_RX_SOFTIRQ,
+	/* Sending that had been put off: by a queue, by pacing, by the small-queue limit. */
+	MPW_CPU_TX,
+	/* Retransmission, delayed acknowledgement. */
+	MPW_CPU_TIMER,
+	/* The kernel's threads: mptcp_worker, threaded NAPI. */
+	MPW_CPU_WORKER,
+	MPW_CPU_CLASSES,
+};
+
+/* The accounts of one CPU; times of CLOCK_MONOTONIC. They sum to at_ns - since_ns. since_ns 0: the CPU was never looked at. */
+struct mpw_cpu_accounts {
+	__u64 since_ns;
+	__u64 at_ns;
+	__u64 ns[MPW_ACCOUNTS];
 };
 
 struct mpw_address {
@@ -226,6 +283,8 @@ struct mpw_subflow {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
+	/* By enum mpw_cpu_class. What the application's calls and the workers cost is in the connection's record. */
+	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_msk msk;
 	struct mpw_tcp tcp;
 	struct mpw_address local;
@@ -263,6 +322,8 @@ struct mpw_connection {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
+	/* By enum mpw_cpu_class: what was done for the connection and no subflow in particular. */
+	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_msk msk;
 	struct mpw_owner owner;
 };

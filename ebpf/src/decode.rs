@@ -5,6 +5,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 
 use bytemuck::Pod;
+use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::endpoint::{Interface, Name, unmapped};
 use mpwatch_model::event::{
     ConnectionRecord, End, KernelEvent, MskBytes, MskView, Process, Stall, SubflowRecord, TcpCounters,
@@ -91,6 +92,7 @@ fn subflow(raw: &abi::mpw_subflow) -> SubflowRecord {
         retransmits_fast: raw.retrans_fast,
         retransmits_timeout: raw.retrans_timeout,
         retransmits_probe: raw.retrans_probe,
+        cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(raw.cpu_ns, true)),
         tcp: tcp(&raw.tcp, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
         local: address(&raw.local),
         remote: address(&raw.remote),
@@ -140,6 +142,7 @@ fn connection(raw: &abi::mpw_connection) -> ConnectionRecord {
         first_seen: Nanos(raw.first_seen_ns),
         closed: nanos(raw.closed_ns),
         msk: msk(&raw.msk),
+        cpu: (raw.msk.flags & abi::MPW_MSK_HAS_CPU != 0).then(|| CpuTimes::from_classes(raw.cpu_ns, true)),
         owner: owner(&raw.owner),
         last: raw.msk.flags & abi::MPW_MSK_FINAL != 0,
     }

@@ -9,6 +9,7 @@ mod abi;
 pub mod core_check;
 pub mod decode;
 mod iterator;
+mod ledger;
 pub mod namespace;
 pub mod program;
 pub mod support;

@@ -25,6 +25,20 @@ pub enum Attach {
     },
     /// An iterator that needs no map.
     Iterator,
+    /// Not at all: user space runs it when it wants to.
+    Run,
+}
+
+/// What a program works for. The hooks of a part that is switched off are not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Connections and subflows.
+    Flows,
+    /// The CPU ledger: `vital` hooks are needed for it as a whole, the others for some of its columns.
+    Ledger {
+        /// Without it there is no ledger.
+        vital: bool,
+    },
 }
 
 /// One program of our object and the place it hangs on.
@@ -36,6 +50,8 @@ pub struct Hook {
     pub target: &'static str,
     /// How.
     pub attach: Attach,
+    /// What it works for.
+    pub part: Part,
     /// Without a required hook mpwatch does not run at all.
     pub required: bool,
     /// What is not known without it.
@@ -56,7 +72,26 @@ const fn tracepoint(
     required: bool,
     costs: &'static str,
 ) -> Hook {
-    Hook { program, target, attach: Attach::Tracepoint, required, costs }
+    Hook { program, target, attach: Attach::Tracepoint, part: Part::Flows, required, costs }
+}
+
+/// What is not known without a vital hook of the ledger.
+const WHOLE_LEDGER: &str = "CPU time of flows";
+
+const fn ledger(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
+    Hook {
+        program,
+        target,
+        attach: Attach::Tracepoint,
+        part: Part::Ledger { vital: false },
+        required: false,
+        costs,
+    }
+}
+
+const fn vital(program: &'static str, target: &'static str, attach: Attach) -> Hook {
+    let part = Part::Ledger { vital: true };
+    Hook { program, target, attach, part, required: false, costs: WHOLE_LEDGER }
 }
 
 const fn storage(program: &'static str, map: &'static str, costs: &'static str) -> Hook {
@@ -64,13 +99,14 @@ const fn storage(program: &'static str, map: &'static str, costs: &'static str) 
         program,
         target: "bpf_sk_storage_map",
         attach: Attach::StorageIterator { map },
+        part: Part::Flows,
         required: true,
         costs,
     }
 }
 
 const fn iterator(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
-    Hook { program, target, attach: Attach::Iterator, required: false, costs }
+    Hook { program, target, attach: Attach::Iterator, part: Part::Flows, required: false, costs }
 }
 
 /// Every hook, the required ones first.
@@ -94,7 +130,7 @@ pub const HOOKS: &[Hook] = &[
         "on_segment",
         "tcp_probe",
         false,
-        "RTT percentiles, stalls, and when a second path became effective",
+        "RTT percentiles, stalls, when a second path became effective, and CPU time of flows",
     ),
     tracepoint("on_retransmit", "tcp_retransmit_skb", false, "causes of retransmissions"),
     tracepoint("on_retransmit_synack", "tcp_retransmit_synack", false, "the count of repeated SYN-ACKs"),
@@ -111,11 +147,38 @@ pub const HOOKS: &[Hook] = &[
     tracepoint("on_mapping_received", "get_mapping_status", false, "host counters of DSS mappings received"),
     tracepoint("on_mapping_verdict", "subflow_check_data_avail", false, "host counters of bad mappings"),
     tracepoint("on_data_ack", "ack_update_msk", false, "host counters of DATA_ACKs"),
-    tracepoint("on_send", "sock_send_length", false, "owners of accepted connections at their first write"),
-    tracepoint("on_receive", "sock_recv_length", false, "owners of accepted connections at their first read"),
+    tracepoint(
+        "on_send",
+        "sock_send_length",
+        false,
+        "owners of accepted connections at their first write, and CPU time of system calls",
+    ),
+    tracepoint(
+        "on_receive",
+        "sock_recv_length",
+        false,
+        "owners of accepted connections at their first read, and CPU time of system calls",
+    ),
     iterator("adopt", "tcp", "connections older than the agent"),
     iterator("find_owners", "task_file", "owners of connections older than the agent"),
+    vital("ledger_switch", "sched_switch", Attach::Tracepoint),
+    vital("ledger_softirq_entry", "softirq_entry", Attach::Tracepoint),
+    vital("ledger_softirq_exit", "softirq_exit", Attach::Tracepoint),
+    vital("ledger_packet", "netif_receive_skb", Attach::Tracepoint),
+    vital("ledger_sys_enter", "sys_enter", Attach::Tracepoint),
+    vital("ledger_sys_exit", "sys_exit", Attach::Tracepoint),
+    vital("ledger_settle", "bpf_prog_test_run_raw_tp", Attach::Run),
+    ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
+    ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
+    ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of sending that had been put off"),
+    ledger("ledger_work_start", "workqueue_execute_start", "where the CPU time of workers begins"),
+    ledger("ledger_work_end", "workqueue_execute_end", "where the CPU time of workers ends"),
 ];
+
+/// Programs for flows at which the ledger learns whose time it is, as vital to it as its own.
+const LEDGER_READS: &[&str] = &["on_segment"];
+/// Those at which it learns whose system call it is.
+const LEDGER_READS_CALLS: &[&str] = &["on_send", "on_receive"];
 
 /// A field that some supported kernels lack, and that our programs therefore ask for before they read it.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +209,7 @@ impl Field {
 pub struct KernelSupport {
     /// Tracepoints that programs can attach to (`btf_trace_*` in its BTF), of those in [`HOOKS`].
     pub tracepoints: BTreeSet<String>,
-    /// Iterator targets, of those in [`HOOKS`].
+    /// Iterator targets, and the kernel's way to run a program at will, of those in [`HOOKS`].
     pub iterators: BTreeSet<String>,
     /// Those of [`OPTIONAL_FIELDS`] that it has, as `tcp_sock.total_rto`.
     pub fields: BTreeSet<String>,
@@ -216,6 +279,9 @@ impl KernelSupport {
                 {
                     support.iterators.insert(target);
                 }
+                Attach::Run if btf.type_by_name::<Func<'_>>(hook.target).is_some() => {
+                    support.iterators.insert(target);
+                }
                 _ => {}
             }
         }
@@ -243,7 +309,9 @@ impl KernelSupport {
     fn has(&self, hook: &Hook) -> bool {
         match hook.attach {
             Attach::Tracepoint => self.tracepoints.contains(hook.target),
-            Attach::StorageIterator { .. } | Attach::Iterator => self.iterators.contains(hook.target),
+            Attach::StorageIterator { .. } | Attach::Iterator | Attach::Run => {
+                self.iterators.contains(hook.target)
+            }
         }
     }
 }
@@ -278,18 +346,40 @@ impl AttachPlan {
                 plan.missing.push(missing(hook.target, hook.costs, ABSENT));
             }
         }
+        if !plan.can_keep_ledger() {
+            plan.leave_out_ledger();
+        }
         let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.has_field(field));
         plan.missing.extend(lacked.map(|field| missing(&field.path(), field.costs, ABSENT)));
         plan
     }
 
+    /// Loads nothing that works for the CPU ledger alone.
+    pub fn leave_out_ledger(&mut self) {
+        let is_ledger = |program: &&str| {
+            let hook = HOOKS.iter().find(|hook| *program == hook.program);
+            hook.is_some_and(|hook| hook.part != Part::Flows)
+        };
+        self.programs.retain(|program| !is_ledger(program));
+    }
+
+    /// Whether everything is there that the CPU ledger cannot do without.
+    pub fn can_keep_ledger(&self) -> bool {
+        let vital = HOOKS.iter().filter(|hook| hook.part == Part::Ledger { vital: true });
+        let mut needed = vital.map(|hook| hook.program).chain(LEDGER_READS.iter().copied());
+        needed.all(|program| self.programs.contains(&program))
+    }
+
     /// What can be known with these hooks.
     pub fn traces(&self) -> Traces {
         let has = |program| self.programs.contains(&program);
+        let ledger = self.can_keep_ledger();
         Traces {
             retransmits: has("on_retransmit"),
             scheduler: has("on_schedule"),
             segments: has("on_segment"),
+            ledger,
+            calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
         }
     }
 
@@ -363,6 +453,6 @@ mod tests {
         let mut support = KernelSupport::complete();
         support.tracepoints.remove("tcp_retransmit_skb");
         let traces = AttachPlan::from_facts(&support).traces();
-        assert_eq!(traces, Traces { retransmits: false, scheduler: true, segments: true });
+        assert_eq!(traces, Traces { retransmits: false, ..Traces::ALL });
     }
 }

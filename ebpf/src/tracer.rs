@@ -14,6 +14,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
     RingBufferBuilder,
 };
+use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, Missing};
 use mpwatch_model::unit::Bytes;
@@ -22,6 +23,7 @@ use crate::abi;
 use crate::core_check;
 use crate::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
 use crate::iterator;
+use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
 use crate::program::{self, ProgramStats};
 use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError, VMLINUX_BTF};
@@ -35,11 +37,21 @@ pub struct Settings {
     pub ring_bytes: u32,
     /// Size of the ring that takes what the first has no room for.
     pub overflow_bytes: u32,
+    /// Keep the CPU ledger.
+    pub ledger: bool,
+    /// Sockets that the ledger has room for, at 64 bytes each.
+    pub ledger_sockets: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { trace_tcp: false, ring_bytes: 8 << 20, overflow_bytes: 4 << 20 }
+        Self {
+            trace_tcp: false,
+            ring_bytes: 8 << 20,
+            overflow_bytes: 4 << 20,
+            ledger: true,
+            ledger_sockets: 1 << 18,
+        }
     }
 }
 
@@ -89,16 +101,11 @@ fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Tracer
     }
 }
 
-/// EPERM is a missing capability; EACCES is the verifier's answer to a program that it does not accept.
+/// EPERM is a missing capability; EACCES is the verifier's answer to a program that it does not accept. libbpf-rs has one kind for
+/// both, and only its words tell them apart.
 fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<io::Error>() {
-            return io.raw_os_error() == Some(nix::libc::EPERM);
-        }
-        cause = error.source();
-    }
-    error.kind() == libbpf_rs::ErrorKind::PermissionDenied
+    let is_refused = format!("{error:#}").contains(&format!("os error {}", nix::libc::EACCES));
+    error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_refused
 }
 
 /// Records waiting to be decoded, one after the other; kept from poll to poll.
@@ -121,6 +128,7 @@ pub struct Tracer {
     overflow: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     counters: MapHandle,
+    ledger: Option<Ledger>,
     links: HashMap<&'static str, Link>,
     plan: AttachPlan,
     records_received: u64,
@@ -138,8 +146,16 @@ impl Tracer {
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
+        if !settings.ledger {
+            plan.leave_out_ledger();
+        }
         let object = load(&plan, settings).map_err(explain)?;
-        let links = attach(&object, &mut plan)?;
+        let mut links = attach(&object, &mut plan)?;
+        if !plan.can_keep_ledger() {
+            plan.leave_out_ledger();
+            links.retain(|program, _| plan.programs.contains(program));
+        }
+        let ledger = plan.can_keep_ledger().then(|| Ledger::open(&object)).transpose()?;
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let rings = ring(&object, "events", &inbox)?;
         let overflow = ring(&object, "overflow", &inbox)?;
@@ -149,6 +165,7 @@ impl Tracer {
             overflow,
             inbox,
             counters,
+            ledger,
             links,
             plan,
             records_received: 0,
@@ -238,12 +255,21 @@ impl Tracer {
             lost_bytes_sent: Bytes(of(abi::MPW_COUNT_LOST_BYTES_SENT)),
             lost_bytes_received: Bytes(of(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
             storage_failed: of(abi::MPW_COUNT_STORAGE_FAILED),
+            ledger_full: of(abi::MPW_COUNT_COSTS_FULL),
             events_missed: self.events_missed()?,
             decode_errors: self.decode_errors,
             namespaces_unreadable: self.namespaces_unreadable,
             ..Losses::default()
         };
         Ok((counters, losses))
+    }
+
+    /// Where the accounts of each CPU stand, the lowest first. Empty: there is no ledger.
+    pub fn cpus(&self) -> Result<Vec<CpuAccounts>, TracerError> {
+        self.ledger
+            .as_ref()
+            .map_or(Ok(Vec::new()), |ledger| ledger.settle(&self.object))
+            .map_err(bpf_error("read the CPU ledger"))
     }
 
     /// What this kernel lacks or refused.
@@ -306,7 +332,7 @@ fn load(plan: &AttachPlan, settings: Settings) -> Result<Object, TracerError> {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
         program.set_autoload(planned);
     }
-    configure(&mut object, settings).map_err(bpf_error("set up the BPF object"))?;
+    configure(&mut object, settings, plan.can_keep_ledger()).map_err(bpf_error("set up the BPF object"))?;
     object.load().map_err(bpf_error("load the BPF programs"))
 }
 
@@ -322,12 +348,20 @@ fn explain(error: TracerError) -> TracerError {
     error
 }
 
-fn configure(object: &mut OpenObject, settings: Settings) -> libbpf_rs::Result<()> {
-    let constants = abi::mpw_settings { trace_tcp: settings.trace_tcp.into(), _reserved: [0; 7] };
+fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbpf_rs::Result<()> {
+    let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
+    let constants = abi::mpw_settings {
+        self_: std::process::id(),
+        cost_slots,
+        trace_tcp: settings.trace_tcp.into(),
+        ledger: ledger.into(),
+        _reserved: [0; 6],
+    };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(settings.ring_bytes)?,
             Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
+            Some("costs" | "free_slots") => map.set_max_entries(cost_slots)?,
             Some(name) if name.ends_with(".rodata.settings") => {
                 map.set_initial_value(bytemuck::bytes_of(&constants))?;
             }
@@ -337,10 +371,15 @@ fn configure(object: &mut OpenObject, settings: Settings) -> libbpf_rs::Result<(
     Ok(())
 }
 
+fn planned(plan: &AttachPlan) -> Vec<&'static Hook> {
+    let attached = HOOKS.iter().filter(|hook| hook.attach != Attach::Run);
+    attached.filter(|hook| plan.programs.contains(&hook.program)).collect()
+}
+
 /// Attaches in the order of [`HOOKS`]. An optional hook that the kernel refuses leaves the plan.
 fn attach(object: &Object, plan: &mut AttachPlan) -> Result<HashMap<&'static str, Link>, TracerError> {
     let mut links = HashMap::new();
-    for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)).collect::<Vec<_>>() {
+    for hook in planned(plan) {
         match attach_one(object, hook) {
             Ok(link) => {
                 links.insert(hook.program, link);
@@ -359,7 +398,7 @@ fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
         libbpf_rs::Error::from(io::Error::other(format!("no program {} in the object", hook.program)))
     })?;
     match hook.attach {
-        Attach::Tracepoint | Attach::Iterator => program.attach(),
+        Attach::Tracepoint | Attach::Iterator | Attach::Run => program.attach(),
         Attach::StorageIterator { map } => {
             let map = object.maps().find(|candidate| candidate.name() == map);
             let map = map.ok_or_else(|| {
@@ -370,7 +409,7 @@ fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
     }
 }
 
-fn map(object: &Object, name: &str) -> Result<MapHandle, TracerError> {
+pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, TracerError> {
     let map = object.maps().find(|map| map.name() == name);
     let map = map.ok_or_else(|| libbpf_rs::Error::from(io::Error::other("it is not in the object")));
     map.and_then(|map| MapHandle::try_from(&map)).map_err(bpf_error(format!("find the map {name}")))
@@ -400,5 +439,19 @@ pub(crate) fn quiet_libbpf() {
 impl AsRawFd for Tracer {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.rings.epoll_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::ErrorExt as _;
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_no_lack_of_permission() {
+        let error = |code| libbpf_rs::Error::from_raw_os_error(code).context("failed to load");
+        assert!(is_not_permitted(&error(nix::libc::EPERM)));
+        assert!(!is_not_permitted(&error(nix::libc::EACCES)));
+        assert!(!is_not_permitted(&error(nix::libc::EINVAL)));
     }
 }

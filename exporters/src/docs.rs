@@ -82,6 +82,8 @@ fn metric_table<T>(heading: &str, table: &[Metric<T>]) -> String {
             Unit::BitsPerSecond => "bit/s",
             Unit::Ratio => "0 to 1",
             Unit::Segments => "segments",
+            Unit::Joules => "joules",
+            Unit::JoulesPerGigabyte => "J/GB",
             Unit::Count => "",
         };
         let _ =
@@ -156,7 +158,9 @@ fn is_enumeration(schema: &Value) -> bool {
 
 /// The type of a property; objects and enumerations link to their section.
 fn kind(property: &Value, root: &Value) -> String {
-    if property["type"] == "array" {
+    let is_list =
+        |one: &Value| one == "array" || one.as_array().is_some_and(|types| types.contains(&"array".into()));
+    if is_list(&property["type"]) {
         return format!("list of {}", kind(&property["items"], root));
     }
     let meant = resolve(root, property);

@@ -30,6 +30,7 @@ mod relay;
 mod reset;
 pub mod route;
 mod sys;
+mod task_clock;
 pub mod topology;
 pub mod traffic;
 
@@ -39,4 +40,5 @@ pub use impairer::{Direction, Enforcer, Impairer, ImpairerCounters, Impairment};
 pub use netns::{Namespace, join};
 pub use oracle::{Flow, MptcpInfo, SubflowInfo, TcpInfo};
 pub use poll::{may_run, poll_until};
+pub use task_clock::TaskClock;
 pub use topology::Topology;

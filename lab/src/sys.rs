@@ -210,3 +210,23 @@ fn check(answer: i32) -> io::Result<()> {
 fn socklen(bytes: usize) -> libc::socklen_t {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
+
+/// Opens the perf counter `task-clock` for a thread (0: this one), and on demand for those that it will start.
+pub(crate) fn open_task_clock(tid: i32, inherit: bool) -> io::Result<OwnedFd> {
+    const SOFTWARE: u64 = 1;
+    const TASK_CLOCK: u64 = 1;
+    const INHERIT: u64 = 1 << 1;
+    const CLOSE_ON_EXEC: u64 = 8;
+    // The first version of struct perf_event_attr: type and size, what to count, and in its sixth word the flags.
+    let mut attributes = [0_u64; 8];
+    attributes[0] = SOFTWARE | (size_of_val(&attributes) as u64) << 32;
+    attributes[1] = TASK_CLOCK;
+    attributes[5] = if inherit { INHERIT } else { 0 };
+    // SAFETY: `attributes` is as long as it says and lives through the call; the other arguments are numbers.
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), tid, -1, -1, CLOSE_ON_EXEC) };
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    check(fd)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -5,6 +5,7 @@
 
 mod client;
 mod control;
+mod crowd;
 mod report;
 mod server;
 mod socket;
@@ -12,12 +13,16 @@ mod stream;
 
 pub use client::run_client;
 pub use control::Control;
+pub use crowd::Crowd;
 pub use report::{ConnectionReport, Report};
 pub use server::run_server;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::netns::{self, Namespace};
 use crate::poll::poll_until;
+use crate::task_clock::TaskClock;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -127,6 +132,9 @@ pub struct Spec {
     pub hold: Duration,
     /// Whether each connection's report carries the kernel's account. Off saves memory on mass churn.
     pub account: bool,
+    /// The CPUs on which the client and the server run, which then also report the time they used; or `None` to let the kernel
+    /// choose.
+    pub cpus: Option<[usize; 2]>,
     /// Where random lifetimes and contents start.
     pub seed: u64,
     /// After this both ends give up.
@@ -172,6 +180,7 @@ impl Spec {
             close: Close::Fin,
             hold: Duration::ZERO,
             account: true,
+            cpus: None,
             seed: 1,
             deadline: Duration::from_mins(1),
         }
@@ -251,6 +260,17 @@ impl Transfer {
         let server = self.server.take().map(netns::join).transpose()?;
         Ok(server.unwrap_or_default())
     }
+}
+
+/// Keeps this thread, and those that it starts, on one CPU, and takes down how much of it they use.
+fn on_cpu(cpu: Option<usize>, work: impl FnOnce() -> Result<Report>) -> Result<Report> {
+    let Some(cpu) = cpu else { return work() };
+    let mut cpus = CpuSet::new();
+    let pinned = cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
+    pinned.map_err(Error::os("run on", format!("CPU {cpu}")))?;
+    let clock = TaskClock::of_this_thread()?;
+    let report = work()?;
+    Ok(Report { cpu: Some(clock.read()?), ..report })
 }
 
 impl Drop for Transfer {

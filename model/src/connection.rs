@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cpu::CpuTimes;
+use crate::energy::FlowEnergy;
 use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
@@ -78,6 +80,11 @@ pub struct Connection {
     pub receive: BitsPerSecond,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
+    /// CPU time spent on it on this machine: the sum of its subflows'. `null`: not accounted for.
+    #[serde(rename = "cpu_ns")]
+    pub cpu: Option<CpuTimes>,
+    /// Energy that it has cost on this machine, the sum of its subflows'. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    pub energy: Option<FlowEnergy>,
     /// `1 - goodput / throughput` `[UPD18]`: the part of the estimated wire bytes that was not payload delivered once.
     pub excess_ratio: Option<f64>,
     /// Jain's fairness index of the subflows' mean rates `[RN10]`. `null` with fewer than two.

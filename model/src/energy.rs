@@ -2,6 +2,9 @@
 //! CPU time and energy as outputs show them: of a flow, of a zone of the machine, and of the windows that were lost.
 //! Only data. How the numbers come about, and what they cannot say, stands in docs/energy.md.
 
+pub mod power;
+pub mod window;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +22,8 @@ pub enum Source {
     RaplPowercap,
     /// A virtual machine's share as its host estimates it.
     VmShare,
+    /// Made up by a simulator, for demonstrations and tests.
+    Simulated,
     /// CPU time times typical watts of such a CPU: no counter was read.
     Model,
     /// Nothing is known of energy here.
@@ -38,6 +43,7 @@ impl Source {
             Self::RaplPerf => "rapl-perf",
             Self::RaplPowercap => "rapl-powercap",
             Self::VmShare => "vm-share",
+            Self::Simulated => "simulated",
             Self::Model => "model",
             Self::Absent => "absent",
         }
@@ -67,32 +73,6 @@ pub enum Idle {
     /// `model` it is what the model takes for active.
     #[default]
     Unknown,
-}
-
-/// Exclusive CPU time on the network path of a flow: nested work is counted once, at the flow that it was for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct CpuTime {
-    /// In system calls of the application on the flow's sockets, nanoseconds.
-    pub syscall: Nanos,
-    /// Receiving in softirq, nanoseconds.
-    pub rx_softirq: Nanos,
-    /// Completing transmissions, nanoseconds.
-    pub tx_completion: Nanos,
-    /// TCP timers, nanoseconds.
-    pub timer: Nanos,
-    /// The MPTCP worker, nanoseconds.
-    pub worker: Nanos,
-    /// Its part of the time before a socket was known (driver poll, GRO), by segments, nanoseconds: an estimate.
-    pub shared: Nanos,
-}
-
-impl CpuTime {
-    /// All of it.
-    pub fn total(&self) -> Nanos {
-        let Self { syscall, rx_softirq, tx_completion, timer, worker, shared } = *self;
-        [syscall, rx_softirq, tx_completion, timer, worker, shared].into_iter().sum()
-    }
 }
 
 /// What a flow cost so far. A connection's numbers are the sums of its subflows', as integers.
@@ -185,6 +165,8 @@ pub struct ZoneEnergy {
     pub zone: String,
     /// Energy of the zone in all windows that were not lost.
     pub zone_uj: Microjoules,
+    /// Power in the latest window, microwatts. `null`: its energy is not known.
+    pub power_uw: Option<u64>,
     /// Of that: flows, open and closed.
     pub flows_uj: Microjoules,
     /// Application code of processes that own sockets.
@@ -299,8 +281,15 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_json() {
-        for source in [Source::RaplPerf, Source::RaplPowercap, Source::VmShare, Source::Model, Source::Absent]
-        {
+        let all = [
+            Source::RaplPerf,
+            Source::RaplPowercap,
+            Source::VmShare,
+            Source::Simulated,
+            Source::Model,
+            Source::Absent,
+        ];
+        for source in all {
             assert_eq!(serde_json::to_value(source).unwrap(), source.word());
         }
     }

@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::{CpuAccounts, CpuTimes};
 use crate::endpoint::{Interface, Name};
+use crate::energy::power::Machine;
+use crate::energy::window::Window;
 use crate::histogram::RttHistogram;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
@@ -43,10 +46,14 @@ pub struct Start {
     pub at: Nanos,
     /// What this kernel lets us trace.
     pub traces: Traces,
+    /// The machine whose energy is divided. `None`: nobody looks at its energy.
+    #[serde(default)]
+    pub machine: Option<Machine>,
 }
 
 /// What is known only with a hook that a kernel may lack. `false`: outputs show `null` there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {
     /// Causes of retransmissions (`tcp_retransmit_skb`).
     pub retransmits: bool,
@@ -54,6 +61,18 @@ pub struct Traces {
     pub scheduler: bool,
     /// RTT samples, stalls (`tcp_probe`).
     pub segments: bool,
+    /// CPU time (`sched_switch` and others).
+    #[serde(default)]
+    pub ledger: bool,
+    /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
+    #[serde(default)]
+    pub calls: bool,
+}
+
+impl Traces {
+    /// A kernel that has every hook.
+    pub const ALL: Self =
+        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true };
 }
 
 /// End of one round of reading.
@@ -65,6 +84,12 @@ pub struct Tick {
     pub losses: Losses,
     /// Host-wide counters of the MPTCP tracepoints since the start of tracing.
     pub counters: KernelCounters,
+    /// Where the time of each CPU has gone since the start of tracing. Empty: there is no ledger.
+    #[serde(default)]
+    pub cpus: Vec<CpuAccounts>,
+    /// Energy since the tick before. `None`: nobody looks at it.
+    #[serde(default)]
+    pub energy: Option<Window>,
 }
 
 /// The MPTCP socket behind a subflow.
@@ -226,6 +251,8 @@ pub struct SubflowRecord {
     pub retransmits_timeout: u32,
     /// Tail loss probes that were retransmissions.
     pub retransmits_probe: u32,
+    /// CPU time spent on this subflow in particular. `None`: there is no ledger, or it was full.
+    pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.
     pub tcp: TcpCounters,
     /// Local address, v4-mapped ones as IPv4.
@@ -311,6 +338,8 @@ pub struct ConnectionRecord {
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,
+    /// CPU time spent on it and no subflow in particular. `None`: there is no ledger, or it was full.
+    pub cpu: Option<CpuTimes>,
     /// Who connected it, or first used it after accept. `None`: nobody yet.
     pub owner: Option<Process>,
     /// A final record.

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 
 use crate::connection::{Connection, Fallback, SecondPath};
+use crate::cpu::{CpuAccounts, CpuTimes};
 use crate::endpoint::Name;
+use crate::energy::{Convention, FlowEnergy, Idle, SnapshotEnergy, Source as EnergySource, ZoneEnergy};
 use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::host::{Host, KernelCounters, Losses, Missing};
@@ -16,7 +18,7 @@ use crate::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::snapshot::{Report, Run, SCHEMA, Snapshot};
 use crate::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use crate::timeline::{Source, TimelineEntry, What};
-use crate::unit::{BitsPerSecond, Bytes, Micros};
+use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.
 const OPENING: i64 = 1_772_366_400_000_000;
@@ -84,8 +86,29 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
         wire_bytes_received_estimate: Bytes(2_050_000 / nth),
         scheduler: Some(Scheduler { considered: 71_000 / nth, picked: 52_000 / nth }),
+        cpu: Some(CpuTimes::from_classes(
+            [912_000_000 / nth, 388_000_000 / nth, 1_900_000, 240_000, 610_000],
+            true,
+        )),
+        energy: Some(energy(nth)),
         closed: None,
     }
+}
+
+/// What the `nth` subflow has cost.
+fn energy(nth: u64) -> FlowEnergy {
+    FlowEnergy {
+        active: Some(Microjoules(6_240_000 / nth)),
+        lo: Some(Microjoules(4_980_000 / nth)),
+        hi: Some(Microjoules(7_710_000 / nth)),
+        full: Some(Microjoules(9_150_000 / nth)),
+        j_per_gb: None,
+        cpu: Nanos(1_300_000_000 / nth + 2_750_000),
+        source: EnergySource::RaplPerf,
+        convention: Convention::CpuTime,
+        idle: Idle::Calibrated,
+    }
+    .over(Bytes(80_251_200 / nth))
 }
 
 /// A client's connection with this many healthy subflows, open for 12.5 s.
@@ -121,6 +144,8 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         send: BitsPerSecond(0),
         receive: BitsPerSecond(0),
         flow_class: FlowClass::Query,
+        cpu: None,
+        energy: None,
         excess_ratio: Some(0.063),
         jain_index: (subflows > 1).then_some(0.9),
         second_path: (subflows > 1).then_some(SecondPath {
@@ -143,6 +168,9 @@ pub fn settle(connection: &mut Connection) {
     for subflow in subflows.iter_mut() {
         subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
     }
+    connection.cpu = subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten();
+    let costs: Vec<_> = subflows.iter().filter_map(|s| s.energy).collect();
+    connection.energy = (!costs.is_empty()).then(|| FlowEnergy::sum(&costs));
     connection.bytes_retransmitted = subflows.iter().map(|s| s.bytes_retransmitted).sum();
     let received: Bytes = subflows.iter().map(|s| s.bytes_received).sum();
     let sent = unique.since(connection.bytes_reinjected.unwrap_or_default());
@@ -151,6 +179,7 @@ pub fn settle(connection: &mut Connection) {
     connection.send = BitsPerSecond(subflows.iter().map(|s| s.send.0).sum());
     connection.receive = BitsPerSecond(subflows.iter().map(|s| s.receive.0).sum());
     connection.flow_class = FlowClass::of(sent, received);
+    connection.energy = connection.energy.map(|energy| energy.over(sent + received));
     connection.local = subflows.first().map(|s| s.local);
     connection.remote = subflows.first().map(|s| s.remote);
 }
@@ -257,14 +286,56 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
             mappings_received: 40,
             ..KernelCounters::default()
         },
+        cpus: Some(vec![cpu(0), cpu(1)]),
+        energy: Some(zones()),
         losses: Losses::default(),
+    }
+}
+
+/// A machine of one package, since 12.5 s.
+fn zones() -> SnapshotEnergy {
+    SnapshotEnergy {
+        source: EnergySource::RaplPerf,
+        convention: Convention::CpuTime,
+        idle: Idle::Calibrated,
+        zones: vec![ZoneEnergy {
+            zone: "package-0".to_owned(),
+            zone_uj: Microjoules(250_000_000),
+            power_uw: Some(20_400_000),
+            flows_uj: Microjoules(31_000_000),
+            app_uj: Microjoules(24_000_000),
+            other_uj: Microjoules(6_100_000),
+            net_shared_uj: Microjoules(950_000),
+            irq_uj: Microjoules(310_000),
+            self_uj: Microjoules(140_000),
+            unexplained_uj: Microjoules(0),
+            idle_uj: Microjoules(187_500_000),
+            ..ZoneEnergy::default()
+        }],
+        ..SnapshotEnergy::default()
+    }
+}
+
+/// A CPU that is half busy, after 12.5 s.
+fn cpu(number: u32) -> CpuAccounts {
+    CpuAccounts {
+        cpu: number,
+        wall: Nanos(12_500_000_000),
+        flow: Nanos(3_100_000_000),
+        app: Nanos(2_400_000_000),
+        other: Nanos(610_000_000),
+        net_shared: Nanos(95_000_000),
+        irq: Nanos(31_000_000),
+        mpwatch: Nanos(14_000_000),
+        idle: Nanos(6_250_000_000),
     }
 }
 
 /// The same as a report of a run of 12.5 s.
 pub fn report(connections: Vec<Connection>) -> Report {
-    let Snapshot { schema, at: to, host, connections, counters, losses, .. } = snapshot(connections);
-    Report { schema, run: Run { host, from: at(-250_000), to }, connections, counters, losses }
+    let Snapshot { schema, at: to, host, connections, counters, cpus, energy, losses, .. } =
+        snapshot(connections);
+    Report { schema, run: Run { host, from: at(-250_000), to }, connections, counters, cpus, energy, losses }
 }
 
 /// Some of each kind of loss that users meet.

@@ -46,6 +46,10 @@ pub struct Losses {
     pub lost_bytes_received: Bytes,
     /// Sockets for which the kernel had no memory to trace them.
     pub storage_failed: u64,
+    /// Sockets for whose CPU time the ledger had no room; their `cpu_ns` is not known.
+    pub ledger_full: u64,
+    /// Windows of a zone whose energy was charged to nobody because its parts did not sum to the whole: an error of mpwatch.
+    pub energy_windows_broken: u64,
     /// Events that a program missed because it had itself just been interrupted on that CPU: the kernel does not run it twice at
     /// a time. So an RTT sample or a look of the scheduler may be missing, which no total depends on; changes of state have a second program
     /// for such moments.
@@ -74,6 +78,8 @@ impl Losses {
             lost_bytes_sent,
             lost_bytes_received,
             storage_failed,
+            ledger_full,
+            energy_windows_broken,
             events_missed: _,
             decode_errors,
             vanished,
@@ -85,6 +91,8 @@ impl Losses {
             (lost_bytes_sent.0, "bytes sent by flows whose final record was lost"),
             (lost_bytes_received.0, "bytes received by flows whose final record was lost"),
             (storage_failed, "sockets not traced for lack of kernel memory"),
+            (energy_windows_broken, "windows whose energy was charged to nobody, a bug of mpwatch"),
+            (ledger_full, "sockets whose CPU time is not known, the ledger was full"),
             (decode_errors, "records that could not be decoded"),
             (vanished, "flows that vanished without a final record"),
             (timeline_dropped, "timeline entries dropped"),

@@ -5,6 +5,7 @@
 //! place where a number gets its name, unit and meaning. Everything else is a part of those.
 
 pub mod connection;
+pub mod cpu;
 pub mod endpoint;
 pub mod energy;
 pub mod event;

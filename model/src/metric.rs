@@ -3,8 +3,9 @@
 //! Screens, reports and METRICS.md follow from it; the exporters of later releases will.
 
 use crate::connection::Connection;
+use crate::energy::FlowEnergy;
 use crate::subflow::Subflow;
-use crate::unit::{BitsPerSecond, Bytes, Micros};
+use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub enum Unit {
     Ratio,
     /// TCP segments.
     Segments,
+    /// Joules.
+    Joules,
+    /// Joules per gigabyte (10^9) of payload.
+    JoulesPerGigabyte,
     /// A plain number.
     Count,
 }
@@ -41,8 +46,32 @@ impl Unit {
             Self::BitsPerSecond => "_bits_per_second",
             Self::Ratio => "_ratio",
             Self::Segments => "_segments",
+            Self::Joules => "_joules",
+            Self::JoulesPerGigabyte => "_joules_per_gigabyte",
             Self::Count => "",
         }
+    }
+
+    fn is_energy(self) -> bool {
+        matches!(self, Self::Joules | Self::JoulesPerGigabyte)
+    }
+}
+
+/// What has a cost.
+pub trait Costly {
+    /// Its energy. `None`: not known.
+    fn energy(&self) -> Option<&FlowEnergy>;
+}
+
+impl Costly for Connection {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
+    }
+}
+
+impl Costly for Subflow {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
     }
 }
 
@@ -72,6 +101,10 @@ fn rate(value: BitsPerSecond) -> f64 {
 
 fn seconds(value: Micros) -> f64 {
     value.0 as f64 / 1e6
+}
+
+fn joules(subject: &impl Costly, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
+    subject.energy().and_then(read).map(Microjoules::joules)
 }
 
 macro_rules! metrics {
@@ -115,6 +148,12 @@ metrics! {
         "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been given data." |s| s.scheduler.map(|x| x.picked as f64);
         "mpwatch_subflow_wire_sent_bytes_total" Counter Bytes "WIRE TX" "Estimated bytes sent on the wire, headers included." |s| Some(bytes(s.wire_bytes_sent_estimate));
         "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
+        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; not known without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path, by CPU time." |s| joules(s, |e| e.active);
+        "mpwatch_subflow_active_low_joules_total" Counter Joules "LEAST" "Lower end of what the energy above idle may be." |s| joules(s, |e| e.lo);
+        "mpwatch_subflow_active_high_joules_total" Counter Joules "MOST" "Upper end of what the energy above idle may be." |s| joules(s, |e| e.hi);
+        "mpwatch_subflow_full_joules_total" Counter Joules "FULL" "Energy of its network path with a share of the idle energy, by CPU time." |s| joules(s, |e| e.full);
+        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle for each gigabyte (10^9) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
     }
 }
 
@@ -133,18 +172,32 @@ metrics! {
         "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Part of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio;
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
+        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; not known without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path, by CPU time." |c| joules(c, |e| e.active);
+        "mpwatch_connection_active_low_joules_total" Counter Joules "LEAST" "Lower end of what the energy above idle may be." |c| joules(c, |e| e.lo);
+        "mpwatch_connection_active_high_joules_total" Counter Joules "MOST" "Upper end of what the energy above idle may be." |c| joules(c, |e| e.hi);
+        "mpwatch_connection_full_joules_total" Counter Joules "FULL" "Energy of its network path with a share of the idle energy, by CPU time." |c| joules(c, |e| e.full);
+        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle for each gigabyte (10^9) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
     }
 }
 
-impl<T> Metric<T> {
-    /// Its value as people read it, with its unit.
+impl<T: Costly> Metric<T> {
+    /// Its value as people read it, with its unit; energy that no counter of this machine has measured begins with `~`.
     pub fn display(&self, subject: &T) -> String {
-        display(self.unit, (self.read)(subject))
+        self.marked(subject, display)
     }
 
-    /// Its value for a narrow column.
+    /// Its value for a narrow column, likewise.
     pub fn compact(&self, subject: &T) -> String {
-        compact(self.unit, (self.read)(subject))
+        self.marked(subject, compact)
+    }
+
+    fn marked(&self, subject: &T, form: fn(Unit, Option<f64>) -> String) -> String {
+        let value = (self.read)(subject);
+        let is_estimate = value.is_some()
+            && self.unit.is_energy()
+            && subject.energy().is_some_and(|energy| !energy.source.is_measured());
+        format!("{}{}", if is_estimate { "~" } else { "" }, form(self.unit, value))
     }
 }
 
@@ -163,13 +216,30 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
         Unit::Seconds if value < 1.0 => format!("{} ms", significant(value * 1e3)),
         Unit::Seconds => format!("{} s", significant(value)),
         Unit::Ratio => format!("{:.1} %", value * 100.0),
+        Unit::Joules => small(value, "J"),
+        Unit::JoulesPerGigabyte => format!("{} J/GB", significant(value)),
         Unit::Segments | Unit::Count => format!("{value:.0}"),
     }
 }
 
-/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s.
+/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is what the title says.
 pub fn compact(unit: Unit, value: Option<f64>) -> String {
-    display(unit, value).replace("bit/s", "b").replace(' ', "")
+    display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
+}
+
+/// Power as people read it: watts, or milliwatts.
+pub fn watts(value: f64) -> String {
+    small(value, "W")
+}
+
+/// Of what is often below one.
+fn small(value: f64, unit: &str) -> String {
+    match value {
+        v if v >= 999.5 => scaled(v, 1000.0, &[unit, &format!("k{unit}"), &format!("M{unit}")]),
+        v if v >= 0.999_5 || v == 0.0 => format!("{} {unit}", significant(v)),
+        v if v >= 0.000_999_5 => format!("{} m{unit}", significant(v * 1e3)),
+        v => format!("{:.0} u{unit}", v * 1e6),
+    }
 }
 
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
@@ -226,6 +296,11 @@ mod tests {
         assert_eq!(display(Unit::BitsPerSecond, None), "-");
         assert_eq!(display(Unit::Bytes, Some(999_999.0)), "1.00 MB");
         assert_eq!(display(Unit::Bytes, Some(9_999.0)), "10.0 kB");
+        assert_eq!(display(Unit::Joules, Some(0.004_2)), "4.20 mJ");
+        assert_eq!(display(Unit::Joules, Some(12_300.0)), "12.3 kJ");
+        assert_eq!(display(Unit::Joules, Some(0.999_9)), "1.00 J");
+        assert_eq!(compact(Unit::JoulesPerGigabyte, Some(25.04)), "25.0");
+        assert_eq!(watts(0.35), "350 mW");
         assert_eq!(compact(Unit::BitsPerSecond, Some(94_100_000.0)), "94.1Mb");
         assert_eq!(compact(Unit::Seconds, Some(0.0205)), "20.5ms");
     }

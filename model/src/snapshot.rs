@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::connection::Connection;
+use crate::cpu::CpuAccounts;
+use crate::energy::SnapshotEnergy;
 use crate::host::{Host, KernelCounters, Losses};
 
 /// Version of the JSON that this crate writes. New fields do not change it; a changed meaning does.
@@ -28,6 +30,10 @@ pub struct Snapshot {
     pub connections: Vec<Connection>,
     /// Host-wide counters of the MPTCP tracepoints.
     pub counters: KernelCounters,
+    /// Where the time of each CPU has gone since tracing began. `null`: not accounted for.
+    pub cpus: Option<Vec<CpuAccounts>>,
+    /// Energy of the machine since tracing began, and whose it was. `null`: CPU time is not accounted for, and without it no joule.
+    pub energy: Option<SnapshotEnergy>,
     /// Everything that was lost.
     pub losses: Losses,
 }
@@ -43,6 +49,10 @@ pub struct Report {
     pub connections: Vec<Connection>,
     /// Host-wide counters of the MPTCP tracepoints.
     pub counters: KernelCounters,
+    /// Where the time of each CPU has gone since tracing began. `null`: not accounted for.
+    pub cpus: Option<Vec<CpuAccounts>>,
+    /// Energy of the machine since tracing began, and whose it was. `null`: CPU time is not accounted for, and without it no joule.
+    pub energy: Option<SnapshotEnergy>,
     /// Everything that was lost.
     pub losses: Losses,
 }

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cpu::CpuTimes;
 use crate::endpoint::Name;
+use crate::energy::FlowEnergy;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
@@ -103,6 +105,11 @@ pub struct Subflow {
     pub wire_bytes_received_estimate: Bytes,
     /// What the MPTCP scheduler did. `null`: plain TCP, or the hook is missing.
     pub scheduler: Option<Scheduler>,
+    /// CPU time spent on it on this machine. `null`: not accounted for (`--no-ledger`, or see `host.missing`).
+    #[serde(rename = "cpu_ns")]
+    pub cpu: Option<CpuTimes>,
+    /// Energy that it has cost on this machine. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    pub energy: Option<FlowEnergy>,
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
 }

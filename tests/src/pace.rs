@@ -15,6 +15,11 @@ pub fn amount(full: u64) -> u64 {
     (full as f64 * setting("MPWATCH_TEST_SCALE")) as u64
 }
 
+/// Whether the tests run on a machine that is emulated in software, on which costs are not those of any real one.
+pub fn is_emulated() -> bool {
+    setting("MPWATCH_TEST_SLOWDOWN") > 1.0
+}
+
 fn setting(name: &str) -> f64 {
     match std::env::var(name) {
         Ok(value) => value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")),

@@ -60,9 +60,9 @@ fn metric_wish<T>(metric: &Metric<T>, rank: u8, extra: bool) -> Wish {
     Wish { least, full: least + 1, rank, extra }
 }
 
-fn connection_metric(name: &str, rank: u8) -> Option<ConnectionColumn> {
+fn connection_metric(name: &str, rank: u8, extra: bool) -> Option<ConnectionColumn> {
     let metric = metric::find(CONNECTION, name)?;
-    let wish = metric_wish(metric, rank, false);
+    let wish = metric_wish(metric, rank, extra);
     let cell = Box::new(|c: &Connection| Cell::new(metric.compact(c)));
     Some(Column { title: metric.title, wish, number: true, yields: false, cell })
 }
@@ -84,7 +84,7 @@ pub(crate) fn shared(wide: bool, receiver: bool) -> (Vec<ConnectionColumn>, Vec<
     };
     let names = ["send_bits_per_second", "receive_bits_per_second"].iter().chain(bytes);
     let pairs = names.filter_map(|name| {
-        let connection = connection_metric(&format!("mpwatch_connection_{name}"), 0)?;
+        let connection = connection_metric(&format!("mpwatch_connection_{name}"), 0, false)?;
         let path = path_metric(&format!("mpwatch_subflow_{name}"), 0, false)?;
         Some((connection, Column { yields: false, ..path }))
     });
@@ -94,7 +94,7 @@ pub(crate) fn shared(wide: bool, receiver: bool) -> (Vec<ConnectionColumn>, Vec<
 /// What stands before those in a connection's row.
 pub(crate) fn of_connection(wide: bool) -> Vec<ConnectionColumn> {
     let state_width = if wide { 11 } else { 6 };
-    vec![
+    let mut columns = vec![
         connection_text("ID", 1, (8, 8), |c| Cell::new(c.id.short())),
         connection_text("PROCESS", 4, (7, 22), process),
         connection_text("LOCAL → REMOTE", 2, (16, 80), |c| endpoints(c.local, c.remote, c.role)),
@@ -102,10 +102,17 @@ pub(crate) fn of_connection(wide: bool) -> Vec<ConnectionColumn> {
         connection_text("STATE", 6, (state_width, state_width), |c| state(c.state)),
         connection_text("PATHS", 3, (5, 5), paths),
         Column {
-            wish: Wish { least: 5, full: 15, rank: 7, extra: true },
-            ..connection_text("NETNS", 7, (5, 15), netns)
+            wish: Wish { least: 5, full: 15, rank: 8, extra: true },
+            ..connection_text("NETNS", 8, (5, 15), netns)
         },
-    ]
+    ];
+    let costs = [
+        ("mpwatch_connection_active_joules_total", 7, false),
+        ("mpwatch_connection_cpu_seconds_total", 9, true),
+        ("mpwatch_connection_joules_per_gigabyte", 10, true),
+    ];
+    columns.extend(costs.iter().filter_map(|&(name, rank, extra)| connection_metric(name, rank, extra)));
+    columns
 }
 
 /// What stands before those in a subflow's row.
@@ -130,6 +137,8 @@ pub(crate) fn of_path(wide: bool) -> Vec<PathColumn> {
         ("mpwatch_subflow_rtt_min_seconds", 12, true),
         ("mpwatch_subflow_handshake_seconds", 11, true),
         ("mpwatch_subflow_joined_after_seconds", 10, true),
+        ("mpwatch_subflow_cpu_seconds_total", 14, true),
+        ("mpwatch_subflow_active_joules_total", 15, true),
     ];
     columns.extend(numbers.iter().filter_map(|&(name, rank, extra)| path_metric(name, rank, extra)));
     columns
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_metric_that_a_column_names_is_in_the_table() {
-        assert_eq!(of_path(true).len(), 5 + 9);
+        assert_eq!(of_path(true).len(), 5 + 11);
         let (connection, path) = shared(true, false);
         assert_eq!((connection.len(), path.len()), (4, 4));
     }

@@ -2,18 +2,24 @@
 //! The lines above the table: where and when, how much in all, and what is missing from the picture.
 
 use mpwatch_model::endpoint::printable;
-use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::energy::{SnapshotEnergy, Source};
+use mpwatch_model::metric::{Unit, display, watts};
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::cell::{Cell, clip};
 use crate::style::{Ink, Style};
 
-/// One to three lines.
+/// One to four lines.
 pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<String> {
     let mut lines = vec![style.paint(&first(snapshot).at(width), Ink::Strong)];
     if snapshot.losses.any() {
         let text = format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; "));
         lines.push(style.paint(&clip(&text, width), Ink::Alarm));
+    }
+    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == Source::Simulated) {
+        lines.push(
+            style.paint(&clip("SIMULATED ENERGY: no counter of this machine was read", width), Ink::Alarm),
+        );
     }
     let missing = &snapshot.host.missing;
     if !missing.is_empty() {
@@ -27,6 +33,18 @@ pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<Stri
     lines
 }
 
+/// What the machine draws now, and what stands behind the figure.
+fn power(energy: &SnapshotEnergy) -> Option<String> {
+    let microwatts: u64 = energy.zones.iter().map(|zone| zone.power_uw).sum::<Option<u64>>()?;
+    let (mark, source) = match energy.source {
+        Source::Absent => return None,
+        Source::Simulated => ("~", "simulated"),
+        Source::Model | Source::VmShare => ("~", "estimated"),
+        Source::RaplPerf | Source::RaplPowercap => ("", "measured"),
+    };
+    Some(format!("   power {mark}{} {source}", watts(microwatts as f64 / 1e6)))
+}
+
 fn first(snapshot: &Snapshot) -> Cell {
     let host = clip(&printable(&snapshot.host.name), 24);
     let connections = snapshot.connections.len();
@@ -34,7 +52,10 @@ fn first(snapshot: &Snapshot) -> Cell {
     let (up, down) = rates(snapshot);
     let (date, time) = (snapshot.at.strftime("%Y-%m-%d"), snapshot.at.strftime("%H:%M:%S"));
     let counts = format!("{}, {}", count(connections, "connection"), count(subflows, "subflow"));
+    let power = snapshot.energy.as_ref().and_then(power).unwrap_or_default();
     Cell::either(vec![
+        format!("mpwatch on {host}   {date} {time} UTC   {counts}   up {up}   down {down}{power}"),
+        format!("mpwatch on {host}  {time}  {counts}  up {up}  down {down}{power}"),
         format!("mpwatch on {host}   {date} {time} UTC   {counts}   up {up}   down {down}"),
         format!("mpwatch on {host}  {time}  {counts}  up {up}  down {down}"),
         format!("{host} {time}  {counts}  up {up}  down {down}"),

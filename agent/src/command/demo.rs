@@ -2,6 +2,8 @@
 //! `mpwatch demo`: a small network of namespaces, real MPTCP traffic of the real kernel through it, and what mpwatch sees.
 //! Nothing outside those namespaces is touched; all of them are gone when it ends, however it ends.
 
+mod simulation;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +14,9 @@ use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
 
+use self::simulation::Simulation;
 use super::top::Screen;
-use super::{on_a_terminal, print_report, trace};
+use super::{on_a_terminal, print_report, trace_with};
 use crate::cli::{DemoOptions, Format, Scenario, Scope};
 use crate::live::stop_on_signals;
 use crate::session;
@@ -29,7 +32,10 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     mpwatch_lab::sweep_stale()?;
     let topology = build(options.scenario)?;
-    let mut live = trace(INTERVAL, scope, Arc::clone(&stop))?;
+    let simulation =
+        options.simulate_rapl.then(|| Simulation::start(scope.energy().hardware().cpus)).transpose()?;
+    let energy = simulation.as_ref().map_or_else(|| scope.energy(), Simulation::options);
+    let mut live = trace_with(INTERVAL, scope, energy, Arc::clone(&stop))?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && scope.shows(connection);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands, one file each; here is only what several of them share.
 
+mod calibrate;
 mod demo;
 mod record;
 mod selftest;
@@ -22,6 +23,7 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::{Cli, Command, Format, Scope, TopOptions};
 use crate::doctor;
+use crate::energy::meter;
 use crate::live::{Live, Options};
 
 /// Runs the command that was asked for.
@@ -36,9 +38,10 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             record::record(file, *seconds, *interval, report, scope)?;
         }
         Some(Command::Replay { file, snapshots, report }) => record::replay(file, *snapshots, report, scope)?,
-        Some(Command::Doctor { json, btf, sysfs_root }) => {
-            return doctor::run(*json, btf.as_deref(), sysfs_root.as_deref(), &mut io::stdout().lock());
+        Some(Command::Doctor { json, btf }) => {
+            return doctor::run(*json, btf.as_deref(), scope.sysfs_root.as_deref(), &mut io::stdout().lock());
         }
+        Some(Command::Calibrate(options)) => return calibrate::run(options, scope),
         Some(Command::Demo(options)) => demo::run(options, scope)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),
         Some(Command::Completions { shell }) => {
@@ -54,17 +57,37 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 
 /// Traces this machine with the options of a command line.
 fn trace(interval: Duration, scope: &Scope, stop: Arc<AtomicBool>) -> anyhow::Result<Live> {
+    trace_with(interval, scope, scope.energy(), stop)
+}
+
+/// As [`trace`], with energy from elsewhere.
+fn trace_with(
+    interval: Duration,
+    scope: &Scope,
+    energy: meter::Options,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<Live> {
     warn_of_unknown_namespace(scope);
     let defaults = Settings::default();
     let tracer = Settings {
         trace_tcp: scope.tcp,
+        ledger: !scope.no_ledger,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
+        ..defaults
     };
-    Live::start(&Options { interval, tracer }, stop)
+    Live::start(&Options { interval, tracer, energy }, stop)
 }
 
 impl Scope {
+    fn energy(&self) -> meter::Options {
+        meter::Options {
+            root: self.sysfs_root.clone(),
+            calibration: self.power_file.clone(),
+            simulated: false,
+        }
+    }
+
     /// Whether a connection is to be shown.
     fn shows(&self, connection: &Connection) -> bool {
         self.netns.as_ref().is_none_or(|netns| is_named(connection, netns))

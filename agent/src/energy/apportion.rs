@@ -19,13 +19,6 @@ pub(crate) struct Purse {
     step: u64,
 }
 
-impl Purse {
-    /// Due but not given, microjoules.
-    pub(crate) fn short(&self) -> f64 {
-        self.carry as f64 / (1_u64 << FRACTION) as f64
-    }
-}
-
 /// Divides `total` in proportion to `times`, whose sum is `all`, and returns what is left over. `None`: the sums did not come
 /// out even, and nobody has got anything; that would be a bug, which must not become a wrong number.
 pub(crate) fn divide(total: u64, all: u64, times: &[u64], purses: &mut [Purse]) -> Option<u64> {

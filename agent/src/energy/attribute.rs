@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use mpwatch_model::energy::power::Machine;
 use mpwatch_model::energy::{
     Convention, FlowEnergy, Idle, LostReason, LostWindow, ShownZone, SnapshotEnergy, Source,
 };
@@ -16,7 +17,7 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 use super::calibration::Calibration;
 use super::ledger::{Account, Ledger};
 use super::share::ZoneSplit;
-use super::window::{Outcome, Window};
+use mpwatch_model::energy::window::{Outcome, Window};
 
 /// Lost windows that are listed; older ones are only counted.
 const LISTED: usize = 32;
@@ -65,10 +66,16 @@ pub(crate) struct Split {
     lost: VecDeque<LostWindow>,
     now: Nanos,
     source: Source,
+    advice: Option<String>,
     broken: u64,
 }
 
 impl Split {
+    /// For a machine.
+    pub(crate) fn of(machine: &Machine) -> Self {
+        Self::new(machine.cpus, Calibration::of(&machine.calibrated))
+    }
+
     /// For a machine with this many CPUs; `calibration` is empty where nothing matches.
     pub(crate) fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }
@@ -78,6 +85,7 @@ impl Split {
     pub(crate) fn charge(&mut self, window: &Window, ledger: &Ledger) {
         self.now += window.elapsed;
         self.source = window.source;
+        self.advice.clone_from(&window.advice);
         for (zone, energy) in &window.shown {
             match self.shown.iter_mut().find(|shown| shown.zone == zone.label) {
                 Some(shown) => shown.zone_uj += *energy,
@@ -93,9 +101,7 @@ impl Split {
                 ZoneSplit::new(&zone.zone, self.cpus, self.calibration.zone(&zone.zone.label))
             });
             split.totals.epoch = zone.epoch;
-            for entry in ledger.entries.iter().filter(|entry| zone.zone.cpus.contains(entry.cpu)) {
-                split.work(entry.account, entry.time);
-            }
+            ledger.on(&zone.zone.cpus, |account, time| split.work(account, time));
             match &zone.outcome {
                 Outcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
                 Outcome::Pending => {}
@@ -136,7 +142,7 @@ impl Split {
     }
 
     /// Everything since tracing began.
-    pub(crate) fn snapshot(&self, advice: Option<String>) -> SnapshotEnergy {
+    pub(crate) fn snapshot(&self) -> SnapshotEnergy {
         let zones = self.zones.iter().flatten();
         SnapshotEnergy {
             source: self.source,
@@ -145,7 +151,7 @@ impl Split {
             zones: zones.map(|zone| zone.totals.clone()).collect(),
             shown: self.shown.clone(),
             lost: self.lost.iter().cloned().collect(),
-            advice,
+            advice: self.advice.clone(),
         }
     }
 }

@@ -10,16 +10,21 @@ use std::time::Duration;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::calibration::MeasuredZone;
-use super::curve::Knot;
 use super::ledger::Ledger;
 use super::sampler::Sampler;
-use super::window::{Outcome, Window};
+use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::energy::window::{Outcome, Window, ZoneWindow};
 
-/// How long a step runs before it is measured: clocks and fans follow slowly.
-pub(crate) const SETTLE: Duration = Duration::from_secs(3);
-/// How long it is measured.
-pub(crate) const MEASURE: Duration = Duration::from_secs(10);
+/// How long a step takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// How long it runs before it is measured: clocks and fans follow slowly.
+    pub(crate) settle: Duration,
+    /// How long it is measured.
+    pub(crate) measure: Duration,
+}
+
 /// How often the idle machine is measured.
 const IDLE_TIMES: usize = 3;
 
@@ -97,15 +102,16 @@ pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
     machine: u32,
+    pace: Pace,
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
     let _load = Spinners::start(cpus);
     let (mut window, mut ledger) = (Window::default(), Ledger::default());
-    wait(SETTLE);
+    wait(pace.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
-    wait(MEASURE);
+    wait(pace.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
-    let reading = |zone: &super::window::ZoneWindow| {
+    let reading = |zone: &ZoneWindow| {
         let Outcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;
         let busy = inside / f64::from(zone.zone.cpus.count(machine).max(1));

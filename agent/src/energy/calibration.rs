@@ -8,9 +8,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use mpwatch_model::energy::power::MeasuredZone;
 use serde::{Deserialize, Serialize};
 
-use super::curve::{Curve, Knot};
+use super::curve::Curve;
 
 /// Where the file is unless told otherwise.
 pub(crate) const PATH: &str = "/var/lib/mpwatch/power.toml";
@@ -52,21 +53,6 @@ pub(crate) struct Configuration {
     pub(crate) kernel: Option<String>,
 }
 
-/// What was measured of a zone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MeasuredZone {
-    /// `package-0`, `package-0/dram`.
-    pub(crate) name: String,
-    /// Power at rest.
-    pub(crate) idle_watts: f64,
-    /// Its standard deviation over the measurements.
-    pub(crate) idle_sigma_watts: f64,
-    /// Power against load, by rising load. Fewer than two: no curve, only the power at rest.
-    #[serde(default)]
-    pub(crate) knots: Vec<Knot>,
-}
-
 /// What is known of the zones of this machine. Empty: nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Calibration(Vec<(String, ZonePower)>);
@@ -86,7 +72,7 @@ pub(crate) struct ZonePower {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Loaded {
     /// It is of this machine as it is set up now.
-    Fits(Calibration),
+    Fits(Vec<MeasuredZone>),
     /// There is no file.
     Missing,
     /// It was measured on another machine or another setting: each difference as a phrase.
@@ -99,7 +85,7 @@ impl Calibration {
     /// Of zones that were measured.
     pub(crate) fn of(zones: &[MeasuredZone]) -> Self {
         let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
-        Self(known.map(|zone| (zone.name.clone(), zone.power())).collect())
+        Self(known.map(|zone| (zone.name.clone(), ZonePower::of(zone))).collect())
     }
 
     /// What is known of a zone.
@@ -117,25 +103,25 @@ impl Calibration {
         match File::parse(&text) {
             Err(reason) => Loaded::Unusable(format!("{}: {reason}", path.display())),
             Ok(file) => match file.machine.differences(now) {
-                differences if differences.is_empty() => Loaded::Fits(Self::of(&file.zones)),
+                differences if differences.is_empty() => Loaded::Fits(file.zones),
                 differences => Loaded::Differs(differences),
             },
         }
     }
 }
 
-impl MeasuredZone {
+impl ZonePower {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "watts of a machine, never negative"
     )]
-    fn power(&self) -> ZonePower {
+    fn of(zone: &MeasuredZone) -> Self {
         let microwatts = |watts: f64| (watts * 1e6).round().max(0.0) as u64;
-        ZonePower {
-            idle_uw: microwatts(self.idle_watts),
-            sigma_uw: microwatts(self.idle_sigma_watts),
-            curve: Curve::new(self.knots.clone()),
+        Self {
+            idle_uw: microwatts(zone.idle_watts),
+            sigma_uw: microwatts(zone.idle_sigma_watts),
+            curve: Curve::new(zone.knots.clone()),
         }
     }
 }
@@ -173,8 +159,13 @@ impl File {
 }
 
 impl Configuration {
+    /// Of this machine.
+    pub(crate) fn of_this_machine(cpus: u32) -> Self {
+        Self::read(Path::new("/proc"), Path::new("/sys"), cpus)
+    }
+
     /// Of the machine whose `/proc` and `/sys` these are.
-    pub(crate) fn read(proc: &Path, sys: &Path, cpus: u32) -> Self {
+    fn read(proc: &Path, sys: &Path, cpus: u32) -> Self {
         let text = |path: &Path| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let cpuinfo = text(&proc.join("cpuinfo")).unwrap_or_default();
         let field = |name: &str| {
@@ -214,6 +205,8 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_model::energy::power::Knot;
+
     use super::*;
 
     fn file() -> File {
@@ -238,9 +231,8 @@ mod tests {
         let path = folder.path().join("new/power.toml");
         file().save(&path).unwrap();
         assert_eq!(File::parse(&fs::read_to_string(&path).unwrap()), Ok(file()));
-        let Loaded::Fits(calibration) = Calibration::load(&path, &file().machine) else {
-            panic!("does not fit")
-        };
+        let Loaded::Fits(zones) = Calibration::load(&path, &file().machine) else { panic!("does not fit") };
+        let calibration = Calibration::of(&zones);
         let zone = calibration.zone("package-0").unwrap();
         assert_eq!((zone.idle_uw, zone.sigma_uw, zone.curve.is_some()), (17_680_000, 40_000, true));
         assert_eq!(calibration.zone("package-1"), None);

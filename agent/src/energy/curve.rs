@@ -2,17 +2,7 @@
 //! Power against load, and what it says about energy that several loads share: between which bounds the part of one of
 //! them lies, in whatever order they are thought to have come. Pure.
 
-use serde::{Deserialize, Serialize};
-
-/// A measured point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Knot {
-    /// Busy part of the zone's CPUs, 0 to 1.
-    pub(crate) busy: f64,
-    /// Power, watts.
-    pub(crate) watts: f64,
-}
+use mpwatch_model::energy::power::Knot;
 
 /// Power against load: straight between the knots, level beyond them.
 #[derive(Clone, Debug, PartialEq)]

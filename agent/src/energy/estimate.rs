@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use mpwatch_model::unit::{Microjoules, Nanos};
 
-use super::window::Estimate;
+use mpwatch_model::energy::window::Estimate;
 
 /// Power of one CPU, microwatts, and how far off it may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,14 +3,8 @@
 //! are in docs/energy.md.
 //!
 //! Two layers that never mix. *Reading*: [`source`] finds the best counters there are, [`sampler`] turns their values into
-//! windows. *Splitting*: [`attribute`] is a function of those windows and of the CPU ledger ([`ledger`]), without I/O. A tick is
-//!
-//! ```text
-//! sampler.window(&mut window, &mut ledger, |ledger| /* settle: add what the kernel side counted */);
-//! split.charge(&window, &ledger);
-//! split.flow(subflow)   // Charge; for a connection FlowEnergy::sum of its subflows
-//! split.snapshot(sampler.advice())
-//! ```
+//! windows, [`meter`] does so at every tick; windows are part of the event stream and of recordings. *Splitting*: [`attribute`] is
+//! a function of those windows and of the CPU ledger ([`ledger`]), without I/O; the tracker charges with it.
 
 mod apportion;
 pub(crate) mod attribute;
@@ -21,14 +15,14 @@ mod counter;
 mod curve;
 mod estimate;
 pub(crate) mod ledger;
+pub(crate) mod meter;
 mod perf;
 mod powercap;
 pub(crate) mod sampler;
 mod share;
 mod slot;
 pub(crate) mod source;
-mod topology;
-pub(crate) mod window;
+pub(crate) mod topology;
 mod zone;
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use mpwatch_model::unit::Nanos;
 use super::ledger::Ledger;
 use super::slot::{Readout, Slot};
 use super::source::{Hardware, Note, discover};
-use super::topology::Cpus;
-use super::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
 use super::zone::Role;
+use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
 
 /// Longest time that reading and settling may take.
 const MOST_SKEW: Nanos = Nanos(1_000_000);
@@ -90,7 +90,7 @@ impl Sampler {
     pub(crate) fn advice(&self) -> Option<String> {
         let note =
             self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
-        Some(format!("{}. {}", note.what, note.fix.as_deref().unwrap_or_default()))
+        Some(format!("{}; {}", note.what, note.fix.as_deref().unwrap_or_default()))
     }
 
     /// Where joules come from now.
@@ -136,7 +136,7 @@ impl Sampler {
         ledger: &mut Ledger,
         mut settle: impl FnMut(&mut Ledger),
     ) {
-        ledger.entries.clear();
+        ledger.clear();
         window.zones.clear();
         window.shown.clear();
         let mut tries = TRIES;
@@ -188,6 +188,7 @@ impl Sampler {
         super::slot::find_mirrors(&mut self.slots, &mut self.notes);
         window.zones.retain(|zone| !self.slots.iter().any(|slot| slot.is_mirror() && slot.id() == zone.zone));
         window.source = self.source();
+        window.advice = self.advice();
         if window.source == Source::Model && window.elapsed.0 > 0 {
             window.zones.push(self.modelled(window.elapsed, busy));
         }

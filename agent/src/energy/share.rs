@@ -12,7 +12,7 @@ use super::attribute::Charge;
 use super::baseline::Baseline;
 use super::calibration::ZonePower;
 use super::ledger::Account;
-use super::window::{Spent, ZoneId};
+use mpwatch_model::energy::window::{Spent, ZoneId};
 
 /// The sums of a window did not come out even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,13 @@ impl ZoneSplit {
         let outcome = self.hand_out(&parts, all);
         self.book(spent.energy, &parts, outcome.as_ref().ok());
         self.times.fill(0);
-        if spent.estimate.is_none() && spent.elapsed.0 > 0 {
-            let power = spent.energy.0 as f64 * 1e9 / spent.elapsed.0 as f64;
-            self.baseline.observe(now, busy, power);
+        self.totals.power_uw = None;
+        if spent.elapsed.0 > 0 {
+            let power = u128::from(spent.energy.0) * 1_000_000_000 / u128::from(spent.elapsed.0);
+            self.totals.power_uw = u64::try_from(power).ok();
+            if spent.estimate.is_none() {
+                self.baseline.observe(now, busy, power as f64);
+            }
         }
         outcome.map(|_| ())
     }
@@ -211,6 +215,7 @@ impl ZoneSplit {
     /// The energy of the window is not known: its time is charged with nothing.
     pub(crate) fn lose(&mut self, elapsed: Nanos) {
         self.times.fill(0);
+        self.totals.power_uw = None;
         self.totals.windows_lost += 1;
         self.totals.lost_ns += elapsed;
     }

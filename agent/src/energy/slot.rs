@@ -13,8 +13,8 @@ use super::counter::{Counter, Step};
 use super::powercap::{Found, Read};
 use super::sampler::ZoneReport;
 use super::source::{Note, unreadable};
-use super::window::{Outcome, Spent, ZoneId};
 use super::zone::{Domain, Role, Zone};
+use mpwatch_model::energy::window::{Outcome, Spent, ZoneId};
 
 /// Hardware updates its counters about so often; a host updates its guest's about once a second.
 const STEP: Nanos = Nanos(1_000_000);

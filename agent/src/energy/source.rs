@@ -27,6 +27,8 @@ pub(crate) struct Hardware {
     pub(crate) perf: Option<perf::Open>,
     /// Whether the counters, if there are any, are those that a hypervisor lets its guest see.
     pub(crate) in_vm: bool,
+    /// Whether the counters are made up by a simulator.
+    pub(crate) simulated: bool,
     /// CPUs of the machine.
     pub(crate) cpus: u32,
     /// For the model.
@@ -45,6 +47,7 @@ impl Hardware {
             root: root.unwrap_or(Path::new("/sys")).to_owned(),
             perf: root.is_none().then_some(perf::open as perf::Open),
             in_vm: root.is_none() && has_flag("hypervisor"),
+            simulated: false,
             cpus: online(),
             model: CpuPower::of(&cpuinfo),
         }
@@ -96,6 +99,7 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     let is_share = zones.clone().zip(&roles).any(|(zone, role)| is_unnamed(zone, *role));
     let is_perf = zones.clone().any(|zone| zone.way == super::zone::Way::Perf);
     let source = match (is_share || hardware.in_vm, is_perf) {
+        _ if hardware.simulated => Source::Simulated,
         (true, _) => Source::VmShare,
         (false, true) => Source::RaplPerf,
         (false, false) => Source::RaplPowercap,

@@ -16,11 +16,12 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 
 use super::attribute::Split;
-use super::calibration::{Calibration, MeasuredZone};
+use super::calibration::Calibration;
 use super::ledger::{Account, Ledger};
 use super::sampler::{Sampler, Times};
 use super::source::Hardware;
-use super::window::Window;
+use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::energy::window::Window;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -139,7 +140,7 @@ impl Rig {
             }
         });
         self.split.charge(&self.window, &self.ledger);
-        for zone in &self.split.snapshot(None).zones {
+        for zone in &self.split.snapshot().zones {
             assert_eq!(zone.zone_uj, zone.explained(), "{zone:?}");
         }
         assert_eq!(self.split.broken(), 0);

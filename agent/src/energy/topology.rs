@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which CPU sits in which package and die, from `devices/system/cpu` below the root that stands for `/sys`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use mpwatch_model::energy::window::Cpus;
+
 use super::zone::Place;
-
-/// CPUs of a zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cpus {
-    /// All of the machine.
-    All,
-    /// These, by rising number.
-    These(Vec<u32>),
-}
-
-impl Cpus {
-    pub(crate) fn contains(&self, cpu: u32) -> bool {
-        match self {
-            Self::All => true,
-            Self::These(cpus) => cpus.binary_search(&cpu).is_ok(),
-        }
-    }
-
-    /// How many, of a machine with this many.
-    pub(crate) fn count(&self, machine: u32) -> u32 {
-        match self {
-            Self::All => machine,
-            Self::These(cpus) => u32::try_from(cpus.len()).unwrap_or(u32::MAX),
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cpu {
@@ -66,6 +43,18 @@ impl Topology {
         Some(Place { package: Some(cpu.package), die: cpu.die })
     }
 
+    /// The CPUs of each package, of a machine with this many; one package where the root does not say.
+    pub(crate) fn packages(&self, machine: u32) -> Vec<Vec<u32>> {
+        if self.0.is_empty() {
+            return vec![(0..machine).collect()];
+        }
+        let mut packages = BTreeMap::<u32, Vec<u32>>::new();
+        for cpu in &self.0 {
+            packages.entry(cpu.package).or_default().push(cpu.number);
+        }
+        packages.into_values().collect()
+    }
+
     /// CPUs at a place; all of them where the topology knows of no such place.
     pub(crate) fn cpus(&self, place: Place) -> Cpus {
         let Some(package) = place.package else { return Cpus::All };
@@ -92,6 +81,8 @@ mod tests {
         assert_eq!(at(Some(1), None), Cpus::These(vec![4, 5, 6, 7]));
         assert_eq!(at(Some(0), Some(1)), Cpus::These(vec![2, 3]));
         assert_eq!((at(None, None), at(Some(9), None)), (Cpus::All, Cpus::All));
+        assert_eq!(topology.packages(9), [vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
+        assert_eq!(Topology::default().packages(2), [vec![0, 1]]);
         assert!(at(Some(1), None).contains(5) && !at(Some(1), None).contains(3));
     }
 }

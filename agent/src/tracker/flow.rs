@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is remembered of one connection, and how each record changes it.
 
+mod cost;
 mod story;
 
 use std::collections::BTreeSet;
 
+use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{ConnectionRecord, MskBytes, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::timeline::{Source, What};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
-use super::subflow::{SubflowState, VANISHED_AFTER};
+use super::subflow::{self, SubflowState, VANISHED_AFTER};
 
 /// An entry of the timeline, on the kernel's clock.
 pub(super) struct Entry {
@@ -53,6 +55,9 @@ pub(super) struct Flow {
     pub(super) send: BitsPerSecond,
     pub(super) receive: BitsPerSecond,
     bytes_at_last_tick: Option<(Bytes, Bytes)>,
+    /// CPU time spent on the connection and no subflow in particular, and the part of it that the subflows have got.
+    cpu: Option<CpuTimes>,
+    cpu_divided: CpuTimes,
     socket: Socket,
     complete_ticks: u32,
     stalls_told_to: Nanos,
@@ -84,6 +89,8 @@ impl Flow {
             send: BitsPerSecond(0),
             receive: BitsPerSecond(0),
             bytes_at_last_tick: None,
+            cpu: None,
+            cpu_divided: CpuTimes::default(),
             socket: Socket { heard_this_tick: true, ..Socket::default() },
             complete_ticks: 0,
             stalls_told_to: Nanos(0),
@@ -138,6 +145,11 @@ impl Flow {
         self.complete_ticks >= 2
     }
 
+    /// Complete for so long that what is still missing will not come.
+    pub(super) fn is_long_complete(&self) -> bool {
+        self.complete_ticks >= VANISHED_AFTER
+    }
+
     /// A socket that is still about to connect has nothing to show.
     pub(super) fn is_presentable(&self) -> bool {
         self.first_seen.is_some()
@@ -161,6 +173,7 @@ impl Flow {
     pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
         self.socket.heard_this_tick = true;
         self.owner = record.owner.or(self.owner);
+        self.cpu = subflow::larger(self.cpu, record.cpu);
         if record.cgroup != 0 {
             self.cgroup = record.cgroup;
         }
@@ -206,6 +219,7 @@ impl Flow {
             timeline_dropped: std::mem::take(&mut self.timeline_dropped),
             ..TickOutcome::default()
         };
+        self.divide_cpu();
         for place in 0..self.subflows.len() {
             let known = self.subflows[place].end.is_some();
             if self.subflows[place].on_tick(interval) {

@@ -3,6 +3,7 @@
 //! of the event stream, so that a replay ends where the live run ended.
 
 mod close;
+mod energy;
 mod flow;
 mod index;
 mod stall;
@@ -16,11 +17,13 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
+use energy::Energy;
 use flow::Flow;
 use index::{Index, Key};
 
@@ -47,6 +50,7 @@ pub(crate) struct Tracker {
     flows: HashMap<Key, Flow>,
     index: Index,
     names: Names,
+    energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
     vanished: u64,
@@ -59,6 +63,7 @@ impl Tracker {
     pub(crate) fn new(start: Start, closed: Closed) -> Self {
         Self {
             tick: Tick { at: start.at, ..Tick::default() },
+            energy: start.machine.as_ref().map(Energy::new),
             start,
             closed,
             flows: HashMap::new(),
@@ -90,8 +95,12 @@ impl Tracker {
     /// The picture after a tick. What has closed is in it for the last time.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
+        let is_done = |flow: &Flow| {
+            let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
+            flow.is_forgettable() && (is_charged || flow.is_long_complete())
+        };
         let done: Vec<Key> =
-            self.flows.iter().filter(|(_, flow)| flow.is_forgettable()).map(|(key, _)| *key).collect();
+            self.flows.iter().filter(|(_, flow)| is_done(flow)).map(|(key, _)| *key).collect();
         for key in done {
             self.forget(key);
         }
@@ -107,6 +116,8 @@ impl Tracker {
             host: self.start.host.clone(),
             connections,
             counters: self.tick.counters,
+            cpus: self.cpus(),
+            energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
         }
     }
@@ -125,6 +136,8 @@ impl Tracker {
             },
             connections,
             counters: self.tick.counters,
+            cpus: self.cpus(),
+            energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
         }
     }
@@ -187,6 +200,9 @@ impl Tracker {
             self.vanished += outcome.vanished;
             self.timeline_dropped += outcome.timeline_dropped;
         }
+        if let (Some(energy), Some(window)) = (&mut self.energy, &tick.energy) {
+            energy.on_tick(window, &tick.cpus, self.flows.values_mut());
+        }
     }
 
     fn interval(&self) -> Nanos {
@@ -196,12 +212,16 @@ impl Tracker {
     fn views(&self) -> Vec<Connection> {
         let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_presentable()).collect();
         flows.sort_by_key(|flow| flow.serial());
-        let lens = view::Lens { start: &self.start, names: &self.names, now: self.tick.at };
+        let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
+        let lens = view::Lens { start, names, energy, now: self.tick.at };
         flows.into_iter().map(|flow| lens.connection(flow)).collect()
     }
 
     fn forget(&mut self, key: Key) {
         if let Some(flow) = self.flows.remove(&key) {
+            if let Some(energy) = &mut self.energy {
+                energy.forget(flow.subflow_ids());
+            }
             self.index.forget(&flow);
         }
     }
@@ -210,8 +230,13 @@ impl Tracker {
         mpwatch_model::host::Losses {
             vanished: self.vanished,
             timeline_dropped: self.timeline_dropped,
+            energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
             ..self.tick.losses
         }
+    }
+
+    fn cpus(&self) -> Option<Vec<CpuAccounts>> {
+        self.start.traces.ledger.then(|| self.tick.cpus.clone())
     }
 
     fn timestamp(&self, at: Nanos) -> Timestamp {

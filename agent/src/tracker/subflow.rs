@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is remembered of one subflow: its latest record, where its counters stood at the last tick, how it ended.
 
+use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{SubflowRecord, TcpCounters};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
@@ -18,6 +19,10 @@ pub(super) struct SubflowState {
     pub(super) send: BitsPerSecond,
     pub(super) receive: BitsPerSecond,
     pub(super) end: Option<(Nanos, CloseReason)>,
+    /// Its part of the CPU time that was spent on the connection and no subflow in particular.
+    pub(super) cpu_share: CpuTimes,
+    /// The part of its CPU time for which energy was charged.
+    cpu_charged: Nanos,
     silent_ticks: u32,
     heard_this_tick: bool,
 }
@@ -30,6 +35,8 @@ impl SubflowState {
             send: BitsPerSecond(0),
             receive: BitsPerSecond(0),
             end: None,
+            cpu_share: CpuTimes::default(),
+            cpu_charged: Nanos(0),
             silent_ticks: 0,
             heard_this_tick: true,
         }
@@ -41,7 +48,9 @@ impl SubflowState {
             return;
         }
         let removed_by_peer = self.record.end.removed_by_peer;
+        let cpu = self.record.cpu;
         self.record.clone_from(record);
+        self.record.cpu = larger(cpu, record.cpu);
         self.record.end.removed_by_peer |= removed_by_peer;
         self.heard_this_tick = true;
     }
@@ -76,6 +85,27 @@ impl SubflowState {
         vanished
     }
 
+    /// CPU time spent on it, with its part of what was spent on the connection.
+    pub(super) fn cpu(&self) -> Option<CpuTimes> {
+        self.record.cpu.map(|own| own + self.cpu_share)
+    }
+
+    /// CPU time since the last call.
+    pub(super) fn take_cpu_grown(&mut self) -> u64 {
+        let total = self.cpu().map_or(Nanos(0), |cpu| cpu.total());
+        let grown = total.since(self.cpu_charged);
+        self.cpu_charged = self.cpu_charged.max(total);
+        grown.0
+    }
+
+    /// Payload in both directions: since the last tick, and in all.
+    pub(super) fn carried(&self) -> (u64, u64) {
+        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
+        let all = bytes_sent + bytes_received;
+        let before = self.at_last_tick.map_or(all, |(sent, received)| sent + received);
+        (all.since(before).0, all.0)
+    }
+
     /// Payload sent, each byte once.
     pub(super) fn unique_sent(&self) -> Bytes {
         self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
@@ -95,5 +125,13 @@ impl SubflowState {
     pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
         let from = self.record.established.unwrap_or(self.record.first_seen);
         self.end.map_or(now, |(at, _)| at).since(from)
+    }
+}
+
+/// A socket whose finals were told has no figures any more; those that it had stay.
+pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
+    match (old, new) {
+        (Some(old), Some(new)) => Some(old.max(new)),
+        (old, new) => new.or(old),
     }
 }

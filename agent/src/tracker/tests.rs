@@ -2,6 +2,7 @@
 //! The tracker on streams made by hand: what must hold in whatever order records come.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use mpwatch_model::energy::power::Machine;
 use mpwatch_model::event::{
     ConnectionRecord, End, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick, Traces,
 };
@@ -16,11 +17,17 @@ use proptest::prelude::*;
 
 use super::{Closed, Tracker};
 
+mod cost;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn tracker(closed: Closed) -> Tracker {
-    let traces = Traces { retransmits: true, scheduler: true, segments: true };
-    Tracker::new(Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces }, closed)
+    let traces = Traces::ALL;
+    let machine = Some(Machine { cpus: 2, calibrated: Vec::new() });
+    Tracker::new(
+        Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, machine },
+        closed,
+    )
 }
 
 fn msk(sent: u64) -> MskView {
@@ -54,6 +61,7 @@ fn connection(at: u64, sent: u64) -> ConnectionRecord {
         first_seen: Nanos(SECOND),
         closed: None,
         msk: msk(sent),
+        cpu: None,
         owner: None,
         last: false,
     }
@@ -82,6 +90,7 @@ fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         retransmits_fast: 0,
         retransmits_timeout: 0,
         retransmits_probe: 0,
+        cpu: None,
         tcp: TcpCounters { bytes_sent: Bytes(sent), ..TcpCounters::default() },
         local: "10.0.0.1:1000".parse().unwrap(),
         remote: "10.0.0.2:80".parse().unwrap(),

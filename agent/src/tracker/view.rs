@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{Start, SubflowRecord};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
@@ -14,6 +15,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use mpwatch_model::wire::{Segments, wire_bytes};
 
 use super::Names;
+use super::energy::{self, Energy};
 use super::flow::Flow;
 use super::subflow::SubflowState;
 
@@ -26,6 +28,7 @@ pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
 pub(super) struct Lens<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
+    pub(super) energy: Option<&'a Energy>,
     pub(super) now: Nanos,
 }
 
@@ -78,6 +81,8 @@ impl Lens<'_> {
             send: flow.send,
             receive: flow.receive,
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
+            cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
+            energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
             excess_ratio: excess(payload, wire),
             jain_index: self.fairness(flow),
             second_path: second_path(flow),
@@ -139,8 +144,17 @@ impl Lens<'_> {
             ),
             scheduler: (traces.scheduler && record.msk.is_some())
                 .then_some(Scheduler { considered: record.considered, picked: record.picked }),
+            cpu: self.cpu(state),
+            energy: self.energy.and_then(|energy| energy.of(state)),
             closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
         }
+    }
+
+    /// Calls of which the kernel does not tell whose they are count as not known, also those that showed in another way.
+    fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
+        let traces = self.start.traces;
+        let known = state.cpu().filter(|_| traces.ledger)?;
+        Some(CpuTimes { syscall: known.syscall.filter(|_| traces.calls), ..known })
     }
 
     fn timeline(&self, flow: &Flow) -> Vec<TimelineEntry> {

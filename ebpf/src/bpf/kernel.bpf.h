@@ -20,6 +20,7 @@
 #define IPPROTO_TCP   6
 #define IPPROTO_MPTCP 262
 #define ETIMEDOUT     110
+#define PF_KTHREAD    0x00200000
 
 /* include/net/tcp_states.h */
 enum {
@@ -115,6 +116,10 @@ struct sock {
 };
 
 struct socket {
+	struct sock *sk;
+};
+
+struct sk_buff {
 	struct sock *sk;
 };
 
@@ -239,6 +244,8 @@ struct mptcp_subflow_context {
 };
 
 struct task_struct {
+	unsigned int flags;
+	int pid;
 	int tgid;
 	struct task_struct *group_leader;
 	char comm[16];

@@ -27,17 +27,19 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 
 	if (state->reported || !state->closed_ns)
 		return;
+	claim_for_subflow(state);
 	state->reported = 1;
 	record = reserve(sizeof(*record));
 	if (!record) {
 		count_both(MPW_COUNT_LOST_BYTES_SENT,
 			   state->final.bytes_sent - state->final.bytes_retrans,
 			   MPW_COUNT_LOST_BYTES_RECEIVED, state->final.bytes_received);
-		return;
+	} else {
+		fill_subflow(record, state, sk);
+		record->flags |= MPW_SF_FINAL;
+		bpf_ringbuf_submit(record, 0);
 	}
-	fill_subflow(record, state, sk);
-	record->flags |= MPW_SF_FINAL;
-	bpf_ringbuf_submit(record, 0);
+	give_back_slot(&state->cost);
 }
 
 static __always_inline struct subflow_state *track_subflow(struct sock *sk, __u64 now)
@@ -188,8 +190,10 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		break;
 	}
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
-	if (state)
-		state->handled = new;
+	if (!state)
+		return;
+	state->handled = new;
+	claim_for_subflow(state);
 }
 
 static __always_inline struct connection_state *track_connection(struct sock *sk, __u64 now,
@@ -219,12 +223,13 @@ static __always_inline void send_connection(struct connection_state *state, stru
 {
 	struct mpw_connection *record = reserve(sizeof(*record));
 
-	if (!record)
-		return;
-	fill_connection(record, state, sk);
-	record->msk.flags |= MPW_MSK_FINAL;
-	record->msk.state = TCP_CLOSE;
-	bpf_ringbuf_submit(record, 0);
+	if (record) {
+		fill_connection(record, state, sk);
+		record->msk.flags |= MPW_MSK_FINAL;
+		record->msk.state = TCP_CLOSE;
+		bpf_ringbuf_submit(record, 0);
+	}
+	give_back_slot(&state->cost);
 }
 
 static __always_inline void on_connection_state(struct sock *sk, int old, int new)
@@ -255,13 +260,16 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 			state = track_connection(sk, now, false);
 		if (!state || state->closed_ns)
 			return;
+		claim_for_connection(state);
 		state->closed_ns = now;
 		send_connection(state, sk);
 	} else if (state) {
 		state->fin_queued |= has_queued_fin(new);
 	}
-	if (state)
-		state->handled = new;
+	if (!state)
+		return;
+	state->handled = new;
+	claim_for_connection(state);
 }
 
 static __noinline int on_state(struct sock *sk, int old, int new)

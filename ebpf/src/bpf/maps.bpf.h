@@ -52,7 +52,8 @@ struct subflow_state {
 	__u32 retrans_probe;
 	__u32 retrans_seen;
 	__u32 write_seq_seen;
-	__u32 _padding;
+	/* Its place in the ledger; see ledger.bpf.h. */
+	__u32 cost;
 	__u32 ifindex;
 	__u32 error;
 	/* 1: the finals of this generation have been sent. */
@@ -85,7 +86,9 @@ struct connection_state {
 	__u8 fin_queued;
 	/* The last change of state that was taken in. */
 	__u8 handled;
-	__u8 _reserved[6];
+	__u8 _reserved[2];
+	/* Its place in the ledger; see ledger.bpf.h. */
+	__u32 cost;
 };
 
 struct {
@@ -121,6 +124,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct mpw_counters);
 } counters SEC(".maps") __weak;
+
+/* Where the accounts of each CPU stood when they were last asked for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mpw_cpu_accounts);
+} settled SEC(".maps") __weak;
 
 /* Where the iterators build a record: too large for the stack, and one reader at a time. */
 struct {

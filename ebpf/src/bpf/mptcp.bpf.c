@@ -4,11 +4,28 @@
  * carry no socket, so they are counted for the host. None of them reports the creation or the end of a subflow.
  */
 #include "compat.bpf.h"
+#include "ledger.bpf.h"
 #include "maps.bpf.h"
 #include "stall.bpf.h"
 
 /* enum mapping_status of net/mptcp/subflow.c; the last two are not in all kernels */
 #define MAPPING_STATUSES 7
+
+/* In a kernel thread only a look of the scheduler tells whose work it is; elsewhere that shows better. */
+static __always_inline void claim_for_scheduler(struct sock *msk)
+{
+	struct connection_state *connection;
+	struct cpu_ledger *cpu;
+
+	if (!settings.ledger)
+		return;
+	cpu = this_cpu();
+	if (!cpu || !msk || in_softirq(cpu) || cpu->kind != TASK_KERNEL)
+		return;
+	connection = bpf_sk_storage_get(&connections, msk, 0, 0);
+	if (connection)
+		claim_for_connection(connection);
+}
 
 /*
  * Fires once a subflow in every round of the scheduler, whichever it picks. The kernel does not say which one that was; it
@@ -33,6 +50,7 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 	state->sched_considered++;
 	state->write_seq_seen = tp->write_seq;
 	begin_to_wait(state, msk_of(subflow));
+	claim_for_scheduler(subflow->conn);
 	return 0;
 }
 

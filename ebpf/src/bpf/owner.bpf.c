@@ -4,6 +4,7 @@
  * reads or writes it, and one that is older than the agent to the process that holds its file.
  */
 #include "compat.bpf.h"
+#include "ledger.bpf.h"
 #include "maps.bpf.h"
 
 static __always_inline void take_if_unknown(struct mpw_owner *owner, __u32 pid,
@@ -49,12 +50,16 @@ static __always_inline void on_use(struct sock *sk)
 		connection = bpf_sk_storage_get(&connections, sk, 0, 0);
 		if (!connection && is_connection(sk))
 			connection = adopt_connection(sk);
-		if (connection)
-			take_if_unknown(&connection->owner, pid, task);
+		if (!connection)
+			return;
+		take_if_unknown(&connection->owner, pid, task);
+		claim_for_connection(connection);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
-		if (subflow)
-			take_if_unknown(&subflow->owner, pid, task);
+		if (!subflow)
+			return;
+		take_if_unknown(&subflow->owner, pid, task);
+		claim_for_subflow(subflow);
 	}
 }
 

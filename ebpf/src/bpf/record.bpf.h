@@ -8,6 +8,7 @@
 
 #include "compat.bpf.h"
 #include "handshake.bpf.h"
+#include "ledger.bpf.h"
 #include "maps.bpf.h"
 #include "payload.bpf.h"
 
@@ -187,6 +188,8 @@ static __noinline int fill_from_state(struct mpw_subflow *out, struct subflow_st
 	__builtin_memcpy(out->ifname, state->ifname, sizeof(out->ifname));
 	__builtin_memcpy(out->stalls, state->stalls, sizeof(out->stalls));
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
+	if (read_cost(out->cpu_ns, state->cost))
+		out->flags |= MPW_SF_HAS_CPU;
 	return 0;
 }
 
@@ -265,6 +268,8 @@ static __noinline int fill_connection(struct mpw_connection *out, struct connect
 	out->owner = state->owner;
 	fill_msk(&out->msk, &state->handshake, msk);
 	out->msk.cookie = state->cookie;
+	if (read_cost(out->cpu_ns, state->cost))
+		out->msk.flags |= MPW_MSK_HAS_CPU;
 	if (!msk_counts_bytes()) {
 		out->msk.flags &= ~MPW_MSK_BYTES_UNKNOWN;
 		count_by_sequence(&out->msk, state, msk);

@@ -4,6 +4,7 @@
  * shows whether the connection makes progress; every retransmission has a cause. Bytes are not counted here: the kernel does.
  */
 #include "compat.bpf.h"
+#include "ledger.bpf.h"
 #include "maps.bpf.h"
 #include "payload.bpf.h"
 #include "stall.bpf.h"
@@ -98,8 +99,11 @@ int BPF_PROG(on_segment, struct sock *sk)
 	struct tcp_sock *tp;
 	__u64 now;
 
-	if (!state)
+	if (!state) {
+		claim_for_others();
 		return 0;
+	}
+	claim_for_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
@@ -137,6 +141,7 @@ int BPF_PROG(on_retransmit, struct sock *sk)
 
 	if (!state)
 		return 0;
+	claim_for_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;

@@ -28,13 +28,18 @@ SEC("iter/bpf_sk_storage_map")
 int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
 	struct connection_state *state = ctx->value;
-	struct mpw_connection record;
+	struct mpw_connection *record;
 	struct sock *sk = ctx->sk;
+	__u32 zero = 0;
 
 	if (!state || !sk || !state->cookie)
 		return 0;
-	fill_connection(&record, state, sk);
-	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	/* Of a subflow's size, which is larger. */
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!record)
+		return 0;
+	fill_connection(record, state, sk);
+	bpf_seq_write(ctx->meta->seq, record, sizeof(*record));
 	return 0;
 }
 

@@ -10,7 +10,7 @@ use mpwatch_model::metric::{self, CONNECTION, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
 use super::grid::{Grid, Side};
-use super::{bytes, process, seconds, shown, timeline};
+use super::{bytes, cost, process, seconds, shown, timeline};
 
 /// Everything known of a connection, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
@@ -19,6 +19,7 @@ pub fn connection(connection: &Connection) -> String {
     if !connection.subflows.is_empty() {
         text.push_str(&traffic(connection));
         text.push_str(&timing(connection));
+        text.push_str(&cost::table(connection));
     }
     text.push_str(&timeline::section(connection));
     text
@@ -44,6 +45,12 @@ fn facts(connection: &Connection) -> String {
     if let Some(second_path) = second_path(connection) {
         lines.push(("2nd path", second_path));
     }
+    let costs = [
+        ("CPU time", cost::cpu(connection)),
+        ("energy", cost::energy(connection)),
+        ("extra", cost::extra(connection)),
+    ];
+    lines.extend(costs.into_iter().filter_map(|(word, fact)| Some((word, fact?))));
     lines.into_iter().fold(String::new(), |mut text, (word, fact)| {
         let _ = writeln!(text, "  {word:<10}  {fact}");
         text

@@ -29,6 +29,9 @@ const NUMBERS: &[&str] = &[
     "mpwatch_connection_received_bytes_total",
     "mpwatch_connection_retransmitted_bytes_total",
     "mpwatch_connection_age_seconds",
+    "mpwatch_connection_cpu_seconds_total",
+    "mpwatch_connection_active_joules_total",
+    "mpwatch_connection_joules_per_gigabyte",
 ];
 
 /// All connections of a snapshot, one a line below a line of titles. Ends with a newline.

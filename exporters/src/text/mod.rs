@@ -3,6 +3,7 @@
 //! can be kept and compared.
 
 mod connection;
+mod cost;
 mod grid;
 mod list;
 mod report;
@@ -16,10 +17,10 @@ pub use report::report;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::metric::{self, Metric, Unit};
+use mpwatch_model::metric::{self, Costly, Metric, Unit};
 
 /// A metric of the table as people read it. A name that the table does not have shows itself; a test finds those.
-fn shown<T>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
+fn shown<T: Costly>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
     metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
 }
 

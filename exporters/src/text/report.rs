@@ -11,7 +11,7 @@ use mpwatch_model::timeline::What;
 use mpwatch_model::unit::Bytes;
 
 use super::verdict::{anomalies, verdict};
-use super::{bytes, connection, count, seconds};
+use super::{bytes, connection, cost, count, seconds};
 
 /// So many connections are told in full; CSV and JSON have them all.
 const IN_FULL: usize = 50;
@@ -28,6 +28,7 @@ pub fn report(report: &Report) -> String {
     }
     text.push('\n');
     text.push_str(&provenance(&report.run));
+    text.push_str(&cost::section(report));
     let (told, left_out) = selection(&report.connections);
     for one in told {
         text.push('\n');

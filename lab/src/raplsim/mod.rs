@@ -4,7 +4,7 @@
 //! every number of it as simulated. It attributes nothing: what others make of its counters is what gets tested.
 //!
 //! [`Shape`] says which zones there are, [`Tree`] keeps them in files, [`Machine`] turns busy time into energy, [`replay`]
-//! plays scenarios without a clock, [`live`] follows the CPU time of real threads, [`formula`] holds other tools' formulas.
+//! plays scenarios without a clock, [`live`] follows what really runs, [`formula`] holds other tools' formulas.
 
 mod curve;
 pub mod formula;
@@ -13,6 +13,7 @@ mod machine;
 mod register;
 pub mod replay;
 mod shape;
+mod tasks;
 mod tree;
 
 pub use curve::{Curve, RECORDED};

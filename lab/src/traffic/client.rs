@@ -22,6 +22,10 @@ const PACE: Duration = Duration::from_millis(10);
 /// # Errors
 /// When its threads cannot be started; what goes wrong on a connection is in the report.
 pub fn run_client(spec: &Spec, control: &Control) -> Result<Report> {
+    super::on_cpu(spec.cpus.map(|[client, _]| client), || run(spec, control))
+}
+
+fn run(spec: &Spec, control: &Control) -> Result<Report> {
     let start = Instant::now();
     let deadline = start + spec.deadline;
     let next = AtomicU32::new(0);

@@ -107,7 +107,9 @@ impl Control {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn listening(&self) -> bool {
+    /// Whether the server takes connections.
+    #[must_use]
+    pub fn listening(&self) -> bool {
         self.listening.load(Ordering::Acquire)
     }
 

@@ -46,6 +46,8 @@ pub struct Report {
     pub failures: Vec<String>,
     /// How long the whole run took.
     pub elapsed: Duration,
+    /// CPU time that it used; `None` unless it was asked to keep to one CPU.
+    pub cpu: Option<Duration>,
 }
 
 impl Report {

@@ -17,6 +17,10 @@ use std::time::Instant;
 /// # Errors
 /// When it cannot listen; what goes wrong on a connection is in the report.
 pub fn run_server(spec: &Spec, control: &Control) -> Result<Report> {
+    super::on_cpu(spec.cpus.map(|[_, server]| server), || run(spec, control))
+}
+
+fn run(spec: &Spec, control: &Control) -> Result<Report> {
     let start = Instant::now();
     let deadline = start + spec.deadline;
     let desk =

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calibration finds the law of a simulated machine, step by step of its plan.
 
+use std::time::Duration;
+
 use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
 use mpwatch_lab::raplsim::{Machine, Power, Shape};
 use mpwatch_model::unit::Nanos;
 
 use super::Rig;
-use crate::energy::calibrate::{measure, plan, summarise};
+use crate::energy::calibrate::{Pace, measure, plan, summarise};
+
+const PACE: Pace = Pace { settle: Duration::from_secs(3), measure: Duration::from_secs(10) };
 
 #[test]
 fn the_curve_that_is_measured_is_the_machines() {
@@ -16,7 +20,7 @@ fn the_curve_that_is_measured_is_the_machines() {
     let mut readings = Vec::new();
     for step in plan(&[vec![0, 1]]) {
         let Rig { sampler, tree, now, .. } = &mut rig;
-        let wait = |time: std::time::Duration| {
+        let wait = |time: Duration| {
             let elapsed = u64::try_from(time.as_nanos()).unwrap();
             let busy = step.iter().map(|cpu| Busy { cpu: *cpu, who: Who::Bystander, time: elapsed });
             let load = Load { elapsed, busy: busy.collect() };
@@ -26,7 +30,7 @@ fn the_curve_that_is_measured_is_the_machines() {
             now.monotonic += Nanos(elapsed);
             now.boot += Nanos(elapsed);
         };
-        readings.extend(measure(sampler, &step, 2, wait));
+        readings.extend(measure(sampler, &step, 2, PACE, wait));
     }
     let zones = summarise(&readings);
     assert_eq!(zones.len(), 1);

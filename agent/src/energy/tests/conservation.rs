@@ -12,12 +12,13 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Dice, Rig, SECOND, account, flow};
 use crate::energy::attribute::Split;
-use crate::energy::calibration::{Calibration, MeasuredZone};
+use crate::energy::calibration::Calibration;
 use crate::energy::counter::{Counter, Step};
-use crate::energy::curve::Knot;
 use crate::energy::ledger::{Account, Ledger};
-use crate::energy::topology::Cpus;
-use crate::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
+use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
 
 const WINDOWS: u32 = 1_000_000;
 const ZONES: usize = 3;
@@ -81,7 +82,7 @@ impl Wild {
 }
 
 fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
-    ledger.entries.clear();
+    ledger.clear();
     // Sometimes nobody does anything.
     for _ in 0..dice.below(7) {
         let account = match dice.below(8) {
@@ -140,7 +141,7 @@ fn a_million_random_windows_add_up_to_the_microjoule() {
 
 /// All sums, from both sides.
 fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
-    let snapshot = split.snapshot(None);
+    let snapshot = split.snapshot();
     for (zone, shown) in zones.iter().zip(&snapshot.zones) {
         assert_eq!(shown.zone_uj, Microjoules(zone.truth));
         assert_eq!(shown.explained(), shown.zone_uj);
@@ -182,7 +183,7 @@ fn counters_in_files_with_faults_add_up_too() {
             }
             rig.work(&random_load(&mut dice, &machine));
         }
-        let snapshot = rig.split.snapshot(None);
+        let snapshot = rig.split.snapshot();
         assert!(!snapshot.lost.is_empty() && snapshot.zones.iter().any(|zone| zone.epoch > 0), "{shape:?}");
     }
 }
@@ -210,7 +211,7 @@ fn without_faults_the_sum_of_windows_is_last_minus_first() {
         let counted = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device);
         let first = |device: &str| before.iter().find(|(name, _)| *name == device).unwrap().1;
         let run: u64 = counted.map(|device| rig.tree.shown(device).unwrap() - first(device)).sum();
-        let snapshot = rig.split.snapshot(None);
+        let snapshot = rig.split.snapshot();
         assert_eq!(snapshot.zones.iter().map(|zone| zone.zone_uj.0).sum::<u64>(), run, "{shape:?}");
         let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
         assert!(

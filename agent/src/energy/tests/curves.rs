@@ -6,8 +6,9 @@ use mpwatch_lab::raplsim::{Curve, Machine, Power, RECORDED, Shape};
 
 use super::{Dice, Rig, SECOND, flow};
 use crate::energy::attribute::{Charge, Split};
-use crate::energy::calibration::{Calibration, MeasuredZone};
-use crate::energy::curve::Knot;
+use crate::energy::calibration::Calibration;
+use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::MeasuredZone;
 
 const REPLAYS: u32 = 200;
 

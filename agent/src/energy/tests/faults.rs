@@ -7,7 +7,7 @@ use mpwatch_model::energy::{LostReason, Source};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Rig, SECOND, flow};
-use crate::energy::window::Outcome;
+use mpwatch_model::energy::window::Outcome;
 
 const POWER: Power = Power::Linear { idle: 20_000, dynamic: 30_000 };
 
@@ -44,7 +44,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
         expected.sort_unstable();
         assert_eq!(counted, expected, "{shape:?}");
         let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
-        let found: u64 = rig.split.snapshot(None).zones.iter().map(|zone| zone.zone_uj.0).sum();
+        let found: u64 = rig.split.snapshot().zones.iter().map(|zone| zone.zone_uj.0).sum();
         assert!(u128::from(found).abs_diff(truth) < 1_000, "{shape:?}: {found} {truth}");
         assert_eq!(rig.sampler.source(), Source::RaplPowercap);
     }
@@ -54,7 +54,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
 fn the_platform_is_shown_and_never_added() {
     let mut rig = rig(Shape::Psys);
     rig.work(&second());
-    let snapshot = rig.split.snapshot(None);
+    let snapshot = rig.split.snapshot();
     assert_eq!(snapshot.zones.len(), 1);
     let psys = snapshot.shown.iter().find(|shown| shown.zone == "psys").unwrap();
     assert!(psys.zone_uj > snapshot.zones[0].zone_uj);
@@ -69,7 +69,7 @@ fn without_zones_the_model_stands_in_and_says_so() {
     assert_eq!(charge.source, Source::Model);
     assert!(charge.hi.0 >= charge.active.0 * 3 / 2 && charge.lo.0 <= charge.active.0 / 2 + 1);
     assert!(rig.sampler.advice().unwrap().contains("modprobe"));
-    assert_eq!(rig.split.snapshot(None).zones[0].zone, "model");
+    assert_eq!(rig.split.snapshot().zones[0].zone, "model");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
     rig.tree.mend("intel-rapl:1").unwrap();
     (0..7).for_each(|_| rig.work(&second()));
     assert!(lost(&rig).is_empty());
-    let snapshot = rig.split.snapshot(None);
+    let snapshot = rig.split.snapshot();
     let back = snapshot.zones.iter().find(|zone| zone.zone == "package-1").unwrap();
     assert_eq!(back.epoch, 1);
     assert!(back.windows_lost >= 6 && back.lost_ns >= Nanos(6 * SECOND.0));
@@ -153,7 +153,7 @@ fn a_counter_set_back_loses_one_window() {
     assert_eq!(lost(&rig), [LostReason::Backwards]);
     rig.work(&second());
     assert!(lost(&rig).is_empty());
-    assert!(rig.split.snapshot(None).zones[0].zone_uj < Microjoules(100_000_000));
+    assert!(rig.split.snapshot().zones[0].zone_uj < Microjoules(100_000_000));
 }
 
 #[test]
@@ -163,9 +163,9 @@ fn a_wrap_loses_nothing() {
         rig.tree.fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
         // The jump there is one lost window.
         rig.work(&second());
-        let before = rig.split.snapshot(None).zones[0].zone_uj;
+        let before = rig.split.snapshot().zones[0].zone_uj;
         (0..5).for_each(|_| rig.work(&second()));
-        let found = rig.split.snapshot(None).zones[0].zone_uj.since(before).0;
+        let found = rig.split.snapshot().zones[0].zone_uj.since(before).0;
         let truth = 5 * rig.machine.energy(SECOND.0 / 2, SECOND.0) / 1_000_000;
         assert!(u128::from(found).abs_diff(truth) < 200, "{shape:?}: {found} {truth}");
     }

@@ -108,7 +108,7 @@ fn ten_thousand_short_flows_are_all_there() {
     let churn = Scenario::twelve().into_iter().find(|scenario| scenario.name == "churn").unwrap();
     let (rig, _) = run(&churn);
     let charged: u64 = (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.0).sum();
-    let snapshot = rig.split.snapshot(None);
+    let snapshot = rig.split.snapshot();
     assert_eq!(charged, snapshot.zones[0].flows_uj.0);
     assert!(snapshot.zones[0].unexplained_uj.0 <= 20_000);
 }
@@ -146,7 +146,7 @@ fn quiet_seconds_teach_the_idle_power() {
 fn what_full_adds_is_the_idle_energy_of_the_window() {
     let solo = &Scenario::twelve()[0];
     let (rig, _) = run(solo);
-    let zone = &rig.split.snapshot(None).zones[0];
+    let zone = &rig.split.snapshot().zones[0];
     let others = [Account::Irq, Account::Own];
     assert!(others.iter().all(|other| account(Who::Irq) == *other || account(Who::Own) == *other));
     let charge = rig.split.flow(flow(0)).unwrap();

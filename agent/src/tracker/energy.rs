@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Energy of flows: charges each tick's window to those who used the CPUs meanwhile.
+
+use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::energy::power::Machine;
+use mpwatch_model::energy::window::Window;
+use mpwatch_model::energy::{FlowEnergy, SnapshotEnergy};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::Bytes;
+
+use super::flow::Flow;
+use super::subflow::SubflowState;
+use crate::energy::attribute::Split;
+use crate::energy::ledger::Ledger;
+
+/// What has been charged so far.
+pub(super) struct Energy {
+    split: Split,
+    ledger: Ledger,
+    /// Where the accounts of the CPUs stood at the last tick.
+    cpus: Vec<CpuAccounts>,
+}
+
+impl Energy {
+    pub(super) fn new(machine: &Machine) -> Self {
+        Self { split: Split::of(machine), ledger: Ledger::default(), cpus: Vec::new() }
+    }
+
+    /// Charges one window. The flows have taken in everything up to this tick.
+    pub(super) fn on_tick<'a>(
+        &mut self,
+        window: &Window,
+        cpus: &[CpuAccounts],
+        flows: impl Iterator<Item = &'a mut Flow>,
+    ) {
+        self.ledger.clear();
+        self.ledger.add_cpus(&self.cpus, cpus);
+        self.cpus.clear();
+        self.cpus.extend_from_slice(cpus);
+        for subflow in flows.flat_map(|flow| &mut flow.subflows) {
+            let time = subflow.take_cpu_grown();
+            self.ledger.add_flow(subflow.record.id, time);
+        }
+        self.split.charge(window, &self.ledger);
+    }
+
+    /// What a subflow has cost. `None`: nothing was charged to it yet.
+    pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
+        let charge = self.split.flow(subflow.record.id)?;
+        let tcp = &subflow.record.tcp;
+        Some(charge.energy(subflow.cpu()?.total()).over(tcp.bytes_sent + tcp.bytes_received))
+    }
+
+    /// Whether everything that these have used is charged.
+    pub(super) fn are_settled(&self, mut subflows: impl Iterator<Item = SubflowId>) -> bool {
+        subflows.all(|id| self.split.is_settled(id))
+    }
+
+    pub(super) fn forget(&mut self, subflows: impl Iterator<Item = SubflowId>) {
+        subflows.for_each(|id| self.split.forget(id));
+    }
+
+    pub(super) fn snapshot(&self) -> SnapshotEnergy {
+        self.split.snapshot()
+    }
+
+    /// Windows that were charged to nobody because their sums did not come out even: a bug of ours.
+    pub(super) fn broken(&self) -> u64 {
+        self.split.broken()
+    }
+}
+
+/// Of a connection: the sum of its subflows, over its own payload.
+pub(super) fn of_connection<'a>(
+    parts: impl IntoIterator<Item = Option<&'a FlowEnergy>>,
+    payload: Bytes,
+) -> Option<FlowEnergy> {
+    let known: Vec<&FlowEnergy> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload))
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How CPU time of a connection comes to its subflows.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::cpu::CpuTimes;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Two subflows that have carried this much, of which each has cost 1 us in a softirq, and what the connection itself has cost.
+fn apply(tracker: &mut Tracker, at: u64, sent: [u64; 2], [syscall, worker]: [u64; 2]) {
+    for (cookie, sent) in [(11, sent[0]), (12, sent[1])] {
+        let mut record = subflow(cookie, at, sent);
+        record.cpu = Some(CpuTimes::from_classes([0, 1_000, 0, 0, 0], true));
+        (record.mp_join, record.mp_capable) = (cookie == 12, cookie == 11);
+        tracker.apply(&KernelEvent::Subflow(record));
+    }
+    let mut record = connection(at, sent[0] + sent[1]);
+    record.cpu = Some(CpuTimes::from_classes([syscall, 0, 0, 0, worker], true));
+    tracker.apply(&KernelEvent::Connection(record));
+}
+
+fn only(snapshot: &Snapshot) -> &Connection {
+    assert_eq!(snapshot.connections.len(), 1);
+    &snapshot.connections[0]
+}
+
+fn syscalls(connection: &Connection) -> Vec<u64> {
+    connection.subflows.iter().map(|subflow| subflow.cpu.unwrap().syscall.unwrap().0).collect()
+}
+
+#[test]
+fn calls_are_divided_by_what_each_subflow_carried_meanwhile() {
+    let mut tracker = tracker(Closed::Forget);
+    apply(&mut tracker, 2 * SECOND, [300, 100], [4_001, 10]);
+    assert_eq!(syscalls(only(&tick(&mut tracker, 2 * SECOND))), [3_000, 1_001]);
+    apply(&mut tracker, 3 * SECOND, [300, 200], [5_001, 10]);
+    assert_eq!(syscalls(only(&tick(&mut tracker, 3 * SECOND))), [3_000, 2_001]);
+    // Nothing carried: by all that was.
+    apply(&mut tracker, 4 * SECOND, [300, 200], [5_006, 10]);
+    assert_eq!(syscalls(only(&tick(&mut tracker, 4 * SECOND))), [3_003, 2_003]);
+}
+
+#[test]
+fn finals_that_read_as_zero_take_nothing_back() {
+    let mut tracker = tracker(Closed::Forget);
+    apply(&mut tracker, 2 * SECOND, [300, 100], [4_000, 10]);
+    tick(&mut tracker, 2 * SECOND);
+    apply(&mut tracker, 3 * SECOND, [300, 100], [0, 0]);
+    let after = tick(&mut tracker, 3 * SECOND);
+    assert_eq!(only(&after).cpu, Some(CpuTimes::from_classes([4_000, 2_000, 0, 0, 10], true)));
+}
+
+#[test]
+fn without_a_ledger_nothing_is_known() {
+    let mut tracker = tracker(Closed::Forget);
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 100)));
+    let snapshot = tick(&mut tracker, 2 * SECOND);
+    assert_eq!((only(&snapshot).cpu, only(&snapshot).subflows[0].cpu), (None, None));
+}
+
+proptest! {
+    #[test]
+    fn a_connection_is_the_sum_of_its_subflows(steps in proptest::collection::vec((any::<u16>(), any::<u16>(), any::<u32>(), any::<u32>()), 1..20)) {
+        let mut tracker = tracker(Closed::Forget);
+        let (mut sent, mut cost) = ([0, 0], [0, 0]);
+        for (at, (first, second, syscall, worker)) in (2..).zip(steps) {
+            sent = [sent[0] + u64::from(first), sent[1] + u64::from(second)];
+            cost = [cost[0] + u64::from(syscall), cost[1] + u64::from(worker)];
+            apply(&mut tracker, at * SECOND, sent, cost);
+            let snapshot = tick(&mut tracker, at * SECOND);
+            let connection = only(&snapshot);
+            let whole = CpuTimes::from_classes([cost[0], 2_000, 0, 0, cost[1]], true);
+            prop_assert_eq!(connection.cpu, Some(whole));
+            let sum = connection.subflows.iter().map(|subflow| subflow.cpu.unwrap()).reduce(|a, b| a + b);
+            prop_assert_eq!(sum, Some(whole));
+        }
+    }
+}

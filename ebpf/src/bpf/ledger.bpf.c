@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The marks of the CPU ledger that no socket is known at: tasks, interrupts, packets before they have found their socket, system
+ * calls. Where a socket is known, the programs of the other files claim the time for it. None of these is loaded without the ledger.
+ */
+#include "ledger.bpf.h"
+
+static __always_inline void settle_softirq(struct cpu_ledger *cpu)
+{
+	__u64 clock = softirq_clock(cpu);
+	__s64 used = clock - cpu->soft_since;
+
+	charge(&cpu->softirq, clock, &cpu->softirq.current);
+	if (used > 0)
+		cpu->soft_ns += used;
+	cpu->soft_since = 0;
+}
+
+/* What becomes of the time that a task has used and nobody has claimed: a call that still lasts may name its socket at its end. */
+static __always_inline void leave(struct cpu_ledger *cpu, struct task_struct *prev)
+{
+	struct level *level = &cpu->process;
+	__u64 clock = process_clock(cpu);
+	struct thread_marks *marks;
+	__s64 amount;
+
+	if (cpu->kind != TASK_USER) {
+		charge(level, clock, &level->current);
+		return;
+	}
+	marks = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (!marks || !cpu->in_syscall || level->current.tag) {
+		charge(level, clock, &level->current);
+	} else {
+		amount = clock - level->last;
+		if (amount > 0) {
+			level->accounts[MPW_ACCOUNT_PENDING] += amount;
+			level->carried += amount;
+			level->last = clock;
+		}
+	}
+	if (!marks)
+		return;
+	marks->carried = level->carried;
+	marks->current = level->current;
+	marks->in_syscall = cpu->in_syscall;
+	level->carried = 0;
+}
+
+static __always_inline void begin_task(struct cpu_ledger *cpu, __u8 kind, __u8 account)
+{
+	cpu->kind = kind;
+	cpu->in_syscall = 0;
+	cpu->process.current = (struct beneficiary){.account = account};
+}
+
+static __always_inline void enter(struct cpu_ledger *cpu, struct task_struct *next)
+{
+	struct task_struct *leader;
+	struct thread_marks *marks;
+
+	if (!next->pid) {
+		begin_task(cpu, TASK_IDLE, MPW_ACCOUNT_IDLE);
+		return;
+	}
+	if (next->flags & PF_KTHREAD) {
+		begin_task(cpu, TASK_KERNEL, MPW_ACCOUNT_OTHER);
+		return;
+	}
+	marks = bpf_task_storage_get(&threads, next, 0, 0);
+	if (marks) {
+		begin_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
+		cpu->in_syscall = marks->in_syscall;
+		cpu->process.carried = marks->carried;
+		if (marks->current.tag)
+			cpu->process.current = marks->current;
+		return;
+	}
+	if (next->tgid == settings.self) {
+		begin_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
+		return;
+	}
+	leader = next->pid == next->tgid ? NULL : next->group_leader;
+	marks = leader ? bpf_task_storage_get(&threads, leader, 0, 0) : NULL;
+	if (marks)
+		begin_task(cpu, TASK_SIBLING, MPW_ACCOUNT_APP);
+	else
+		begin_task(cpu, TASK_OTHER, MPW_ACCOUNT_OTHER);
+}
+
+static __always_inline void begin_cpu(struct cpu_ledger *cpu, struct task_struct *task)
+{
+	cpu->since_ns = bpf_ktime_get_ns();
+	cpu->process.last = cpu->since_ns - cpu->hard_ns - cpu->soft_ns;
+	enter(cpu, task);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 zero = 0;
+	struct cpu_ledger *cpu = bpf_map_lookup_elem(&ledger, &zero);
+
+	if (!cpu)
+		return 0;
+	if (!cpu->since_ns) {
+		begin_cpu(cpu, next);
+		return 0;
+	}
+	/* Only a kernel with PREEMPT_RT can switch inside of a softirq: the rest of it is its thread's own time. */
+	if (in_softirq(cpu))
+		settle_softirq(cpu);
+	leave(cpu, prev);
+	enter(cpu, next);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(ledger_softirq_entry, unsigned int vector)
+{
+	struct cpu_ledger *cpu = this_cpu();
+	__u8 account = MPW_ACCOUNT_IRQ, class = MPW_CPU_TIMER;
+	__u64 clock;
+
+	if (!cpu)
+		return 0;
+	if (vector == NET_RX_SOFTIRQ || vector == NET_TX_SOFTIRQ) {
+		account = MPW_ACCOUNT_NET_SHARED;
+		class = vector == NET_RX_SOFTIRQ ? MPW_CPU_RX_SOFTIRQ : MPW_CPU_TX;
+	} else if (vector == TASKLET_SOFTIRQ || vector == HRTIMER_SOFTIRQ) {
+		class = MPW_CPU_TX;
+	}
+	clock = softirq_clock(cpu);
+	cpu->softirq.last = clock;
+	cpu->softirq.current = (struct beneficiary){.account = account};
+	cpu->soft_class = class;
+	cpu->soft_since = clock;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(ledger_softirq_exit)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (cpu && in_softirq(cpu))
+		settle_softirq(cpu);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(ledger_irq_entry)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (cpu)
+		cpu->hard_since = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(ledger_irq_exit)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (!cpu || !cpu->hard_since)
+		return 0;
+	cpu->hard_ns += bpf_ktime_get_ns() - cpu->hard_since;
+	cpu->hard_since = 0;
+	return 0;
+}
+
+/* A packet enters the stack: what was before it is over, and whose it is shows when it has found its socket. */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(ledger_packet)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	if (in_softirq(cpu))
+		hand_over(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+	else if (cpu->kind == TASK_KERNEL)
+		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+	return 0;
+}
+
+/* A packet leaves from a softirq: for a timer, or from a queue that had held it back. In the receive path the ACK at hand sent it. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(ledger_transmit, struct sk_buff *skb)
+{
+	struct cpu_ledger *cpu = this_cpu();
+	struct subflow_state *state;
+	struct beneficiary *current;
+	struct sock *sk;
+
+	if (!cpu || !in_softirq(cpu))
+		return 0;
+	current = &cpu->softirq.current;
+	if (current->tag && cpu->soft_class == MPW_CPU_RX_SOFTIRQ)
+		return 0;
+	sk = skb->sk;
+	if (!sk)
+		return 0;
+	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
+	if (!state || (current->tag && current->tag == state->cookie))
+		return 0;
+	if (current->tag)
+		hand_over(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+	claim_for_subflow(state);
+	return 0;
+}
+
+/* Up to here a process has run for itself. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(ledger_sys_enter)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
+		return 0;
+	hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
+	cpu->in_syscall = 1;
+	return 0;
+}
+
+/* A call that has named no socket was the process's own. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(ledger_sys_exit)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
+		return 0;
+	hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
+	cpu->in_syscall = 0;
+	return 0;
+}
+
+static __always_inline void end_work(void)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu))
+		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(ledger_work_start)
+{
+	end_work();
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(ledger_work_end)
+{
+	end_work();
+	return 0;
+}
+
+/*
+ * Where the accounts of a CPU stand now, with what is in progress. Run on each CPU by user space, so in an interrupt of it: it
+ * reads and changes nothing, but for a CPU that has not switched tasks since the start.
+ */
+SEC("raw_tp")
+int ledger_settle(void *ctx)
+{
+	struct mpw_cpu_accounts *out;
+	struct cpu_ledger *cpu;
+	__u64 now, process, softirq;
+	__u32 zero = 0;
+
+	cpu = bpf_map_lookup_elem(&ledger, &zero);
+	out = bpf_map_lookup_elem(&settled, &zero);
+	if (!cpu || !out)
+		return 0;
+	if (!cpu->since_ns)
+		begin_cpu(cpu, bpf_get_current_task_btf());
+	now = bpf_ktime_get_ns();
+	softirq = now - cpu->hard_ns;
+	process = (in_softirq(cpu) ? cpu->soft_since : softirq) - cpu->soft_ns;
+	for (int i = 0; i < MPW_ACCOUNTS; i++)
+		out->ns[i] = cpu->process.accounts[i] + cpu->softirq.accounts[i];
+	out->ns[MPW_ACCOUNT_IRQ] += cpu->hard_ns;
+	out->ns[cpu->process.current.account & (MPW_ACCOUNTS - 1)] += process - cpu->process.last;
+	if (in_softirq(cpu))
+		out->ns[cpu->softirq.current.account & (MPW_ACCOUNTS - 1)] +=
+			softirq - cpu->softirq.last;
+	out->since_ns = cpu->since_ns;
+	out->at_ns = now;
+	return 0;
+}
