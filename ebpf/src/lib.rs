@@ -14,6 +14,7 @@ pub mod namespace;
 pub mod program;
 pub mod support;
 pub mod tracer;
+pub mod yardstick;
 
 /// The linked BPF object: one for all kernels.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));

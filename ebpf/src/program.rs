@@ -25,7 +25,7 @@ pub(crate) fn stats(object: &Object) -> io::Result<Vec<(String, ProgramStats)>> 
     loaded.map(|program| Ok((program.name().to_string_lossy().into_owned(), of(program.as_fd())?))).collect()
 }
 
-fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
+pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `length` bytes, which is the size of `info`, and `info` asks for no arrays.

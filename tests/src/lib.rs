@@ -3,11 +3,13 @@
 //! Panics with a reason where a test cannot go on; nothing here waits without a deadline.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
 
+pub mod bench;
 pub mod btf;
 pub mod kernel;
 mod observer;
 pub mod pace;
 mod program;
+pub mod simulated;
 
 pub use observer::{Observer, Report};
 pub use program::{Outcome, mpwatch, program};
@@ -19,12 +21,15 @@ pub fn may_run_as_root() -> bool {
     if nix::unistd::geteuid().is_root() {
         return true;
     }
-    assert!(
-        std::env::var_os("MPWATCH_REQUIRE_ALL").is_none(),
-        "MPWATCH_REQUIRE_ALL is set, but this test needs root"
-    );
-    eprintln!("SKIP: this test needs root");
+    skip("this test needs root");
     false
+}
+
+/// Says loudly that a test cannot be judged here, and fails where CI says that everything must be.
+#[track_caller]
+pub fn skip(why: &str) {
+    assert!(std::env::var_os("MPWATCH_REQUIRE_ALL").is_none(), "MPWATCH_REQUIRE_ALL is set, but {why}");
+    eprintln!("SKIP: {why}");
 }
 
 /// A number in a JSON object.

@@ -24,11 +24,16 @@ pub struct Observer {
 impl Observer {
     /// Starts it and returns once it traces: whatever opens from now on is seen from its start.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_every("200ms", arguments)
+    }
+
+    /// Likewise, with another time between two looks.
+    pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder for the recording");
         let mut child = Command::new(super::program())
             .arg("record")
             .arg(folder.path().join("run.mpw"))
-            .args(["--format", "json", "--interval", "200ms"])
+            .args(["--format", "json", "--interval", interval])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What mpwatch costs, measured: the bench program behind `./dev bench`. One file a subject; each prints Markdown tables that
+//! docs/performance.md takes over. Figures are ratios within one run wherever that is possible, and nothing here fails because a
+//! figure is bad: who reads them judges.
+
+mod idle;
+mod load;
+mod overhead;
+mod programs;
+mod snapshot;
+mod statistics;
+mod table;
+
+use std::fs;
+use std::time::Duration;
+
+/// How long and how often to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Repetitions of everything that is compared.
+    pub rounds: usize,
+    /// How long traffic runs, and tracing has begun, before it is measured.
+    pub warm_up: Duration,
+    /// How long it is measured.
+    pub window: Duration,
+    /// Subflows of which a snapshot is taken, in one series of measurements each.
+    pub subflows: &'static [u32],
+    /// How long an idle mpwatch is watched.
+    pub idle: Duration,
+}
+
+impl Effort {
+    /// What figures are published from.
+    pub const FULL: Self = Self {
+        rounds: 15,
+        warm_up: Duration::from_millis(150),
+        window: Duration::from_millis(500),
+        subflows: &[2_500, 10_000],
+        idle: Duration::from_secs(10),
+    };
+    /// Enough to see that it works; its figures say nothing.
+    pub const QUICK: Self = Self {
+        rounds: 1,
+        warm_up: Duration::from_millis(20),
+        window: Duration::from_millis(50),
+        subflows: &[40],
+        idle: Duration::from_millis(100),
+    };
+}
+
+type Subject = fn(Effort) -> String;
+
+const SUBJECTS: [(&str, Subject); 3] =
+    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run)];
+
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle]... [--rounds N] [--quick]";
+
+/// What was asked for on the command line.
+#[derive(Debug)]
+struct Request {
+    subjects: Vec<(&'static str, Subject)>,
+    effort: Effort,
+}
+
+impl Request {
+    fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut request = Self { subjects: Vec::new(), effort: Effort::FULL };
+        let mut rounds = None;
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => request.effort = Effort::QUICK,
+                "--rounds" => {
+                    let number = arguments.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+                    rounds = Some(number.ok_or("--rounds wants a number above 0")?);
+                }
+                name => match SUBJECTS.iter().find(|(subject, _)| *subject == name) {
+                    Some(subject) => request.subjects.push(*subject),
+                    None => return Err(format!("no subject or option `{name}`")),
+                },
+            }
+        }
+        if request.subjects.is_empty() {
+            request.subjects = SUBJECTS.to_vec();
+        }
+        request.effort.rounds = rounds.unwrap_or(request.effort.rounds);
+        Ok(request)
+    }
+}
+
+/// Measures what the arguments ask for and hands on each piece of text as it is ready; an error is wrong usage.
+pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str)) -> Result<(), String> {
+    let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
+    print(&format!("{}\nLoad average before: {}.\n", machine(), load_average()));
+    for (name, subject) in &request.subjects {
+        print(&format!("\n## {name}\n\n{}", subject(request.effort)));
+    }
+    print(&format!("\nLoad average after: {}.\n", load_average()));
+    Ok(())
+}
+
+/// Processor, number of CPUs, kernel.
+fn machine() -> String {
+    let cpuinfo = read("/proc/cpuinfo");
+    let of_cpu = |field: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(field));
+        line.and_then(|line| Some(line.split_once(": ")?.1.to_owned())).unwrap_or_default()
+    };
+    let virtual_machine =
+        if of_cpu("flags").split(' ').any(|flag| flag == "hypervisor") { ", a virtual machine" } else { "" };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{}, {cpus} CPUs{virtual_machine}; Linux {}", of_cpu("model name"), kernel.trim())
+}
+
+fn load_average() -> String {
+    read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Request, String> {
+        Request::parse(arguments.iter().map(|&argument| argument.to_owned()))
+    }
+
+    #[test]
+    fn subjects_and_options_are_checked() {
+        assert_eq!(parse(&[]).unwrap().subjects.len(), SUBJECTS.len());
+        let request = parse(&["--rounds", "3", "overhead", "--quick"]).unwrap();
+        assert_eq!((request.effort.rounds, request.subjects[0].0), (3, "overhead"));
+        for wrong in [&["overheads"][..], &["--rounds"], &["--rounds", "0"], &["--round", "3"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables in Markdown.
+
+use std::fmt::Write as _;
+
+/// A table; the columns after the first are numbers and stand to the right.
+pub(super) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(&header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(header.len() - 1));
+    for row in rows {
+        text += &line(row);
+    }
+    text
+}
+
+/// A number with three digits that mean something.
+pub(super) fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        large if large >= 99.95 => 0,
+        medium if medium >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
