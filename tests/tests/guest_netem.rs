@@ -239,7 +239,8 @@ fn kernel_account<'a>(connection: &'a ConnectionReport, subflow: &Value) -> &'a 
 fn off(what: &str, micros: u64) -> Option<String> {
     let error = micros as f64 / RTT.as_micros() as f64 - 1.0;
     println!("{what}: {micros} us, {:+.2} %", error * 100.0);
-    (error.abs() > RTT_TOLERANCE).then(|| format!("{what}: {micros} us"))
+    // 21 ms are 5 %: a server's handshake may be one of the millisecond time stamps that the kernel then takes its first sample from.
+    (error.abs() > RTT_TOLERANCE + 1e-9).then(|| format!("{what}: {micros} us"))
 }
 
 #[track_caller]
