@@ -35,12 +35,12 @@ pub(crate) struct Scope {
     #[arg(long, global = true)]
     pub(crate) tcp: bool,
 
-    /// Do not account for CPU time: saves most of what tracing costs
+    /// Do not account for CPU time and energy: tracing costs traffic less (docs/performance.md)
     #[arg(long, global = true)]
     pub(crate) no_ledger: bool,
 
     /// Look for energy counters below this folder instead of /sys
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
     pub(crate) sysfs_root: Option<PathBuf>,
 
     /// File of the machine's power curve, as `mpwatch calibrate` writes it
@@ -228,6 +228,12 @@ pub(crate) enum Scenario {
 
 fn parse_filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| error.to_string())
+}
+
+/// A folder with a typing error in it would look like a machine without counters.
+fn parse_folder(text: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(text);
+    if folder.is_dir() { Ok(folder) } else { Err("there is no such folder".to_owned()) }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

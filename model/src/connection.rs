@@ -80,10 +80,10 @@ pub struct Connection {
     pub receive: BitsPerSecond,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
-    /// CPU time spent on it on this machine: the sum of its subflows'. `null`: not accounted for.
+    /// CPU time spent on it on this machine since tracing began: the sum of its subflows'. `null`: not accounted for.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy that it has cost on this machine, the sum of its subflows'. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    /// Energy that it has cost on this machine since tracing began, the sum of its subflows'. `null`: CPU time is not accounted for, or nothing of it was charged yet.
     pub energy: Option<FlowEnergy>,
     /// `1 - goodput / throughput` `[UPD18]`: the part of the estimated wire bytes that was not payload delivered once.
     pub excess_ratio: Option<f64>,

@@ -105,10 +105,10 @@ pub struct Subflow {
     pub wire_bytes_received_estimate: Bytes,
     /// What the MPTCP scheduler did. `null`: plain TCP, or the hook is missing.
     pub scheduler: Option<Scheduler>,
-    /// CPU time spent on it on this machine. `null`: not accounted for (`--no-ledger`, or see `host.missing`).
+    /// CPU time spent on it on this machine since tracing began. `null`: not accounted for (`--no-ledger`, or see `host.missing`).
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy that it has cost on this machine. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    /// Energy that it has cost on this machine since tracing began. `null`: CPU time is not accounted for, or nothing of it was charged yet.
     pub energy: Option<FlowEnergy>,
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,

@@ -35,7 +35,9 @@ pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<Stri
 
 /// What the machine draws now, and what stands behind the figure.
 fn power(energy: &SnapshotEnergy) -> Option<String> {
-    let microwatts: u64 = energy.zones.iter().map(|zone| zone.power_uw).sum::<Option<u64>>()?;
+    // Before the first window has closed there are no zones, and no power is known.
+    let known = energy.zones.iter().map(|zone| zone.power_uw).reduce(|all, one| Some(all? + one?));
+    let microwatts = known.flatten()?;
     let (mark, source) = match energy.source {
         Source::Absent => return None,
         Source::Simulated => ("~", "simulated"),
@@ -75,4 +77,15 @@ pub(crate) fn rates(snapshot: &Snapshot) -> (String, String) {
 /// A number of things, in English.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_that_is_not_known_is_not_zero() {
+        let energy = SnapshotEnergy { source: Source::Model, ..SnapshotEnergy::default() };
+        assert_eq!(power(&energy), None);
+    }
 }

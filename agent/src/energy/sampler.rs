@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use mpwatch_model::energy::window::{Cpus, Outcome, Spent, Window, ZoneId, ZoneWindow};
 use mpwatch_model::energy::{LostReason, Source};
 use mpwatch_model::unit::Nanos;
 
@@ -11,8 +12,6 @@ use super::ledger::Ledger;
 use super::slot::{Readout, Slot};
 use super::source::{Hardware, Note, discover};
 use super::zone::Role;
-use mpwatch_model::energy::window::Cpus;
-use mpwatch_model::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
 
 /// Longest time that reading and settling may take.
 const MOST_SKEW: Nanos = Nanos(1_000_000);
