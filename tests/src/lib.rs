@@ -32,6 +32,10 @@ pub fn skip(why: &str) {
     eprintln!("SKIP: {why}");
 }
 
+/// Fields of a zone that sum to its `zone_uj`.
+pub const ZONE_PARTS: [&str; 8] =
+    ["flows_uj", "app_uj", "other_uj", "net_shared_uj", "irq_uj", "self_uj", "unexplained_uj", "idle_uj"];
+
 /// A number in a JSON object.
 #[track_caller]
 pub fn number(value: &Value, field: &str) -> u64 {

@@ -16,7 +16,7 @@ use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{self, Spec, Workload};
 use mpwatch_lab::{TaskClock, Topology, poll_until};
 use mpwatch_tests::simulated::{IDLE, Simulated, cpus};
-use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, pace, skip, text};
+use mpwatch_tests::{Observer, Report, ZONE_PARTS, list, may_run_as_root, number, pace, skip, text};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 #[path = "energy/ends.rs"]
@@ -353,16 +353,13 @@ fn conservation(length: Duration) {
         let label = label(spec, &zones);
         let zone = told.iter().find(|zone| zone["zone"] == label).unwrap_or_else(|| panic!("no {label}"));
         println!("{zone}");
-        assert_eq!(number(zone, "zone_uj"), PARTS.iter().map(|part| number(zone, part)).sum::<u64>());
+        assert_eq!(number(zone, "zone_uj"), ZONE_PARTS.iter().map(|part| number(zone, part)).sum::<u64>());
         assert_eq!(number(zone, "zone_uj"), simulated.shown(spec.device) - first, "{label}");
         assert_eq!(number(zone, "windows_lost"), 0);
         assert!(number(zone, "flows_uj") > 0);
     }
     assert_eq!(number(&report.json["losses"], "energy_windows_broken"), 0);
 }
-
-const PARTS: [&str; 8] =
-    ["flows_uj", "app_uj", "other_uj", "net_shared_uj", "irq_uj", "self_uj", "unexplained_uj", "idle_uj"];
 
 /// `package-0`, and `package-0/dram` for memory inside of it.
 fn label(zone: &ZoneSpec, all: &[ZoneSpec]) -> String {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpwatch_exporters::schema::report_schema;
 use mpwatch_lab::poll_until;
-use mpwatch_tests::{list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{ZONE_PARTS, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -224,16 +224,13 @@ fn sent_bytes(namespace: std::fs::File) -> Option<u64> {
     Some(table.lines().filter_map(sent).sum())
 }
 
-const PARTS: [&str; 8] =
-    ["flows_uj", "app_uj", "other_uj", "net_shared_uj", "irq_uj", "self_uj", "unexplained_uj", "idle_uj"];
-
 /// Every microjoule of every zone has one owner, and a connection is the sum of its subflows.
 fn adds_up(report: &Value, source: &str) {
     let zones = list(&report["energy"], "zones");
     assert!(!zones.is_empty() && report["energy"]["source"] == source, "{}", report["energy"]);
     for zone in zones {
         assert_eq!(
-            PARTS.iter().map(|part| number(zone, part)).sum::<u64>(),
+            ZONE_PARTS.iter().map(|part| number(zone, part)).sum::<u64>(),
             number(zone, "zone_uj"),
             "{zone}"
         );
