@@ -27,6 +27,8 @@ pub enum Attach {
     Iterator,
     /// Not at all: user space runs it when it wants to.
     Run,
+    /// Not at all: programs on this tracepoint go on to it.
+    Called,
 }
 
 /// What a program works for. The hooks of a part that is switched off are not loaded.
@@ -62,7 +64,9 @@ impl Hook {
     /// Whether another program hangs on the same tracepoint.
     pub fn has_twin(&self) -> bool {
         self.attach == Attach::Tracepoint
-            && HOOKS.iter().any(|other| other.target == self.target && other.program != self.program)
+            && HOOKS.iter().any(|other| {
+                (other.attach, other.target) == (self.attach, self.target) && other.program != self.program
+            })
     }
 }
 
@@ -123,6 +127,14 @@ pub const HOOKS: &[Hook] = &[
         true,
         "changes of state while another one is being taken in",
     ),
+    Hook {
+        program: "take_in_state",
+        target: "inet_sock_set_state",
+        attach: Attach::Called,
+        part: Part::Flows,
+        required: true,
+        costs: "opening and closing of connections and subflows",
+    },
     tracepoint("on_destroy", "tcp_destroy_sock", true, "final counters of subflows"),
     storage("read_subflows", "subflows", "snapshots of subflows"),
     storage("read_connections", "connections", "snapshots of connections"),
@@ -269,7 +281,7 @@ impl KernelSupport {
         for hook in HOOKS {
             let target = hook.target.to_owned();
             match hook.attach {
-                Attach::Tracepoint
+                Attach::Tracepoint | Attach::Called
                     if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{target}")).is_some() =>
                 {
                     support.tracepoints.insert(target);
@@ -291,7 +303,7 @@ impl KernelSupport {
     /// A kernel that lacks nothing, from which to take something away.
     pub fn complete() -> Self {
         let (tracepoints, iterators): (Vec<_>, Vec<_>) =
-            HOOKS.iter().partition(|hook| hook.attach == Attach::Tracepoint);
+            HOOKS.iter().partition(|hook| matches!(hook.attach, Attach::Tracepoint | Attach::Called));
         let targets = |hooks: Vec<&Hook>| hooks.iter().map(|hook| hook.target.to_owned()).collect();
         Self {
             tracepoints: targets(tracepoints),
@@ -308,7 +320,7 @@ impl KernelSupport {
 
     fn has(&self, hook: &Hook) -> bool {
         match hook.attach {
-            Attach::Tracepoint => self.tracepoints.contains(hook.target),
+            Attach::Tracepoint | Attach::Called => self.tracepoints.contains(hook.target),
             Attach::StorageIterator { .. } | Attach::Iterator | Attach::Run => {
                 self.iterators.contains(hook.target)
             }

@@ -372,7 +372,7 @@ fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbp
 }
 
 fn planned(plan: &AttachPlan) -> Vec<&'static Hook> {
-    let attached = HOOKS.iter().filter(|hook| hook.attach != Attach::Run);
+    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called));
     attached.filter(|hook| plan.programs.contains(&hook.program)).collect()
 }
 
@@ -398,7 +398,7 @@ fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
         libbpf_rs::Error::from(io::Error::other(format!("no program {} in the object", hook.program)))
     })?;
     match hook.attach {
-        Attach::Tracepoint | Attach::Iterator | Attach::Run => program.attach(),
+        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called => program.attach(),
         Attach::StorageIterator { map } => {
             let map = object.maps().find(|candidate| candidate.name() == map);
             let map = map.ok_or_else(|| {

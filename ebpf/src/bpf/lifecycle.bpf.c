@@ -272,7 +272,8 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	claim_for_connection(state);
 }
 
-static __noinline int on_state(struct sock *sk, int old, int new)
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 {
 	__u16 protocol = sk->sk_protocol;
 
@@ -283,20 +284,30 @@ static __noinline int on_state(struct sock *sk, int old, int new)
 	return 0;
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_set_state, struct sock *sk, int old, int new)
-{
-	return on_state(sk, old, new);
-}
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, int(void *));
+} state_changes SEC(".maps") = {.values = {[0] = (void *)&take_in_state}};
 
 /*
  * The kernel does not run a program on a CPU that it has just interrupted in the same program: while a process changes a state, a
- * change in the softirq that interrupts it would go unseen. This one sees it, and finds everything else handled.
+ * change in the softirq that interrupts it would go unseen. So two programs hang on the tracepoint. The second one sees it, and finds
+ * everything else handled. What they do is a program of its own, which is verified once.
  */
 SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(on_set_state_meanwhile, struct sock *sk, int old, int new)
+int on_set_state(void *ctx)
 {
-	return on_state(sk, old, new);
+	bpf_tail_call(ctx, &state_changes, 0);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int on_set_state_meanwhile(void *ctx)
+{
+	bpf_tail_call(ctx, &state_changes, 0);
+	return 0;
 }
 
 /*
