@@ -62,7 +62,8 @@ struct Header {
 /// Writes events to a file.
 pub(crate) struct Recorder {
     path: PathBuf,
-    output: zstd::Encoder<'static, BufWriter<File>>,
+    /// The outer buffer takes in what the serializer writes, a few bytes at a time: for the encoder each write is a call of its own.
+    output: BufWriter<zstd::Encoder<'static, BufWriter<File>>>,
 }
 
 impl Recorder {
@@ -70,8 +71,8 @@ impl Recorder {
     pub(crate) fn create(path: &Path, start: &Start) -> Result<Self, RecordingError> {
         let failed = |source| RecordingError::Write { path: path.to_owned(), source };
         let file = BufWriter::new(File::create(path).map_err(failed)?);
-        let mut recorder =
-            Self { path: path.to_owned(), output: zstd::Encoder::new(file, 3).map_err(failed)? };
+        let encoder = zstd::Encoder::new(file, 3).map_err(failed)?;
+        let mut recorder = Self { path: path.to_owned(), output: BufWriter::new(encoder) };
         recorder.line(&Header { mpwatch_recording: VERSION })?;
         recorder.write(&KernelEvent::Start(start.clone()))?;
         Ok(recorder)
@@ -89,7 +90,8 @@ impl Recorder {
     /// Ends the file properly.
     pub(crate) fn finish(self) -> Result<(), RecordingError> {
         let path = self.path;
-        let ended = self.output.finish().and_then(|mut file| file.flush());
+        let encoder = self.output.into_inner().map_err(io::IntoInnerError::into_error);
+        let ended = encoder.and_then(zstd::Encoder::finish).and_then(|mut file| file.flush());
         ended.map_err(|source| RecordingError::Write { path, source })
     }
 
