@@ -15,7 +15,7 @@ const BYTES: u64 = 1_000;
 
 /// A thousand, or enough to see something on a slow machine.
 fn connections() -> u32 {
-    u32::try_from(pace::amount(1_000).max(250)).unwrap()
+    u32::try_from(pace::amount(1_000).max(100)).unwrap()
 }
 
 #[test]

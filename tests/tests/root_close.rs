@@ -29,14 +29,12 @@ fn a_pulled_cable_is_unreachable_here_and_a_timeout_there() {
         _ => "timeout",
     };
     assert_eq!(reasons(&ended, 2), ["unreachable", there]);
-    assert!(!told(ended.client(), "stalled").is_empty(), "{}", show(ended.client()));
 }
 
 #[test]
 fn a_path_that_swallows_packets_goes_stale_and_times_out() {
     let Some(ended) = kill(How::Blackhole, 1) else { return };
     assert_eq!(reasons(&ended, 2), ["timeout", "timeout"]);
-    assert!(!told(ended.client(), "stalled").is_empty(), "{}", show(ended.client()));
     let stale = told(ended.client(), "subflow_stale");
     let first = stale.first().unwrap_or_else(|| panic!("{}", show(ended.client())));
     assert_eq!((&first["stale"], &first["subflow"]), (&Value::from(true), &on_path(ended.client(), 2)["id"]));

@@ -211,7 +211,8 @@ fn watch_sockets(namespace: &Namespace) -> Witness<BTreeMap<Ends, Counters>> {
         let mut seen = BTreeMap::new();
         while !stopped.load(Ordering::Relaxed) {
             seen.extend(ask_ss());
-            std::thread::sleep(Duration::from_millis(50));
+            // Each look is a process: on an emulated machine, a good part of all work.
+            std::thread::sleep(pace::limit(Duration::from_millis(50)));
         }
         Ok(seen)
     });
