@@ -13,11 +13,11 @@
  * removed in front of it; the same release brought mptcp_sock.notsent_lowat, which BTF does know. With the wrong bit,
  * fallbacks would be missed or invented.
  */
-static __always_inline bool msk_fell_back(const struct mptcp_sock *msk)
+static __always_inline bool msk_fell_back(struct mptcp_sock *msk)
 {
 	int bit = bpf_core_field_exists(msk->notsent_lowat) ? 2 : 4;
 
-	return BPF_CORE_READ(msk, flags) >> bit & 1;
+	return READ(msk, flags) >> bit & 1;
 }
 
 /* Kernels before 6.5 keep no byte counters in the MPTCP socket. */
@@ -32,7 +32,7 @@ static __always_inline bool msk_counts_bytes(void)
  */
 static __always_inline __u8 subflow_local_id(struct mptcp_subflow_context *subflow)
 {
-	__s64 id = BPF_CORE_READ_BITFIELD_PROBED(subflow, local_id);
+	__s64 id = READ_BITS(subflow, local_id);
 
 	return id < 0 ? 0 : id;
 }
@@ -44,9 +44,9 @@ static __always_inline bool tcp_counts_rto(void)
 }
 
 /* Whether `id` stands in a REMOVE_ADDR list of the path manager; false where the kernel keeps no such list. */
-static __always_inline bool rm_list_has(const struct mptcp_rm_list *list, __u8 id)
+static __always_inline bool rm_list_has(struct mptcp_rm_list *list, __u8 id)
 {
-	__u8 count = BPF_CORE_READ(list, nr);
+	__u8 count = READ(list, nr);
 	__u8 ids[8];
 
 	if (bpf_core_read(ids, sizeof(ids), &list->ids))

@@ -24,7 +24,7 @@ static __noinline int note_end(struct subflow_state *state, struct tcp_sock *tp,
 	if (!(state->flags & MPW_SF_MPTCP) || !subflow)
 		return 0;
 	msk = msk_of(subflow);
-	if (BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED)
+	if (READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED)
 		state->flags |= MPW_SF_ENDED_ALONE;
 	return 0;
 }
@@ -59,8 +59,7 @@ static __noinline int note_fast_close(struct subflow_state *state, struct tcp_so
 	if (!(state->flags & MPW_SF_MPTCP) || !subflow)
 		return 0;
 	msk = msk_of(subflow);
-	if (msk && bpf_core_field_exists(msk->rcv_fastclose) &&
-	    BPF_CORE_READ_BITFIELD_PROBED(msk, rcv_fastclose))
+	if (msk && bpf_core_field_exists(msk->rcv_fastclose) && READ_BITS(msk, rcv_fastclose))
 		state->flags |= MPW_SF_RST_RECEIVED;
 	return 0;
 }

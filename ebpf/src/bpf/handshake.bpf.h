@@ -16,8 +16,8 @@
  */
 static __noinline int learn_handshake(struct handshake *known, struct mptcp_sock *msk)
 {
-	__u8 state = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
-	__u32 token = BPF_CORE_READ(msk, token);
+	__u8 state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
+	__u32 token = READ(msk, token);
 	struct key_hash hash = {}, own = {};
 	__u64 key;
 
@@ -25,12 +25,12 @@ static __noinline int learn_handshake(struct handshake *known, struct mptcp_sock
 		known->token = token;
 	if (known->remote_token || state == TCP_SYN_SENT)
 		return 0;
-	key = BPF_CORE_READ(msk, remote_key);
+	key = READ(msk, remote_key);
 	if (!key)
 		return 0;
 	hash_key(&hash, key);
 	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
-		hash_key(&own, BPF_CORE_READ(msk, local_key));
+		hash_key(&own, READ(msk, local_key));
 		/* A reader on another CPU takes first_received for the sign that both are there. */
 		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
 		*(volatile __u64 *)&known->first_received = hash.idsn + 1;

@@ -277,6 +277,29 @@ struct bpf_iter__task_file {
 
 #pragma clang attribute pop
 
+/*
+ * Reading through a pointer whose type the verifier does not know, such as that of an MPTCP socket. Where the kernel has
+ * bpf_rdonly_cast() (6.2), the field is read in place, in one instruction; elsewhere by a call. A bad address reads as 0 either way.
+ * `pointer` is evaluated more than once.
+ */
+extern void *bpf_rdonly_cast(const void *pointer, __u32 type) __ksym __weak;
+
+#define IN_PLACE(pointer) \
+	((typeof(pointer))bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(typeof(*(pointer)))))
+
+#define READ(pointer, field)                                         \
+	(bpf_ksym_exists(bpf_rdonly_cast) ? IN_PLACE(pointer)->field \
+					  : BPF_CORE_READ(pointer, field))
+
+/* A field of what a field points to. */
+#define READ_VIA(pointer, way, field)                                     \
+	(bpf_ksym_exists(bpf_rdonly_cast) ? IN_PLACE(pointer)->way->field \
+					  : BPF_CORE_READ(pointer, way, field))
+
+#define READ_BITS(pointer, field)                                                            \
+	(bpf_ksym_exists(bpf_rdonly_cast) ? BPF_CORE_READ_BITFIELD(IN_PLACE(pointer), field) \
+					  : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
+
 /* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
 static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
 {
@@ -285,7 +308,7 @@ static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp
 
 static __always_inline struct mptcp_sock *msk_of(struct mptcp_subflow_context *subflow)
 {
-	return (struct mptcp_sock *)BPF_CORE_READ(subflow, conn);
+	return (struct mptcp_sock *)READ(subflow, conn);
 }
 
 #endif

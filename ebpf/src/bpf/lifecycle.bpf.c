@@ -87,7 +87,7 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 	}
 	state->flags |= MPW_SF_MPTCP;
 	subflow = subflow_of(tp);
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, request_mptcp))
+	if (READ_BITS(subflow, request_mptcp))
 		state->flags |= MPW_SF_ASKED_MPTCP;
 }
 
@@ -256,7 +256,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 			learn_handshake(&state->handshake, msk);
 	} else if (new == TCP_CLOSE) {
 		/* Its opening was missed; a listener, which is closed more than once, has no token. */
-		if (!state && BPF_CORE_READ(msk, token))
+		if (!state && READ(msk, token))
 			state = track_connection(sk, now, false);
 		if (!state || state->closed_ns)
 			return;
@@ -287,7 +287,7 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
-	__type(key, __u32);
+	__uint(key_size, sizeof(__u32));
 	__array(values, int(void *));
 } state_changes SEC(".maps") = {.values = {[0] = (void *)&take_in_state}};
 

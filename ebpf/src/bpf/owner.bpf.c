@@ -7,11 +7,8 @@
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 
-static __always_inline void take_if_unknown(struct mpw_owner *owner, __u32 pid,
-					    struct task_struct *task)
+static __always_inline void take_owner(struct mpw_owner *owner, __u32 pid, struct task_struct *task)
 {
-	if (owner->pid)
-		return;
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
 	owner->pid = pid;
 }
@@ -39,10 +36,16 @@ static __always_inline bool is_connection(struct sock *sk)
 	return state != TCP_LISTEN && state != TCP_CLOSE;
 }
 
+/* Most uses are not the first one. */
+static __always_inline void take_current_if_unknown(struct mpw_owner *owner)
+{
+	if (!owner->pid)
+		take_owner(owner, bpf_get_current_pid_tgid() >> 32,
+			   (struct task_struct *)bpf_get_current_task());
+}
+
 static __always_inline void on_use(struct sock *sk)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
 	struct connection_state *connection;
 	struct subflow_state *subflow;
 
@@ -52,13 +55,13 @@ static __always_inline void on_use(struct sock *sk)
 			connection = adopt_connection(sk);
 		if (!connection)
 			return;
-		take_if_unknown(&connection->owner, pid, task);
+		take_current_if_unknown(&connection->owner);
 		claim_for_connection(connection);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
 		if (!subflow)
 			return;
-		take_if_unknown(&subflow->owner, pid, task);
+		take_current_if_unknown(&subflow->owner);
 		claim_for_subflow(subflow);
 	}
 }
@@ -98,12 +101,12 @@ int find_owners(struct bpf_iter__task_file *ctx)
 		return 0;
 	if (sk->sk_protocol == IPPROTO_MPTCP && is_connection(sk)) {
 		connection = adopt_connection(sk);
-		if (connection)
-			take_if_unknown(&connection->owner, task->tgid, task);
+		if (connection && !connection->owner.pid)
+			take_owner(&connection->owner, task->tgid, task);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
-		if (subflow)
-			take_if_unknown(&subflow->owner, task->tgid, task);
+		if (subflow && !subflow->owner.pid)
+			take_owner(&subflow->owner, task->tgid, task);
 	}
 	return 0;
 }

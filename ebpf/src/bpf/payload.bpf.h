@@ -29,11 +29,11 @@ static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 static __always_inline void count_by_sequence(struct mpw_msk *out, struct connection_state *state,
 					      struct mptcp_sock *msk)
 {
-	__u64 fin_received = BPF_CORE_READ(msk, rcv_data_fin_seq);
+	__u64 fin_received = READ(msk, rcv_data_fin_seq);
 	struct handshake *handshake = &state->handshake;
-	__u64 write_seq = BPF_CORE_READ(msk, write_seq);
-	__u64 snd_nxt = BPF_CORE_READ(msk, snd_nxt);
-	__u64 ack_seq = BPF_CORE_READ(msk, ack_seq);
+	__u64 write_seq = READ(msk, write_seq);
+	__u64 snd_nxt = READ(msk, snd_nxt);
+	__u64 ack_seq = READ(msk, ack_seq);
 
 	if (!handshake->first_received) {
 		if (msk_fell_back(msk) || (out->state == TCP_SYN_SENT && !state->closed_ns))
@@ -43,7 +43,7 @@ static __always_inline void count_by_sequence(struct mpw_msk *out, struct connec
 	state->fin_queued |= has_queued_fin(out->state);
 	out->bytes_sent = payload_between(handshake->first_sent, snd_nxt,
 					  state->fin_queued && snd_nxt == write_seq);
-	out->bytes_acked = BPF_CORE_READ(msk, snd_una) - handshake->first_sent;
+	out->bytes_acked = READ(msk, snd_una) - handshake->first_sent;
 	out->bytes_received = payload_between(handshake->first_received, ack_seq,
 					      fin_received && ack_seq == fin_received + 1);
 }
@@ -56,20 +56,20 @@ static __always_inline void read_counters(struct mpw_msk *out, struct mptcp_sock
 		return;
 	}
 	out->flags |= MPW_MSK_HAS_RETRANS;
-	out->bytes_sent = BPF_CORE_READ(msk, bytes_sent);
-	out->bytes_received = BPF_CORE_READ(msk, bytes_received);
-	out->bytes_acked = BPF_CORE_READ(msk, bytes_acked);
-	out->bytes_retrans = BPF_CORE_READ(msk, bytes_retrans);
+	out->bytes_sent = READ(msk, bytes_sent);
+	out->bytes_received = READ(msk, bytes_received);
+	out->bytes_acked = READ(msk, bytes_acked);
+	out->bytes_retrans = READ(msk, bytes_retrans);
 }
 
 /* Both directions together, cheap enough for the packet path; 0: not known. A DATA_FIN may count as a byte. */
 static __always_inline __u64 payload_so_far(struct handshake *handshake, struct mptcp_sock *msk)
 {
 	if (msk_counts_bytes())
-		return BPF_CORE_READ(msk, bytes_sent) + BPF_CORE_READ(msk, bytes_received);
+		return READ(msk, bytes_sent) + READ(msk, bytes_received);
 	if (!handshake->first_received)
 		return 0;
-	return BPF_CORE_READ(msk, snd_nxt) - handshake->first_sent + BPF_CORE_READ(msk, ack_seq) -
+	return READ(msk, snd_nxt) - handshake->first_sent + READ(msk, ack_seq) -
 	       handshake->first_received;
 }
 

@@ -36,18 +36,25 @@ static __always_inline void look_up_addresses(struct subflow_state *state, struc
 	state->remote.port = bpf_ntohs(skc->skc_dport);
 }
 
+static __always_inline __u64 cgroup_of(struct sock *sk)
+{
+	struct cgroup *cgroup = READ(sk, sk_cgrp_data.cgroup);
+
+	return READ_VIA(cgroup, kn, id);
+}
+
 static __always_inline void fill_announced(struct mpw_address *out, struct mptcp_sock *msk)
 {
-	unsigned short family = BPF_CORE_READ(msk, pm.remote.family);
+	unsigned short family = READ(msk, pm.remote.family);
 
 	if (family == AF_INET6)
 		BPF_CORE_READ_INTO(&out->ip, msk, pm.remote.addr6);
 	else if (family == AF_INET)
-		map_v4(out->ip, BPF_CORE_READ(msk, pm.remote.addr.s_addr));
+		map_v4(out->ip, READ(msk, pm.remote.addr.s_addr));
 	else
 		return;
-	out->port = bpf_ntohs(BPF_CORE_READ(msk, pm.remote.port));
-	out->id = BPF_CORE_READ(msk, pm.remote.id);
+	out->port = bpf_ntohs(READ(msk, pm.remote.port));
+	out->id = READ(msk, pm.remote.id);
 }
 
 static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
@@ -56,16 +63,17 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 	learn_handshake(handshake, msk);
 	out->token = handshake->token;
 	out->remote_token = handshake->remote_token;
-	out->cookie = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_cookie.counter);
-	out->state = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
-	if (BPF_CORE_READ(msk, pm.server_side))
+	out->cookie = READ(msk, sk.icsk_inet.sk.__sk_common.skc_cookie.counter);
+	out->state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
+	if (READ(msk, pm.server_side))
 		out->flags |= MPW_MSK_SERVER_SIDE;
 	if (msk_fell_back(msk))
 		out->flags |= MPW_MSK_FALLBACK;
-	out->add_addr_signaled = BPF_CORE_READ(msk, pm.add_addr_signaled);
-	out->add_addr_accepted = BPF_CORE_READ(msk, pm.add_addr_accepted);
-	out->removed_count = BPF_CORE_READ(msk, pm.rm_list_rx.nr);
-	BPF_CORE_READ_INTO(&out->removed_ids, msk, pm.rm_list_rx.ids);
+	out->add_addr_signaled = READ(msk, pm.add_addr_signaled);
+	out->add_addr_accepted = READ(msk, pm.add_addr_accepted);
+	out->removed_count = READ(msk, pm.rm_list_rx.nr);
+	if (out->removed_count)
+		BPF_CORE_READ_INTO(&out->removed_ids, msk, pm.rm_list_rx.ids);
 	fill_announced(&out->announced, msk);
 	read_counters(out, msk);
 	return 0;
@@ -100,7 +108,7 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
 	out->data_segs_in = tp->data_segs_in;
 	if (tcp_counts_rto())
 		out->total_rto = tp->total_rto;
-	out->ca_state = BPF_CORE_READ_BITFIELD_PROBED(&tp->inet_conn, icsk_ca_state);
+	out->ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	out->backoff = tp->inet_conn.icsk_backoff;
 	return 0;
 }
@@ -108,11 +116,11 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
 /* The interface of the cached route; remembered, because a dying socket drops its route first. */
 static __always_inline void look_up_interface(struct subflow_state *state, struct tcp_sock *tp)
 {
-	struct net_device *dev = BPF_CORE_READ(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
+	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
 
 	if (!dev)
 		return;
-	state->ifindex = BPF_CORE_READ(dev, ifindex);
+	state->ifindex = READ(dev, ifindex);
 	BPF_CORE_READ_INTO(&state->ifname, dev, name);
 }
 
@@ -127,20 +135,20 @@ static __noinline int look_up_context(struct subflow_state *state, struct tcp_so
 
 	if (!subflow)
 		return 0;
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, mp_capable))
+	if (READ_BITS(subflow, mp_capable))
 		flags |= MPW_SF_MP_CAPABLE;
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, mp_join))
+	if (READ_BITS(subflow, mp_join))
 		flags |= MPW_SF_MP_JOIN;
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, backup))
+	if (READ_BITS(subflow, backup))
 		flags |= MPW_SF_BACKUP_BY_PEER;
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, request_bkup))
+	if (READ_BITS(subflow, request_bkup))
 		flags |= MPW_SF_BACKUP_BY_US;
-	if (BPF_CORE_READ_BITFIELD_PROBED(subflow, stale))
+	if (READ_BITS(subflow, stale))
 		flags |= MPW_SF_STALE;
 	state->flags = (state->flags & ~CONTEXT_FLAGS) | flags;
 	state->local.id = subflow_local_id(subflow);
-	state->remote.id = BPF_CORE_READ(subflow, remote_id);
-	state->reset_reason = BPF_CORE_READ_BITFIELD_PROBED(subflow, reset_reason);
+	state->remote.id = READ(subflow, remote_id);
+	state->reset_reason = READ_BITS(subflow, reset_reason);
 	return 0;
 }
 
@@ -206,8 +214,8 @@ static __noinline int fill_subflow(struct mpw_subflow *out, struct subflow_state
 	fill_from_state(out, state);
 	out->kind = MPW_RECORD_SUBFLOW;
 	out->at_ns = bpf_ktime_get_boot_ns();
-	out->netns_cookie = BPF_CORE_READ(sk, __sk_common.skc_net.net, net_cookie);
-	out->netns_inode = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	out->netns_cookie = READ_VIA(sk, __sk_common.skc_net.net, net_cookie);
+	out->netns_inode = READ_VIA(sk, __sk_common.skc_net.net, ns.inum);
 	out->state = sk->__sk_common.skc_state;
 	out->tcp_header_bytes = tp->tcp_header_len;
 	if (tcp_counts_rto())
@@ -220,11 +228,11 @@ static __noinline int fill_subflow(struct mpw_subflow *out, struct subflow_state
 	if (state->flags & MPW_SF_MPTCP && subflow_of(tp))
 		msk = msk_of(subflow_of(tp));
 	if (!msk) {
-		out->cgroup_id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+		out->cgroup_id = cgroup_of(sk);
 		return 0;
 	}
 	fill_msk(&out->msk, &state->handshake, msk);
-	out->cgroup_id = BPF_CORE_READ(msk, sk.icsk_inet.sk.sk_cgrp_data.cgroup, kn, id);
+	out->cgroup_id = cgroup_of(&msk->sk.icsk_inet.sk);
 	return 0;
 }
 
@@ -259,9 +267,9 @@ static __noinline int fill_connection(struct mpw_connection *out, struct connect
 	__builtin_memset(out, 0, sizeof(*out));
 	out->kind = MPW_RECORD_CONNECTION;
 	out->at_ns = bpf_ktime_get_boot_ns();
-	out->netns_cookie = BPF_CORE_READ(sk, __sk_common.skc_net.net, net_cookie);
-	out->netns_inode = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
-	out->cgroup_id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	out->netns_cookie = READ_VIA(sk, __sk_common.skc_net.net, net_cookie);
+	out->netns_inode = READ_VIA(sk, __sk_common.skc_net.net, ns.inum);
+	out->cgroup_id = cgroup_of(sk);
 	out->opened_ns = state->opened_ns;
 	out->first_seen_ns = state->first_seen_ns;
 	out->closed_ns = state->closed_ns;

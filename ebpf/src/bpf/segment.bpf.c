@@ -147,7 +147,7 @@ int BPF_PROG(on_retransmit, struct sock *sk)
 		return 0;
 	segments = tp->total_retrans - state->retrans_seen;
 	state->retrans_seen = tp->total_retrans;
-	ca_state = BPF_CORE_READ_BITFIELD_PROBED(&tp->inet_conn, icsk_ca_state);
+	ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	if (ca_state == TCP_CA_Loss)
 		state->retrans_timeout += segments;
 	else if (ca_state != TCP_CA_Recovery && tp->inet_conn.icsk_pending == ICSK_TIME_LOSS_PROBE)

@@ -25,12 +25,12 @@ static __always_inline void note_stall(struct subflow_state *state, __u64 to)
 /* Whether payload waits for its acknowledgement; the DATA_FIN of a closing connection is none, but counts as a byte. */
 static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 {
-	__u64 outstanding = BPF_CORE_READ(msk, snd_nxt) - snd_una;
+	__u64 outstanding = READ(msk, snd_nxt) - snd_una;
 	__u8 msk_state;
 
 	if (outstanding != 1)
 		return outstanding;
-	msk_state = BPF_CORE_READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
+	msk_state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
@@ -40,7 +40,7 @@ static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
  */
 static __always_inline void watch_progress(struct subflow_state *state, struct mptcp_sock *msk)
 {
-	__u64 snd_una = BPF_CORE_READ(msk, snd_una);
+	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->heard_ns;
 
 	if (snd_una == state->progress_seq)
@@ -61,7 +61,7 @@ static __always_inline void watch_progress(struct subflow_state *state, struct m
 /* Data is about to be sent while none is outstanding: until now the application was idle, from now on it waits. */
 static __always_inline void begin_to_wait(struct subflow_state *state, struct mptcp_sock *msk)
 {
-	if (BPF_CORE_READ(msk, snd_nxt) != BPF_CORE_READ(msk, snd_una))
+	if (READ(msk, snd_nxt) != READ(msk, snd_una))
 		return;
 	watch_progress(state, msk);
 	state->progress_ns = bpf_ktime_get_boot_ns();
