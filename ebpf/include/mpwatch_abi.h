@@ -21,6 +21,9 @@
 enum mpw_record_kind {
 	MPW_RECORD_SUBFLOW = 1,
 	MPW_RECORD_CONNECTION = 2,
+	/* In a snapshot, instead of a record that would be the same as the last one but for its time. */
+	MPW_RECORD_UNCHANGED_SUBFLOW = 3,
+	MPW_RECORD_UNCHANGED_CONNECTION = 4,
 };
 
 /* Flags of a subflow. */
@@ -258,6 +261,13 @@ struct mpw_owner {
 	__u32 pid;
 	__u32 _reserved;
 	__u8 comm[MPW_NAME_LEN];
+};
+
+struct mpw_unchanged {
+	__u32 kind;
+	/* Of a subflow. */
+	__u32 generation;
+	__u64 cookie;
 };
 
 struct mpw_subflow {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::decode::SUBFLOW_BYTES;
+use crate::decode::{self, SUBFLOW_BYTES};
 
 /// Bytes asked for in one read: what the kernel's own buffer for an iterator holds.
 const READ_BYTES: usize = 32 * 1024;
@@ -29,17 +29,15 @@ pub(crate) fn run(link: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `each` for every record of `record_bytes` that an iterator writes. `buffer` is reused.
+/// Calls `each` for every record that an iterator writes. `buffer` is reused.
 pub(crate) fn for_each(
     link: BorrowedFd<'_>,
-    record_bytes: usize,
     buffer: &mut Vec<u8>,
     mut each: impl FnMut(&[u8]),
 ) -> io::Result<()> {
-    debug_assert!(record_bytes <= SUBFLOW_BYTES);
     let mut iterator = open(link)?;
     let mut kept = 0;
-    buffer.resize(READ_BYTES + record_bytes, 0);
+    buffer.resize(READ_BYTES + SUBFLOW_BYTES, 0);
     loop {
         let read = match iterator.read(&mut buffer[kept..]) {
             Ok(0) => return Ok(()),
@@ -48,9 +46,45 @@ pub(crate) fn for_each(
             Err(error) => return Err(error),
         };
         let filled = kept + read;
-        let whole = filled - filled % record_bytes;
-        buffer[..whole].chunks_exact(record_bytes).for_each(&mut each);
+        let whole = split(&buffer[..filled], &mut each)?;
         buffer.copy_within(whole..filled, 0);
         kept = filled - whole;
+    }
+}
+
+/// Hands on every whole record and returns where the first that is not whole begins.
+fn split(bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<usize> {
+    let mut rest = bytes;
+    while rest.len() >= size_of::<u32>() {
+        let length = decode::length(rest).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "a snapshot holds what is no record")
+        })?;
+        let Some((record, behind)) = rest.split_at_checked(length) else { break };
+        each(record);
+        rest = behind;
+    }
+    Ok(bytes.len() - rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi;
+
+    #[test]
+    fn records_of_several_lengths_are_split_and_the_last_may_be_cut_off() {
+        let unchanged =
+            |cookie| abi::mpw_unchanged { kind: abi::MPW_RECORD_UNCHANGED_CONNECTION, generation: 0, cookie };
+        let subflow = abi::mpw_subflow { kind: abi::MPW_RECORD_SUBFLOW, ..bytemuck::Zeroable::zeroed() };
+        let mut bytes = bytemuck::bytes_of(&unchanged(7)).to_vec();
+        bytes.extend_from_slice(bytemuck::bytes_of(&subflow));
+        bytes.extend_from_slice(bytemuck::bytes_of(&unchanged(8)));
+        for cut in [0, 1, 3, 4, 15] {
+            let mut lengths = Vec::new();
+            let whole = split(&bytes[..bytes.len() - cut], &mut |record: &[u8]| lengths.push(record.len()));
+            let expected = if cut == 0 { vec![16, SUBFLOW_BYTES, 16] } else { vec![16, SUBFLOW_BYTES] };
+            assert_eq!((whole.unwrap(), lengths.clone()), (expected.iter().sum(), expected));
+        }
+        assert!(split(&[9, 0, 0, 0, 1], &mut |_: &[u8]| ()).is_err());
     }
 }

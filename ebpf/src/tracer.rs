@@ -21,7 +21,7 @@ use mpwatch_model::unit::Bytes;
 
 use crate::abi;
 use crate::core_check;
-use crate::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
+use crate::decode;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
@@ -208,17 +208,15 @@ impl Tracer {
         Ok(())
     }
 
-    /// Reads every subflow and every connection as they are now; then the final records that came meanwhile, so that a flow
+    /// Reads every subflow and every connection as they are now (of those that are as they were, only that they are); then the final records that came meanwhile, so that a flow
     /// which ended during the reading is told as ended.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
-        for (program, bytes) in [("read_connections", CONNECTION_BYTES), ("read_subflows", SUBFLOW_BYTES)] {
+        for program in ["read_connections", "read_subflows"] {
             let Some(link) = self.links.get(program) else { continue };
             let mut errors = 0;
-            iterator::for_each(link.as_fd(), bytes, &mut self.buffer, |record| {
-                match decode::record(record) {
-                    Ok(event) => sink(&event),
-                    Err(_) => errors += 1,
-                }
+            iterator::for_each(link.as_fd(), &mut self.buffer, |record| match decode::record(record) {
+                Ok(event) => sink(&event),
+                Err(_) => errors += 1,
             })
             .map_err(|source| TracerError::Io { what: "read a snapshot", source })?;
             self.decode_errors += errors;

@@ -27,6 +27,10 @@ pub enum KernelEvent {
     Subflow(SubflowRecord),
     /// A connection, sampled or final.
     Connection(ConnectionRecord),
+    /// A subflow is as its last record says, but for the time.
+    SubflowUnchanged(SubflowId),
+    /// A connection (its socket's cookie) is as its last record says, but for the time.
+    ConnectionUnchanged(SocketCookie),
     /// The name of a namespace became known.
     Netns(NetnsName),
     /// The path of a control group became known.

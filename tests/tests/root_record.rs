@@ -11,7 +11,7 @@ use std::time::Duration;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{self, Control, Spec, Transfer, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{Outcome, list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{Observer, Outcome, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -246,6 +246,35 @@ fn fallback(lab: &Topology) {
     });
     assert_eq!(mpwatch_lab::join(client.unwrap()).unwrap().first_error(), None);
     mpwatch_lab::join(server).unwrap();
+}
+
+/// Of what is idle a snapshot tells only that it is unchanged; that must keep it alive for longer than silence would.
+#[test]
+fn an_idle_connection_stays_open_with_its_totals() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = two_paths();
+    let observer = Observer::start_every("100ms", &[]);
+    let control = Arc::new(Control::holding());
+    let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    poll_until("everything to arrive", PATIENCE, || (control.held() == 1).then_some(())).unwrap();
+    // Idling is what is tested: more ticks than make a silent flow count as gone.
+    std::thread::sleep(Duration::from_millis(1_600));
+    let report = observer.finish();
+    control.release();
+    transfer.join().unwrap();
+    let totals = [(lab.client(), "bytes_sent"), (lab.server(), "bytes_received")];
+    for connection in totals.map(|(end, bytes)| (report.only_connection_in(end.name()), bytes)) {
+        let (connection, bytes) = connection;
+        assert_eq!(number(connection, bytes), BYTES, "{connection:#}");
+        assert!(connection["closed_at"].is_null(), "{connection:#}");
+        let subflows = list(connection, "subflows");
+        assert!(subflows.len() == 2 && subflows.iter().all(|s| s["closed"].is_null()), "{connection:#}");
+        assert!(subflows.iter().all(|s| s["send_bps"] == 0 && s["receive_bps"] == 0), "{connection:#}");
+    }
+    assert_eq!(number(&report.json["losses"], "vanished"), 0);
 }
 
 /// Runs something to its end.

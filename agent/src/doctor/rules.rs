@@ -61,7 +61,9 @@ fn mptcp(report: &CoreReport) -> Check {
 fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
     let name = match hook.attach {
         Attach::StorageIterator { map } => format!("hooks/{}/{map}", hook.target),
-        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called => format!("hooks/{}", hook.target),
+        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called => {
+            format!("hooks/{}", hook.target)
+        }
     };
     // The ledger leaves out hooks that are there if it lacks another.
     if !plan.missing.iter().any(|missing| missing.what == hook.target) && !hook.required

@@ -214,6 +214,17 @@ impl Flow {
         self.note_end(place);
     }
 
+    /// A subflow, or else the connection's own socket, is still as its last record says.
+    pub(super) fn on_unchanged(&mut self, subflow: Option<SubflowId>) {
+        let Some(id) = subflow else {
+            self.socket.heard_this_tick = true;
+            return;
+        };
+        if let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.record.id == id) {
+            subflow.on_unchanged();
+        }
+    }
+
     pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> TickOutcome {
         let mut outcome = TickOutcome {
             timeline_dropped: std::mem::take(&mut self.timeline_dropped),

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
-use mpwatch_model::id::SocketCookie;
+use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
@@ -82,6 +82,10 @@ impl Tracker {
             KernelEvent::Start(start) => self.start = start.clone(),
             KernelEvent::Subflow(record) => self.on_subflow(record),
             KernelEvent::Connection(record) => self.on_connection(record),
+            KernelEvent::SubflowUnchanged(id) => self.on_unchanged(self.index.by_subflow(*id), Some(*id)),
+            KernelEvent::ConnectionUnchanged(cookie) => {
+                self.on_unchanged(self.index.by_cookie(*cookie), None);
+            }
             KernelEvent::Netns(name) => {
                 self.names.netns.insert(name.inode, name.name.clone());
             }
@@ -170,6 +174,13 @@ impl Tracker {
             self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
         flow.on_connection(record);
         self.index.point_to(key, flow, None);
+    }
+
+    /// A sign of life of a subflow, or of the connection's own socket.
+    fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
+        if let Some(flow) = key.and_then(|key| self.flows.get_mut(&key)) {
+            flow.on_unchanged(subflow);
+        }
     }
 
     fn find_by_subflow(&self, record: &SubflowRecord) -> Option<Key> {

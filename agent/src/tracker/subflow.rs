@@ -55,6 +55,11 @@ impl SubflowState {
         self.heard_this_tick = true;
     }
 
+    /// Is still as its last record says.
+    pub(super) fn on_unchanged(&mut self) {
+        self.heard_this_tick = true;
+    }
+
     /// Notes the end if the record tells of one. `true`: it was not known before.
     pub(super) fn note_end(&mut self) -> bool {
         let Some(closed) = self.record.closed else { return false };

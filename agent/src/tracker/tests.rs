@@ -218,6 +218,27 @@ fn a_flow_that_vanishes_is_closed_for_an_unknown_reason_and_counted() {
 }
 
 #[test]
+fn what_is_unchanged_is_neither_gone_nor_busy() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));
+    for second in 2..16 {
+        tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(7)));
+        tracker.apply(&KernelEvent::SubflowUnchanged(subflow(11, 0, 0).id));
+        // Nobody knows these: told of before the tracker's stream began, or forgotten.
+        tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(70)));
+        tracker.apply(&KernelEvent::SubflowUnchanged(subflow(70, 0, 0).id));
+        tick(&mut tracker, second * SECOND);
+    }
+    let report = tracker.report();
+    assert_eq!((report.losses.vanished, report.connections.len()), (0, 1));
+    let connection = &report.connections[0];
+    assert!(connection.closed_at.is_none() && connection.subflows[0].closed.is_none());
+    assert_eq!(connection.subflows[0].bytes_sent, Bytes(10));
+    assert_eq!((connection.send, connection.subflows[0].send), (BitsPerSecond(0), BitsPerSecond(0)));
+}
+
+#[test]
 fn a_socket_connected_anew_is_another_connection() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&closed_connection(3 * SECOND, 10));

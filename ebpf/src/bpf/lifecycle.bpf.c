@@ -35,7 +35,8 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 			   state->final.bytes_sent - state->final.bytes_retrans,
 			   MPW_COUNT_LOST_BYTES_RECEIVED, state->final.bytes_received);
 	} else {
-		fill_subflow(record, state, sk);
+		begin_subflow(record, state, sk);
+		complete_subflow(record, state, sk);
 		record->flags |= MPW_SF_FINAL;
 		bpf_ringbuf_submit(record, 0);
 	}

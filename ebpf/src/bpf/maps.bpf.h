@@ -43,6 +43,8 @@ struct subflow_state {
 	__u64 progress_seq;
 	__u64 progress_ns;
 	__u64 rtt_sampled_at;
+	/* What the last snapshot told, condensed (snapshot.bpf.c). */
+	__u64 told;
 	__u32 flags;
 	__u32 generation;
 	__u32 handshake_us;
@@ -80,6 +82,8 @@ struct connection_state {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
+	/* What the last snapshot told, condensed (snapshot.bpf.c). */
+	__u64 told;
 	struct handshake handshake;
 	struct mpw_owner owner;
 	/* 1: the end of what is to be sent is known, and takes up a sequence number (DATA_FIN). */

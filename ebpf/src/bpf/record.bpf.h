@@ -195,17 +195,26 @@ static __noinline int fill_from_state(struct mpw_subflow *out, struct subflow_st
 	out->remote = state->remote;
 	__builtin_memcpy(out->ifname, state->ifname, sizeof(out->ifname));
 	__builtin_memcpy(out->stalls, state->stalls, sizeof(out->stalls));
-	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
 	if (read_cost(out->cpu_ns, state->cost))
 		out->flags |= MPW_SF_HAS_CPU;
 	return 0;
 }
 
-static __noinline int fill_subflow(struct mpw_subflow *out, struct subflow_state *state,
-				   struct sock *sk)
+static __always_inline struct mptcp_sock *msk_behind(struct subflow_state *state, struct sock *sk)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct mptcp_sock *msk = NULL;
+
+	if (!tp || !(state->flags & MPW_SF_MPTCP) || !subflow_of(tp))
+		return NULL;
+	return msk_of(subflow_of(tp));
+}
+
+/* What tells a subflow's own story; `complete_subflow` adds the rest. */
+static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_state *state,
+				    struct sock *sk)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct mptcp_sock *msk;
 
 	__builtin_memset(out, 0, offsetof(struct mpw_subflow, rtt_histogram));
 	if (!tp)
@@ -224,15 +233,20 @@ static __noinline int fill_subflow(struct mpw_subflow *out, struct subflow_state
 		out->tcp = state->final;
 	else
 		fill_tcp(&out->tcp, tp);
+	msk = msk_behind(state, sk);
+	out->cgroup_id = cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
+	return 0;
+}
 
-	if (state->flags & MPW_SF_MPTCP && subflow_of(tp))
-		msk = msk_of(subflow_of(tp));
-	if (!msk) {
-		out->cgroup_id = cgroup_of(sk);
-		return 0;
-	}
-	fill_msk(&out->msk, &state->handshake, msk);
-	out->cgroup_id = cgroup_of(&msk->sk.icsk_inet.sk);
+/* The histogram, and how the connection is seen from here. */
+static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
+				       struct sock *sk)
+{
+	struct mptcp_sock *msk = msk_behind(state, sk);
+
+	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
+	if (msk)
+		fill_msk(&out->msk, &state->handshake, msk);
 	return 0;
 }
 

@@ -7,15 +7,15 @@ use libfuzzer_sys::fuzz_target;
 use mpwatch_ebpf::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
 use mpwatch_model::event::KernelEvent;
 
-/// `MPW_RECORD_SUBFLOW` and `MPW_RECORD_CONNECTION`, with the length of each.
-const RECORDS: [(u32, usize); 2] = [(1, SUBFLOW_BYTES), (2, CONNECTION_BYTES)];
+/// `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two of what is unchanged, with the length of each.
+const RECORDS: [(u32, usize); 4] = [(1, SUBFLOW_BYTES), (2, CONNECTION_BYTES), (3, 16), (4, 16)];
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else {
         return;
     };
     let mut bytes = bytes.to_vec();
-    let forced = RECORDS.get(usize::from(choice % 4));
+    let forced = RECORDS.get(usize::from(choice % 8));
     if let Some((kind, length)) = forced {
         bytes.resize(*length, *choice);
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());
