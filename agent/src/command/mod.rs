@@ -8,7 +8,7 @@ mod selftest;
 mod show;
 mod top;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -138,6 +138,13 @@ fn print(text: &str) -> anyhow::Result<()> {
     if !text.ends_with('\n') {
         output.write_all(b"\n")?;
     }
+    Ok(output.flush()?)
+}
+
+/// Prints a snapshot as a line of a stream.
+fn print_line(snapshot: &Snapshot) -> anyhow::Result<()> {
+    let mut output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    json::line(snapshot, &mut output)?;
     Ok(output.flush()?)
 }
 

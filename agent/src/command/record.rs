@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mpwatch_exporters::json::{self, Layout};
-
-use super::{print, print_report, trace};
+use super::{print_line, print_report, trace};
 use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
@@ -43,7 +41,7 @@ pub(super) fn replay(
     let mut replay = Replay::open(file)?;
     let report = session::run(&mut replay, Closed::Keep, None, |snapshot| {
         if snapshots {
-            print(&json::snapshot(&scope.narrow(snapshot), Layout::Line)?)?;
+            print_line(&scope.narrow(snapshot))?;
         }
         Ok(ControlFlow::Continue(()))
     })?;

@@ -4,11 +4,10 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{Size, Style};
 
-use super::{on_a_terminal, print, trace};
+use super::{on_a_terminal, print, print_line, trace};
 use crate::cli::{Scope, TopOptions};
 use crate::live::stop_on_signals;
 use crate::session;
@@ -25,7 +24,7 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         let snapshot = scope.narrow(snapshot);
         match &mut screen {
             Some(screen) => screen.draw(&snapshot)?,
-            None if options.json => print(&json::snapshot(&snapshot, Layout::Line)?)?,
+            None if options.json => print_line(&snapshot)?,
             None => {
                 print(&mpwatch_tui::table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
             }
