@@ -207,8 +207,13 @@ struct mptcp_pm_data {
 	struct mptcp_rm_list rm_list_rx;
 };
 
+struct work_struct {
+	void (*func)(struct work_struct *work);
+};
+
 struct mptcp_sock {
 	struct inet_connection_sock sk;
+	struct work_struct work;
 	__u64 local_key; /* the keys are only hashed, in the kernel; see sha256.bpf.h */
 	__u64 remote_key;
 	__u64 bytes_sent; /* this and the next three: 6.5 and later */

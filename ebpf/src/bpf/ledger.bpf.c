@@ -51,6 +51,7 @@ static __always_inline void begin_task(struct cpu_ledger *cpu, __u8 kind, __u8 a
 {
 	cpu->kind = kind;
 	cpu->in_syscall = 0;
+	cpu->work = 0;
 	cpu->process.current = (struct beneficiary){.account = account};
 }
 
@@ -237,25 +238,44 @@ int BPF_PROG(ledger_sys_exit)
 	return 0;
 }
 
-static __always_inline void end_work(void)
+/* A kernel thread, at the level of processes. */
+static __always_inline struct cpu_ledger *this_worker(void)
 {
 	struct cpu_ledger *cpu = this_cpu();
 
-	if (cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu))
-		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
+	return cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu) ? cpu : NULL;
 }
 
+/*
+ * What a worker does between two items, of which waking up is the greater part, belongs to the socket that the one before has named, or
+ * else to the one that the next will name: so nothing is charged here but what has a name already.
+ */
 SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(ledger_work_start)
+int BPF_PROG(ledger_work_start, struct work_struct *work)
 {
-	end_work();
+	struct cpu_ledger *cpu = this_worker();
+
+	if (!cpu)
+		return 0;
+	if (cpu->process.current.tag)
+		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
+	cpu->work = (__u64)work;
+	cpu->work_function = (__u64)work->func;
+	if (cpu->work_function == cpu->mptcp_worker)
+		cpu->process.current.account = MPW_ACCOUNT_NET_SHARED;
 	return 0;
 }
 
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(ledger_work_end)
 {
-	end_work();
+	struct cpu_ledger *cpu = this_worker();
+
+	if (!cpu)
+		return 0;
+	cpu->work = 0;
+	if (!cpu->process.current.tag)
+		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 	return 0;
 }
 

@@ -73,6 +73,10 @@ struct cpu_ledger {
 	/* enum mpw_cpu_class of what the softirq at hand does for a socket */
 	__u8 soft_class;
 	__u8 _reserved[5];
+	/* Address and function of the work item at hand, and the function that works for MPTCP sockets, once it is known. */
+	__u64 work;
+	__u64 work_function;
+	__u64 mptcp_worker;
 };
 
 /* Per CPU; nothing in it ever belongs to a flow. */
@@ -329,6 +333,18 @@ static __always_inline void claim_for_connection(struct connection_state *state)
 {
 	if (settings.ledger && state->cookie && !state->closed_ns)
 		claim(&state->cost, state->cookie);
+}
+
+/* The work item at hand is that of an MPTCP socket: so is every other one with the same function. */
+static __always_inline void learn_worker(struct mptcp_sock *msk)
+{
+	struct cpu_ledger *cpu;
+
+	if (!settings.ledger)
+		return;
+	cpu = this_cpu();
+	if (cpu && cpu->work && cpu->work == (__u64)&msk->work)
+		cpu->mptcp_worker = cpu->work_function;
 }
 
 /* A received segment of a subflow. In a system call (of a backlog) the time is the call's. */

@@ -88,6 +88,7 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 	}
 	state->flags |= MPW_SF_MPTCP;
 	subflow = subflow_of(tp);
+	learn_worker(msk_of(subflow));
 	if (READ_BITS(subflow, request_mptcp))
 		state->flags |= MPW_SF_ASKED_MPTCP;
 }
@@ -239,6 +240,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct connection_state *state;
 
+	learn_worker(msk);
 	state = bpf_sk_storage_get(&connections, sk, 0, 0);
 	if (state && state->handled == new)
 		return;
