@@ -99,6 +99,10 @@ pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
 /// Checks a kernel by its raw BTF, for the programs that its hooks allow.
 pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheckError> {
     let plan = AttachPlan::from_facts(&support);
+    if !support.mptcp {
+        // Its structures are not there to be compared with; the plan says that nothing can be done.
+        return Ok(CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan });
+    }
     let mut object =
         Object::parse(crate::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
     object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;

@@ -28,7 +28,10 @@ pub enum Attach {
     /// Not at all: user space runs it when it wants to.
     Run,
     /// Not at all: programs on this tracepoint go on to it.
-    Called,
+    Called {
+        /// The array of programs by which they do; it is its only one.
+        array: &'static str,
+    },
 }
 
 /// What a program works for. The hooks of a part that is switched off are not loaded.
@@ -130,7 +133,7 @@ pub const HOOKS: &[Hook] = &[
     Hook {
         program: "take_in_state",
         target: "inet_sock_set_state",
-        attach: Attach::Called,
+        attach: Attach::Called { array: "state_changes" },
         part: Part::Flows,
         required: true,
         costs: "opening and closing of connections and subflows",
@@ -281,7 +284,7 @@ impl KernelSupport {
         for hook in HOOKS {
             let target = hook.target.to_owned();
             match hook.attach {
-                Attach::Tracepoint | Attach::Called
+                Attach::Tracepoint | Attach::Called { .. }
                     if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{target}")).is_some() =>
                 {
                     support.tracepoints.insert(target);
@@ -303,7 +306,7 @@ impl KernelSupport {
     /// A kernel that lacks nothing, from which to take something away.
     pub fn complete() -> Self {
         let (tracepoints, iterators): (Vec<_>, Vec<_>) =
-            HOOKS.iter().partition(|hook| matches!(hook.attach, Attach::Tracepoint | Attach::Called));
+            HOOKS.iter().partition(|hook| matches!(hook.attach, Attach::Tracepoint | Attach::Called { .. }));
         let targets = |hooks: Vec<&Hook>| hooks.iter().map(|hook| hook.target.to_owned()).collect();
         Self {
             tracepoints: targets(tracepoints),
@@ -320,7 +323,7 @@ impl KernelSupport {
 
     fn has(&self, hook: &Hook) -> bool {
         match hook.attach {
-            Attach::Tracepoint | Attach::Called => self.tracepoints.contains(hook.target),
+            Attach::Tracepoint | Attach::Called { .. } => self.tracepoints.contains(hook.target),
             Attach::StorageIterator { .. } | Attach::Iterator | Attach::Run => {
                 self.iterators.contains(hook.target)
             }

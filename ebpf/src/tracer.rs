@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
-    RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
+    RingBuffer, RingBufferBuilder,
 };
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
@@ -150,6 +150,7 @@ impl Tracer {
             plan.leave_out_ledger();
         }
         let object = load(&plan, settings).map_err(explain)?;
+        link_called(&object, &plan)?;
         let mut links = attach(&object, &mut plan)?;
         if !plan.can_keep_ledger() {
             plan.leave_out_ledger();
@@ -369,8 +370,20 @@ fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbp
     Ok(())
 }
 
+/// Makes the programs that others go on to known to them.
+fn link_called(object: &Object, plan: &AttachPlan) -> Result<(), TracerError> {
+    for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)) {
+        let Attach::Called { array } = hook.attach else { continue };
+        let program = find_program(object, hook).map_err(bpf_error("find a program"))?;
+        let entry = program.as_fd().as_raw_fd().to_ne_bytes();
+        let put = map(object, array)?.update(&0_u32.to_ne_bytes(), &entry, MapFlags::ANY);
+        put.map_err(bpf_error(format!("put {} into {array}", hook.program)))?;
+    }
+    Ok(())
+}
+
 fn planned(plan: &AttachPlan) -> Vec<&'static Hook> {
-    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called));
+    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
     attached.filter(|hook| plan.programs.contains(&hook.program)).collect()
 }
 
@@ -391,12 +404,16 @@ fn attach(object: &Object, plan: &mut AttachPlan) -> Result<HashMap<&'static str
     Ok(links)
 }
 
-fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
-    let program = object.progs_mut().find(|program| program.name() == hook.program).ok_or_else(|| {
+fn find_program<'a>(object: &'a Object, hook: &Hook) -> libbpf_rs::Result<ProgramMut<'a>> {
+    object.progs_mut().find(|program| program.name() == hook.program).ok_or_else(|| {
         libbpf_rs::Error::from(io::Error::other(format!("no program {} in the object", hook.program)))
-    })?;
+    })
+}
+
+fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
+    let program = find_program(object, hook)?;
     match hook.attach {
-        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called => program.attach(),
+        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called { .. } => program.attach(),
         Attach::StorageIterator { map } => {
             let map = object.maps().find(|candidate| candidate.name() == map);
             let map = map.ok_or_else(|| {

@@ -102,7 +102,10 @@ fn linux_7_2_lacks_nothing() {
 fn a_field_that_is_read_without_a_guard_is_caught_and_named() {
     let report = check_bytes(&without(btf_of("6.12"), "srtt_us"));
     let unguarded: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
-    assert_eq!(unguarded, ["tcp_sock.srtt_us (read by fill_tcp)", "tcp_sock.srtt_us (read by on_state)"]);
+    assert_eq!(
+        unguarded,
+        ["tcp_sock.srtt_us (read by fill_tcp)", "tcp_sock.srtt_us (read by take_in_state)"]
+    );
     assert_eq!(report.guarded_missing, [""; 0]);
 }
 

@@ -61,7 +61,7 @@ fn mptcp(report: &CoreReport) -> Check {
 fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
     let name = match hook.attach {
         Attach::StorageIterator { map } => format!("hooks/{}/{map}", hook.target),
-        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called => {
+        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called { .. } => {
             format!("hooks/{}", hook.target)
         }
     };

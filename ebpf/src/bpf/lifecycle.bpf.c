@@ -287,12 +287,13 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 	return 0;
 }
 
+/* Holds take_in_state; user space puts it there. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(__u32));
-	__array(values, int(void *));
-} state_changes SEC(".maps") = {.values = {[0] = (void *)&take_in_state}};
+	__uint(value_size, sizeof(__u32));
+} state_changes SEC(".maps");
 
 /*
  * The kernel does not run a program on a CPU that it has just interrupted in the same program: while a process changes a state, a
