@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what mpwatch observed: as text for people ([`text`]), as CSV ([`csv`]) and JSON ([`json`]) for programs, and
-//! the description of those formats ([`schema`], [`docs`]). Pure functions: no clock, no file, no environment.
+//! the description of those formats ([`schema`], [`docs`]): pure functions, no clock, no file, no environment. And keeps it in
+//! a file ([`store`]).
 
 pub mod csv;
 pub mod docs;
 pub mod json;
 pub mod schema;
+pub mod store;
 pub mod text;

@@ -59,6 +59,15 @@ pub enum Convention {
     CpuTime,
 }
 
+impl Convention {
+    /// The word in JSON and in the store.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::CpuTime => "cpu-time",
+        }
+    }
+}
+
 /// Where the idle power that was taken off comes from.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -73,6 +82,17 @@ pub enum Idle {
     /// `model` it is what the model takes for active.
     #[default]
     Unknown,
+}
+
+impl Idle {
+    /// The word in JSON and in the store.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Calibrated => "calibrated",
+            Self::Observed => "observed",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// What a flow cost so far. A connection's numbers are the sums of its subflows', as integers.
@@ -140,7 +160,7 @@ fn plus(a: Option<Microjoules>, b: Option<Microjoules>) -> Option<Microjoules> {
 }
 
 /// Energy of the machine since tracing began, and how much of it is explained.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotEnergy {
     /// Where the joules come from.
     pub source: Source,
@@ -159,7 +179,7 @@ pub struct SnapshotEnergy {
 }
 
 /// One zone since tracing began, microjoules. `zone_uj` is always the sum of all that follow it, exactly.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneEnergy {
     /// Name, as the kernel gives it: `package-0`, `package-0-die-1`; `package-0/dram` for one inside.
     pub zone: String,
@@ -209,7 +229,7 @@ impl ZoneEnergy {
 }
 
 /// A zone that overlaps with others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownZone {
     /// Name of the zone.
     pub zone: String,
@@ -236,7 +256,7 @@ pub enum LostReason {
 }
 
 /// A window whose energy is not known. It is in no total and never interpolated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostWindow {
     /// Name of the zone.
     pub zone: String,
@@ -292,6 +312,10 @@ mod tests {
         for source in all {
             assert_eq!(serde_json::to_value(source).unwrap(), source.word());
         }
+        for idle in [Idle::Calibrated, Idle::Observed, Idle::Unknown] {
+            assert_eq!(serde_json::to_value(idle).unwrap(), idle.word());
+        }
+        assert_eq!(serde_json::to_value(Convention::CpuTime).unwrap(), Convention::CpuTime.word());
     }
 
     #[test]

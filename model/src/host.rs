@@ -62,6 +62,10 @@ pub struct Losses {
     pub timeline_dropped: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
+    /// Snapshots that the store (`--db`) did not take because its writer was behind; a connection that closed meanwhile may miss its end there.
+    pub store_snapshots_dropped: u64,
+    /// Connections whose last counters could not be written to the store.
+    pub store_flows_lost: u64,
 }
 
 impl Losses {
@@ -85,6 +89,8 @@ impl Losses {
             vanished,
             timeline_dropped,
             namespaces_unreadable,
+            store_snapshots_dropped,
+            store_flows_lost,
         } = *self;
         let counted = [
             (records_lost, "final records lost, those flows end with their last sample"),
@@ -97,6 +103,8 @@ impl Losses {
             (vanished, "flows that vanished without a final record"),
             (timeline_dropped, "timeline entries dropped"),
             (namespaces_unreadable, "namespaces not searched for older connections"),
+            (store_snapshots_dropped, "snapshots that the store had no time for"),
+            (store_flows_lost, "connections that could not be written to the store"),
         ];
         counted
             .iter()

@@ -128,6 +128,21 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// The word in JSON and in the store.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::ResetSent => "reset_sent",
+            Self::ResetReceived => "reset_received",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::RemovedByAdmin => "removed_by_admin",
+            Self::RemovedByPeer => "removed_by_peer",
+            Self::ClosedByPeer => "closed_by_peer",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// A few plain words.
     pub fn words(self) -> &'static str {
         match self {
@@ -181,6 +196,16 @@ pub enum FallbackReason {
 }
 
 impl FallbackReason {
+    /// The word in JSON and in the store.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotAttempted => "not_attempted",
+            Self::NoMpCapableInSynAck => "no_mp_capable_in_syn_ack",
+            Self::AfterHandshake => "after_handshake",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// A few plain words.
     pub fn words(self) -> &'static str {
         match self {
@@ -188,6 +213,38 @@ impl FallbackReason {
             Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
             Self::AfterHandshake => "after the handshake, cause not told by the kernel",
             Self::Unknown => "cause not known",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_the_json() {
+        let reasons = [
+            CloseReason::Fin,
+            CloseReason::ResetSent,
+            CloseReason::ResetReceived,
+            CloseReason::Timeout,
+            CloseReason::Unreachable,
+            CloseReason::RemovedByAdmin,
+            CloseReason::RemovedByPeer,
+            CloseReason::ClosedByPeer,
+            CloseReason::Unknown,
+        ];
+        for reason in reasons {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
+        }
+        let fallbacks = [
+            FallbackReason::NotAttempted,
+            FallbackReason::NoMpCapableInSynAck,
+            FallbackReason::AfterHandshake,
+            FallbackReason::Unknown,
+        ];
+        for reason in fallbacks {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
         }
     }
 }
