@@ -14,26 +14,37 @@ use super::{bytes, cost, process, seconds, shown, timeline};
 
 /// Everything known of a connection, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
-    let mut text = heading(connection);
-    text.push_str(&facts(connection));
-    if !connection.subflows.is_empty() {
-        text.push_str(&traffic(connection));
-        text.push_str(&timing(connection));
-        text.push_str(&cost::table(connection));
+    let mut text = format!("{}\n", heading(connection));
+    for (word, fact) in facts(connection) {
+        let _ = writeln!(text, "  {word:<10}  {fact}");
     }
+    let tables = tables(connection);
+    if !tables.is_empty() {
+        text.push_str("  subflows\n");
+    }
+    text.extend(tables.iter().map(|table| table.text("  ")));
     text.push_str(&timeline::section(connection));
     text
 }
 
-fn heading(connection: &Connection) -> String {
+/// Tables of its subflows, a line for each. Empty: it has none.
+pub(crate) fn tables(connection: &Connection) -> Vec<Grid<'static>> {
+    if connection.subflows.is_empty() {
+        return Vec::new();
+    }
+    [traffic(connection), timing(connection)].into_iter().chain(cost::table(connection)).collect()
+}
+
+/// Which one it is, in a line.
+pub(crate) fn heading(connection: &Connection) -> String {
     let role = connection.role.map_or("role not known", Role::word);
     let state = if connection.is_open() { connection.state.word() } else { "closed" };
     let protocol = connection.protocol.word();
-    format!("connection {}  {}  {role}  {protocol}  {state}\n", connection.id, process(connection))
+    format!("connection {}  {}  {role}  {protocol}  {state}", connection.id, process(connection))
 }
 
-/// Lines of a word and what stands behind it; what does not apply is left out.
-fn facts(connection: &Connection) -> String {
+/// A word and what stands behind it; what does not apply is left out.
+pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
     let mut lines =
         vec![("between", ends(connection)), ("where", whereabouts(connection)), ("when", times(connection))];
     if let Some(fallback) = connection.fallback {
@@ -51,10 +62,7 @@ fn facts(connection: &Connection) -> String {
         ("extra", cost::extra(connection)),
     ];
     lines.extend(costs.into_iter().filter_map(|(word, fact)| Some((word, fact?))));
-    lines.into_iter().fold(String::new(), |mut text, (word, fact)| {
-        let _ = writeln!(text, "  {word:<10}  {fact}");
-        text
-    })
+    lines
 }
 
 fn metric(connection: &Connection, name: &str) -> String {
@@ -138,7 +146,7 @@ const TRAFFIC: &[(&str, Side)] = &[
     ("end", Side::Left),
 ];
 
-fn traffic(connection: &Connection) -> String {
+fn traffic(connection: &Connection) -> Grid<'static> {
     let row = |(subflow, place): (&Subflow, usize)| {
         let metric = |name: &str| shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow);
         let causes = subflow.retransmits.map(|by| format!("{}/{}/{}", by.fast, by.timeout, by.probe));
@@ -157,7 +165,7 @@ fn traffic(connection: &Connection) -> String {
         ]
     };
     let rows = connection.subflows.iter().zip(1..).map(row).collect();
-    format!("  subflows\n{}", Grid { columns: TRAFFIC, rows }.text("  "))
+    Grid { columns: TRAFFIC, rows }
 }
 
 /// How a subflow ended; of an open one what is not as usual.
@@ -183,7 +191,7 @@ const TIMING: &[(&str, Side)] = &[
     ("picked/considered", Side::Right),
 ];
 
-fn timing(connection: &Connection) -> String {
+fn timing(connection: &Connection) -> Grid<'static> {
     let row = |(subflow, place): (&Subflow, usize)| {
         let metric = |name: &str| shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow);
         let scheduler = subflow.scheduler.map(|rounds| format!("{}/{}", rounds.picked, rounds.considered));
@@ -201,7 +209,7 @@ fn timing(connection: &Connection) -> String {
         ]
     };
     let rows = connection.subflows.iter().zip(1..).map(row).collect();
-    Grid { columns: TIMING, rows }.text("  ")
+    Grid { columns: TIMING, rows }
 }
 
 fn or_dash(text: Option<String>) -> String {

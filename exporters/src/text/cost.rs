@@ -84,11 +84,9 @@ const COSTS: &[(&str, Side)] = &[
     ("J/GB", Side::Right),
 ];
 
-/// A line for each subflow. Empty: nothing is accounted for.
-pub(super) fn table(connection: &Connection) -> String {
-    if connection.cpu.is_none() {
-        return String::new();
-    }
+/// A line for each subflow. `None`: nothing is accounted for.
+pub(super) fn table(connection: &Connection) -> Option<Grid<'static>> {
+    connection.cpu?;
     let row = |(subflow, place): (&Subflow, usize)| {
         let metric = |name: &str| shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow);
         let part = |read: fn(CpuTimes) -> Option<Nanos>| {
@@ -109,11 +107,11 @@ pub(super) fn table(connection: &Connection) -> String {
         ]
     };
     let rows = connection.subflows.iter().zip(1..).map(row).collect();
-    Grid { columns: COSTS, rows }.text("  ")
+    Some(Grid { columns: COSTS, rows })
 }
 
 /// What all connections of a report have cost, TCP beside MPTCP, and where the machine's energy went. Empty: nothing is known.
-pub(super) fn section(report: &Report) -> String {
+pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for protocol in [Protocol::Mptcp, Protocol::Tcp] {
         let of_it = report.connections.iter().filter(|connection| connection.protocol == protocol);
@@ -122,10 +120,7 @@ pub(super) fn section(report: &Report) -> String {
     if let Some(energy) = &report.energy {
         lines.extend(zones(energy));
     }
-    lines.into_iter().fold(String::new(), |mut text, (word, fact)| {
-        let _ = writeln!(text, "{word:<12}  {fact}");
-        text
-    })
+    lines
 }
 
 /// Of one protocol: CPU seconds and joules, also per gigabyte of payload.

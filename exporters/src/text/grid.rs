@@ -5,20 +5,20 @@ use unicode_width::UnicodeWidthStr;
 
 /// How a column stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
 
 /// Titles, sides and rows of the same length.
-pub(super) struct Grid<'a> {
-    pub(super) columns: &'a [(&'a str, Side)],
-    pub(super) rows: Vec<Vec<String>>,
+pub(crate) struct Grid<'a> {
+    pub(crate) columns: &'a [(&'a str, Side)],
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Grid<'_> {
     /// One line for the titles and one for each row, each after `indent`; two blanks between columns.
-    pub(super) fn text(&self, indent: &str) -> String {
+    pub(crate) fn text(&self, indent: &str) -> String {
         let titles: Vec<String> = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|column| {

@@ -2,6 +2,7 @@
 //! Plain text for people. Lines are made to fit 100 columns where addresses are short; no colours, so that a report
 //! can be kept and compared.
 
+mod classes;
 mod connection;
 mod cost;
 mod grid;
@@ -9,6 +10,16 @@ mod list;
 mod report;
 mod timeline;
 mod verdict;
+
+/// What the other forms of a report are made of too.
+pub(crate) mod told {
+    pub(crate) use super::classes::{NOTE as CLASSES_NOTE, TITLE as CLASSES, table as classes};
+    pub(crate) use super::connection::{facts as facts_of, heading, tables};
+    pub(crate) use super::grid::{Grid, Side};
+    pub(crate) use super::report::{ALL_WELL, facts, rest, selection};
+    pub(crate) use super::timeline::{Line, lines, since};
+    pub(crate) use super::verdict::{anomalies, verdict};
+}
 
 pub use connection::connection;
 pub use list::list;

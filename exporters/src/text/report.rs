@@ -11,59 +11,73 @@ use mpwatch_model::timeline::What;
 use mpwatch_model::unit::Bytes;
 
 use super::verdict::{anomalies, verdict};
-use super::{bytes, connection, cost, count, seconds};
+use super::{bytes, classes, connection, cost, count, seconds};
 
 /// So many connections are told in full; CSV and JSON have them all.
 const IN_FULL: usize = 50;
+/// What stands in the place of anomalies.
+pub(crate) const ALL_WELL: &str = "no fallback, no failed path, no stall";
 
 /// The report as text. Ends with a newline.
 pub fn report(report: &Report) -> String {
     let mut text = format!("mpwatch: {}\n", verdict(report));
     let anomalies = anomalies(report);
     if anomalies.is_empty() && !report.connections.is_empty() {
-        text.push_str("  no fallback, no failed path, no stall\n");
+        let _ = writeln!(text, "  {ALL_WELL}");
     }
     for anomaly in anomalies {
         let _ = writeln!(text, "  ! {anomaly}");
     }
     text.push('\n');
-    text.push_str(&provenance(&report.run));
-    text.push_str(&cost::section(report));
+    for (word, fact) in facts(report) {
+        let _ = writeln!(text, "{word:<12}  {fact}");
+    }
+    if let Some(classes) = classes::table(report) {
+        let _ = write!(text, "\n{}; {}\n{}", classes::TITLE, classes::NOTE, classes.text("  "));
+    }
     let (told, left_out) = selection(&report.connections);
     for one in told {
         text.push('\n');
         text.push_str(&connection(one));
     }
-    if !left_out.is_empty() {
-        let carried: Bytes = left_out.iter().map(|c| carried(c)).sum();
-        let number = count(left_out.len(), "smaller connection");
-        let _ = writeln!(
-            text,
-            "\n{number} with {} of payload are in the CSV and JSON forms of this report.",
-            bytes(carried.0)
-        );
+    if let Some(rest) = rest(&left_out) {
+        let _ = writeln!(text, "\n{rest}");
     }
     text
 }
 
-fn provenance(run: &Run) -> String {
+/// What is not told in full. `None`: everything is.
+pub(crate) fn rest(left_out: &[&Connection]) -> Option<String> {
+    let carried: Bytes = left_out.iter().map(|c| carried(c)).sum();
+    let number = count(left_out.len(), "smaller connection");
+    let payload = bytes(carried.0);
+    (!left_out.is_empty())
+        .then(|| format!("{number} with {payload} of payload are in the CSV and JSON forms of this report."))
+}
+
+/// Where the report comes from, and what everything has cost: a word and what stands behind it.
+pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
+    let mut facts = provenance(&report.run);
+    facts.extend(cost::facts(report));
+    facts
+}
+
+fn provenance(run: &Run) -> Vec<(String, String)> {
     let host = &run.host;
     let micros = (run.to.as_nanosecond() - run.from.as_nanosecond()).max(0) / 1_000;
     let length = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
-    let mut text = format!(
-        "observed on   {}, Linux {}, boot {}\nfrom          {} for {length}\nby            mpwatch {}\n",
-        printable(&host.name),
-        printable(&host.kernel),
-        printable(&host.boot_id),
-        run.from,
-        printable(&host.mpwatch),
-    );
+    let [name, kernel, boot, version] =
+        [&host.name, &host.kernel, &host.boot_id, &host.mpwatch].map(|text| printable(text));
+    let mut facts = vec![
+        ("observed on".to_owned(), format!("{name}, Linux {kernel}, boot {boot}")),
+        ("from".to_owned(), format!("{} for {length}", run.from)),
+        ("by".to_owned(), format!("mpwatch {version}")),
+    ];
     for missing in &host.missing {
-        let (costs, what, why) =
-            (printable(&missing.costs), printable(&missing.what), printable(&missing.why));
-        let _ = writeln!(text, "not known     {costs} ({what}: {why})");
+        let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));
+        facts.push(("not known".to_owned(), format!("{costs} ({what}: {why})")));
     }
-    text
+    facts
 }
 
 fn carried(connection: &Connection) -> Bytes {
@@ -78,7 +92,7 @@ fn has_trouble(connection: &Connection) -> bool {
 }
 
 /// The connections to tell in full, in the order in which they came: those in trouble, then the largest. And the others.
-fn selection(connections: &[Connection]) -> (Vec<&Connection>, Vec<&Connection>) {
+pub(crate) fn selection(connections: &[Connection]) -> (Vec<&Connection>, Vec<&Connection>) {
     let mut order: Vec<usize> = (0..connections.len()).collect();
     order.sort_by_key(|&index| {
         let one = &connections[index];

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::{TimelineEntry, What};
 use unicode_width::UnicodeWidthStr;
 
 use super::place;
@@ -28,30 +28,51 @@ pub(super) fn offset(micros: i128) -> String {
     format!("{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000)
 }
 
+/// One thing that happened, as it is told.
+pub(crate) struct Line {
+    /// Time from the beginning.
+    pub(crate) offset: String,
+    /// Something went wrong.
+    pub(crate) is_trouble: bool,
+    /// What happened.
+    pub(crate) sentence: String,
+    /// How it is known.
+    pub(crate) source: &'static str,
+}
+
+/// What happened, in order.
+pub(crate) fn lines(connection: &Connection) -> Vec<Line> {
+    let line = |entry: &TimelineEntry| Line {
+        offset: offset(micros_after(connection, entry.at)),
+        is_trouble: is_trouble(&entry.what),
+        sentence: entry.what.sentence(|subflow| place(connection, subflow)),
+        source: entry.source.word(),
+    };
+    connection.timeline.iter().map(line).collect()
+}
+
+/// What the times count from, in words.
+pub(crate) fn since(connection: &Connection) -> &'static str {
+    if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" }
+}
+
 /// The section of a connection's report. Empty without entries.
 pub(super) fn section(connection: &Connection) -> String {
-    if connection.timeline.is_empty() {
+    let lines = lines(connection);
+    if lines.is_empty() {
         return String::new();
     }
-    let from = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
-    let mut text = format!("  timeline, from {from}\n");
-    let lines: Vec<_> = connection
-        .timeline
-        .iter()
-        .map(|entry| {
-            let mark = if is_trouble(&entry.what) { '!' } else { ' ' };
-            let sentence = entry.what.sentence(|subflow| place(connection, subflow));
-            (offset(micros_after(connection, entry.at)), mark, sentence, entry.source.word())
-        })
-        .collect();
-    let time_width = lines.iter().map(|line| line.0.width()).max().unwrap_or(0);
-    let sentence_width = lines.iter().map(|line| line.2.width()).max().unwrap_or(0);
-    for (time, mark, sentence, source) in lines {
-        let _ = writeln!(text, "  {mark} {time:>time_width$}  {sentence:sentence_width$}  [{source}]");
+    let mut text = format!("  timeline, from {}\n", since(connection));
+    let time_width = lines.iter().map(|line| line.offset.width()).max().unwrap_or(0);
+    let sentence_width = lines.iter().map(|line| line.sentence.width()).max().unwrap_or(0);
+    for Line { offset, is_trouble, sentence, source } in lines {
+        let mark = if is_trouble { '!' } else { ' ' };
+        let _ = writeln!(text, "  {mark} {offset:>time_width$}  {sentence:sentence_width$}  [{source}]");
     }
     text
 }
 
+/// Whether it is something that went wrong.
 fn is_trouble(what: &What) -> bool {
     match what {
         What::SubflowStale { stale, .. } => *stale,

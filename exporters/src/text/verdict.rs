@@ -19,7 +19,7 @@ use super::{count, seconds};
 const LINES_OF_A_KIND: usize = 10;
 
 /// One or two sentences over all connections.
-pub(super) fn verdict(report: &Report) -> String {
+pub(crate) fn verdict(report: &Report) -> String {
     let all = report.connections.len();
     if all == 0 {
         return "no connection was seen in this period".to_owned();
@@ -49,7 +49,7 @@ fn established_paths(connection: &Connection) -> usize {
 }
 
 /// Everything out of the ordinary, a line each. Empty: nothing was.
-pub(super) fn anomalies(report: &Report) -> Vec<String> {
+pub(crate) fn anomalies(report: &Report) -> Vec<String> {
     let of_each = |find: fn(&Connection) -> Vec<String>| {
         let found: Vec<String> = report.connections.iter().flat_map(|c| with_name(c, find(c))).collect();
         capped(found)

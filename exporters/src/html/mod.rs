@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report as one HTML file that needs nothing else: no script, no request, drawings as inline SVG, for screens light and dark
+//! and for paper. The words and tables are those of [`crate::text`].
+
+mod drawing;
+
+use std::fmt::Write as _;
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::snapshot::Report;
+
+use crate::store::Samples;
+use crate::text::told::{self, Grid, Side};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The report. `samples`: counters of long connections over time, for the drawings; may be empty.
+pub fn report(report: &Report, samples: &Samples) -> String {
+    let host = escape(&mpwatch_model::endpoint::printable(&report.run.host.name));
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>mpwatch: {host}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
+        escape(&told::verdict(report))
+    );
+    text.push_str(&anomalies(report));
+    text.push_str(&facts(&told::facts(report)));
+    if let Some(classes) = told::classes(report) {
+        let _ = write!(
+            text,
+            "<h2>Flow classes</h2>\n<p>The {}.</p>\n{}",
+            escape(told::CLASSES_NOTE),
+            table(&classes)
+        );
+    }
+    let (in_full, left_out) = told::selection(&report.connections);
+    for one in in_full {
+        text.push_str(&connection(one, samples));
+    }
+    if let Some(rest) = told::rest(&left_out) {
+        let _ = writeln!(text, "<p>{}</p>", escape(&rest));
+    }
+    text.push_str("</main>\n</body>\n</html>\n");
+    text
+}
+
+fn anomalies(report: &Report) -> String {
+    let anomalies = told::anomalies(report);
+    if anomalies.is_empty() {
+        let well = if report.connections.is_empty() { "" } else { told::ALL_WELL };
+        return format!("<p>{well}</p>\n");
+    }
+    let items = anomalies.iter().fold(String::new(), |mut text, anomaly| {
+        let _ = writeln!(text, "<li>{}</li>", escape(anomaly));
+        text
+    });
+    format!("<ul class=\"trouble\">\n{items}</ul>\n")
+}
+
+fn connection(connection: &Connection, samples: &Samples) -> String {
+    let mut text = format!("<section>\n<h2>{}</h2>\n", escape(&told::heading(connection)));
+    text.push_str(&drawing::lanes(connection, samples));
+    text.push_str("<div class=\"pair\">\n");
+    text.push_str(&drawing::rtts(connection));
+    text.push_str(&drawing::energies(connection));
+    text.push_str("</div>\n");
+    text.push_str(&facts(&told::facts_of(connection)));
+    for grid in told::tables(connection) {
+        text.push_str(&table(&grid));
+    }
+    text.push_str(&timeline(connection));
+    text.push_str("</section>\n");
+    text
+}
+
+fn timeline(connection: &Connection) -> String {
+    let lines = told::lines(connection);
+    if lines.is_empty() {
+        return String::new();
+    }
+    let columns = &[("time", Side::Right), ("what happened", Side::Left), ("known by", Side::Left)];
+    let row = |line: told::Line| {
+        let mark = if line.is_trouble { "! " } else { "" };
+        vec![line.offset, format!("{mark}{}", line.sentence), line.source.to_owned()]
+    };
+    let rows = lines.into_iter().map(row).collect();
+    let since = told::since(connection);
+    format!(
+        "<details open><summary>Timeline, from {since}</summary>\n{}</details>\n",
+        table(&Grid { columns, rows })
+    )
+}
+
+fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
+    let rows = facts.iter().fold(String::new(), |mut text, (word, fact)| {
+        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(fact));
+        text
+    });
+    format!("<dl>\n{rows}</dl>\n")
+}
+
+fn table(grid: &Grid<'_>) -> String {
+    let cell = |tag: &str, text: &str, side: Side| {
+        let class = if side == Side::Right { " class=\"n\"" } else { "" };
+        format!("<{tag}{class}>{}</{tag}>", escape(text))
+    };
+    let titles: String = grid.columns.iter().map(|(title, side)| cell("th", title, *side)).collect();
+    let rows = grid.rows.iter().fold(String::new(), |mut text, row| {
+        let cells: String =
+            row.iter().zip(grid.columns).map(|(text, (_, side))| cell("td", text, *side)).collect();
+        let _ = writeln!(text, "<tr>{cells}</tr>");
+        text
+    });
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+/// Names come from outside (processes, interfaces, control groups): none of them may become a tag or end an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report as one HTML file: it asks nobody for anything, runs nothing, and no name of the outside becomes markup.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use jiff::SignedDuration;
+use mpwatch_exporters::html;
+use mpwatch_exporters::store::{Sample, Samples};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::Name;
+use mpwatch_model::fixture;
+use mpwatch_model::unit::Bytes;
+
+/// Counters of every second, growing evenly.
+fn samples(connections: &[Connection]) -> Samples {
+    let mut samples = Samples::new();
+    for connection in connections {
+        for subflow in &connection.subflows {
+            let last = subflow.bytes_sent.0;
+            let of_it = (1..=8_u32).map(|second| Sample {
+                at: fixture::at(0) + SignedDuration::from_secs(second.into()),
+                bytes_sent: Bytes(last * u64::from(second) / 12),
+                bytes_received: Bytes(0),
+                bytes_retransmitted: Bytes(0),
+                srtt: subflow.srtt,
+                cwnd_segments: 10,
+                active: None,
+            });
+            samples.insert((connection.id, subflow.id), of_it.collect());
+        }
+    }
+    samples
+}
+
+fn page(connections: Vec<Connection>) -> String {
+    let samples = samples(&connections);
+    html::report(&fixture::report(connections), &samples)
+}
+
+#[test]
+fn a_report_is_one_file_with_drawings() {
+    let text =
+        page(vec![fixture::closed(0x00c1_05ed), fixture::failover(0x5c11_a0e2), fixture::fallen_back(3)]);
+    for outside in
+        ["http://", "https://", "<script", "<link", "<img", "url(", "@import", "<iframe", "javascript:"]
+    {
+        assert!(!text.contains(outside), "{outside} is in it");
+    }
+    assert_eq!(text.matches("class=\"lanes\"").count(), 3);
+    assert_eq!(text.matches("<svg").count(), 9, "lanes, RTTs and energies of three connections");
+    assert!(text.contains("prefers-color-scheme: dark") && text.contains("@media print"));
+    assert!(text.find("path 1").unwrap() < text.find("observed on").unwrap(), "what went wrong stands first");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn no_name_becomes_markup() {
+    let evil = Name::from_kernel(*b"<b>\"'&</svg>\0\0\0\0");
+    let mut connection = fixture::failover(8);
+    connection.process.as_mut().unwrap().comm = evil;
+    connection.subflows[0].interface = Some(evil);
+    connection.netns = "<script>alert(1)</script>".to_owned();
+    connection.cgroup = Some("/\" onload=\"x".to_owned());
+    let mut report = fixture::report(vec![connection]);
+    report.run.host.name = "</title><script>".to_owned();
+    let text = html::report(&report, &Samples::new());
+    for tag in ["<script", "<b>", "\" onload", "</svg>\"", "&</svg>"] {
+        assert!(!text.contains(tag), "{tag} came through");
+    }
+    assert_eq!(text.matches("</svg>").count(), text.matches("<svg").count());
+}
+
+#[test]
+fn a_fleet_makes_a_file_that_can_be_mailed() {
+    let connections: Vec<_> = (1..=10_000).map(|token| fixture::connection(token, 2)).collect();
+    let text = html::report(&fixture::report(connections), &Samples::new());
+    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+}
+
+#[test]
+fn nothing_known_is_nothing_drawn() {
+    let mut connection = fixture::connection(1, 1);
+    (connection.opened_at, connection.energy) = (None, None);
+    connection.timeline.clear();
+    let subflow = &mut connection.subflows[0];
+    (subflow.rtt_p50, subflow.rtt_p99, subflow.energy, subflow.interface) = (None, None, None, None);
+    assert!(!html::report(&fixture::report(vec![connection]), &Samples::new()).contains("<svg"));
+    assert!(html::report(&fixture::report(Vec::new()), &Samples::new()).contains("no connection was seen"));
+}
