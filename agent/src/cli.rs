@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mpwatch_model::filter::{Filter, HELP};
 
+use crate::moment::Moment;
+
 /// Watches Multipath TCP: every connection and subflow of this machine, live and exact.
 #[derive(Debug, Parser)]
 #[command(name = "mpwatch", version, max_term_width = 100, subcommand_required = false, after_long_help = after_help())]
@@ -96,6 +98,9 @@ pub(crate) enum Command {
         /// Time between two snapshots
         #[arg(long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
         interval: Duration,
+        /// Also write every connection to this database, for `mpwatch report`
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
         #[command(flatten)]
         report: ReportOptions,
     },
@@ -106,9 +111,14 @@ pub(crate) enum Command {
         /// Print every snapshot instead, one JSON object a line
         #[arg(long)]
         snapshots: bool,
+        /// Also write every connection to this database, for `mpwatch report`
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
         #[command(flatten)]
         report: ReportOptions,
     },
+    /// Report what a database holds of a period; on any machine, without root
+    Report(PeriodOptions),
     /// Check whether this machine, or another kernel, can be traced
     Doctor {
         /// As JSON
@@ -152,11 +162,14 @@ pub(crate) struct TopOptions {
     /// With --batch: one JSON object a line
     #[arg(long, requires = "batch")]
     pub(crate) json: bool,
+    /// With --batch: also write every connection to this database, for `mpwatch report`
+    #[arg(long, value_name = "FILE", requires = "batch")]
+    pub(crate) db: Option<PathBuf>,
 }
 
 impl Default for TopOptions {
     fn default() -> Self {
-        Self { batch: false, count: None, interval: Duration::from_secs(1), json: false }
+        Self { batch: false, count: None, interval: Duration::from_secs(1), json: false, db: None }
     }
 }
 
@@ -166,6 +179,25 @@ pub(crate) struct ReportOptions {
     /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    /// Write it to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PeriodOptions {
+    /// Database to read
+    #[arg(long, value_name = "FILE", default_value = crate::command::DATABASE)]
+    pub(crate) db: PathBuf,
+    /// Leave out connections that closed before: so long ago (90s, 15m, 2h, 7d, 4w), or a time (2026-03-01, 2026-03-01T12:00, in UTC)
+    #[arg(long, value_name = "TIME", value_parser = crate::moment::parse)]
+    pub(crate) since: Option<Moment>,
+    /// Leave out connections that were opened after
+    #[arg(long, value_name = "TIME", value_parser = crate::moment::parse)]
+    pub(crate) until: Option<Moment>,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
 }
 
 /// Formats of a report.
@@ -173,6 +205,10 @@ pub(crate) struct ReportOptions {
 pub(crate) enum Format {
     /// For people.
     Text,
+    /// For people, to be pasted into an issue.
+    Markdown,
+    /// For people, with drawings: one file that needs nothing else.
+    Html,
     /// For scripts.
     Json,
     /// For spreadsheets: one row a subflow.

@@ -9,6 +9,7 @@ mod doctor;
 mod energy;
 mod exit;
 mod live;
+mod moment;
 mod names;
 mod recording;
 mod session;

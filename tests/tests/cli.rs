@@ -15,6 +15,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("show", "timeline"),
     ("record", "raw events"),
     ("replay", "recording"),
+    ("report", "database"),
     ("doctor", "can be traced"),
     ("demo", "private namespaces"),
     ("selftest", "kernel's own"),

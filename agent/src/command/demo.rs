@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mpwatch_exporters::store::Samples;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
@@ -17,7 +18,7 @@ use mpwatch_model::connection::Connection;
 use self::simulation::Simulation;
 use super::top::Screen;
 use super::{on_a_terminal, print_report, trace_with};
-use crate::cli::{DemoOptions, Format, Scenario, Scope};
+use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
 use crate::live::stop_on_signals;
 use crate::session;
 use crate::tracker::Closed;
@@ -56,7 +57,8 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
     drop(screen);
     traffic.finish()?;
     report.connections.retain(is_ours);
-    print_report(&report, if options.json { Format::Json } else { Format::Text })
+    let format = if options.json { Format::Json } else { Format::Text };
+    print_report(&report, &Samples::new(), &ReportOptions { format, output: None })
 }
 
 fn interrupted(stop: &AtomicBool) -> bool {

@@ -2,8 +2,10 @@
 //! The commands, one file each; here is only what several of them share.
 
 mod calibrate;
+mod database;
 mod demo;
 mod record;
+mod report;
 mod selftest;
 mod show;
 mod top;
@@ -14,17 +16,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::CommandFactory;
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{csv, text};
+use mpwatch_exporters::store::Samples;
+use mpwatch_exporters::{csv, html, markdown, text};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
-use crate::cli::{Cli, Command, Format, Scope, TopOptions};
+use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
 use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
+
+/// Where `report` looks where nobody says.
+pub(crate) const DATABASE: &str = "/var/lib/mpwatch/flows.db";
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -34,10 +41,14 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Top(options)) => top::run(options, scope)?,
         Some(Command::Ls { json, csv }) => show::list(*json, *csv, scope)?,
         Some(Command::Show { id, json }) => show::one(id, *json, scope)?,
-        Some(Command::Record { file, seconds, interval, report }) => {
-            record::record(file, *seconds, *interval, report, scope)?;
+        Some(Command::Record { file, seconds, interval, db, report }) => {
+            let limits = record::Limits { seconds: *seconds, interval: *interval };
+            record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, snapshots, report }) => record::replay(file, *snapshots, report, scope)?,
+        Some(Command::Replay { file, snapshots, db, report }) => {
+            record::replay(file, *snapshots, db.as_deref(), report, scope)?;
+        }
+        Some(Command::Report(options)) => report::run(options, scope)?,
         Some(Command::Doctor { json, btf }) => {
             return doctor::run(*json, btf.as_deref(), scope.sysfs_root.as_deref(), &mut io::stdout().lock());
         }
@@ -122,13 +133,20 @@ fn warn_of_unknown_namespace(scope: &Scope) {
     }
 }
 
-fn print_report(report: &Report, format: Format) -> anyhow::Result<()> {
-    let text = match format {
+/// `samples`: counters over time, for the drawings; only a database has them.
+fn print_report(report: &Report, samples: &Samples, options: &ReportOptions) -> anyhow::Result<()> {
+    let text = match options.format {
         Format::Text => text::report(report),
+        Format::Markdown => markdown::report(report),
+        Format::Html => html::report(report, samples),
         Format::Json => json::report(report, Layout::Pretty)?,
         Format::Csv => csv::list(&report.connections)?,
     };
-    print(&text)
+    match &options.output {
+        None => print(&text),
+        Some(file) => std::fs::write(file, text)
+            .with_context(|| format!("cannot write the report to {}", file.display())),
+    }
 }
 
 /// Prints; an error where the reader has gone away, instead of a panic.

@@ -3,8 +3,12 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mpwatch_exporters::store::Samples;
+
+use super::database::Database;
 use super::{print_line, print_report, trace};
 use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
@@ -13,43 +17,62 @@ use crate::session;
 use crate::source::Source;
 use crate::tracker::Closed;
 
+/// How long to record, and how often to look.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) seconds: Option<u64>,
+    pub(super) interval: Duration,
+}
+
 pub(super) fn record(
     file: &Path,
-    seconds: Option<u64>,
-    interval: Duration,
+    limits: Limits,
+    db: Option<&Path>,
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
-    let mut live = trace(interval, scope, stop_on_signals()?)?;
+    let mut live = trace(limits.interval, scope, stop_on_signals()?)?;
+    let mut database = Database::open(db, live.start())?;
     let mut recorder = Recorder::create(file, live.start())?;
     eprintln!("mpwatch: recording to {}; Ctrl-C ends it", file.display());
-    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let report = session::run(&mut live, Closed::Keep, Some(&mut recorder), |_| {
+    let end = limits.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let report = session::run(&mut live, Closed::Keep, Some(&mut recorder), |snapshot| {
+        if let Some(database) = &mut database {
+            database.offer(&Arc::new(snapshot));
+        }
         let over = end.is_some_and(|end| Instant::now() >= end);
         Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     recorder.finish()?;
-    print_report(&scope.narrow_report(report), options.format)
+    database.map(Database::close).transpose()?;
+    print_report(&scope.narrow_report(report), &Samples::new(), options)
 }
 
 pub(super) fn replay(
     file: &Path,
     snapshots: bool,
+    db: Option<&Path>,
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
     let mut replay = Replay::open(file)?;
+    let mut database = Database::open(db, replay.start())?;
     let report = session::run(&mut replay, Closed::Keep, None, |snapshot| {
+        let snapshot = Arc::new(snapshot);
+        if let Some(database) = &mut database {
+            database.deliver(&snapshot);
+        }
         if snapshots {
-            print_line(&scope.narrow(snapshot))?;
+            print_line(&scope.narrow(Arc::unwrap_or_clone(snapshot)))?;
         }
         Ok(ControlFlow::Continue(()))
     })?;
+    database.map(Database::close).transpose()?;
     if replay.is_torn() {
         eprintln!(
             "mpwatch: {} ends abruptly (the recorder was killed?); everything up to its last tick is shown",
             file.display()
         );
     }
-    if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), options.format) }
+    if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), &Samples::new(), options) }
 }

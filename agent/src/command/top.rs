@@ -3,14 +3,17 @@
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{Size, Style};
 
+use super::database::Database;
 use super::{on_a_terminal, print, print_line, trace};
 use crate::cli::{Scope, TopOptions};
 use crate::live::stop_on_signals;
 use crate::session;
+use crate::source::Source as _;
 use crate::tracker::Closed;
 
 /// Height of a table that nobody has to fit on a screen.
@@ -19,9 +22,14 @@ const UNLIMITED: u16 = u16::MAX;
 pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
     let mut live = trace(options.interval, scope, stop_on_signals()?)?;
     let mut screen = (!options.batch && on_a_terminal()).then(Screen::open).transpose()?;
+    let mut database = Database::open(options.db.as_deref(), live.start())?;
     let mut left = options.count.unwrap_or(u64::MAX);
     session::run(&mut live, Closed::Forget, None, |snapshot| {
-        let snapshot = scope.narrow(snapshot);
+        let snapshot = Arc::new(snapshot);
+        if let Some(database) = &mut database {
+            database.offer(&snapshot);
+        }
+        let snapshot = scope.narrow(Arc::unwrap_or_clone(snapshot));
         match &mut screen {
             Some(screen) => screen.draw(&snapshot)?,
             None if options.json => print_line(&snapshot)?,
@@ -32,6 +40,7 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         left = left.saturating_sub(1);
         Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
+    database.map(Database::close).transpose()?;
     Ok(())
 }
 

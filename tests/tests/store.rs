@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A database that a replay has filled gives the replay's own report again, to the letter, and can be asked with any SQLite.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+
+use mpwatch_tests::{Outcome, list, mpwatch, number};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const CASES: &[&str] = &["two_paths", "failover", "requests", "fallback"];
+
+fn recording(case: &str) -> String {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/events");
+    folder.join(format!("{case}.mpw")).to_string_lossy().into_owned()
+}
+
+#[track_caller]
+fn good(outcome: Outcome) -> String {
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    outcome.stdout
+}
+
+/// A database of one recording, and what its replay printed meanwhile.
+fn filled(case: &str, format: &str) -> (TempDir, String, String) {
+    let folder = TempDir::new().unwrap();
+    let db = folder.path().join("flows.db").to_string_lossy().into_owned();
+    let printed = good(mpwatch(&["replay", &recording(case), "--db", &db, "--format", format]));
+    (folder, db, printed)
+}
+
+#[test]
+fn a_database_gives_the_report_of_the_replay_that_filled_it() {
+    for case in CASES {
+        for format in ["json", "text", "csv"] {
+            let (_folder, db, printed) = filled(case, format);
+            let report = good(mpwatch(&["report", "--db", &db, "--format", format]));
+            assert_eq!(report, printed, "{case} as {format}");
+        }
+    }
+}
+
+#[test]
+fn totals_of_the_views_are_those_of_the_report() {
+    for case in CASES {
+        let (_folder, db, printed) = filled(case, "json");
+        let report: Value = serde_json::from_str(&printed).unwrap();
+        let database = rusqlite::Connection::open(&db).unwrap();
+        let sum = |sql: &str| {
+            database.query_row(sql, [], |row| row.get::<_, Option<i64>>(0)).unwrap().map(i64::cast_unsigned)
+        };
+        let connections = list(&report, "connections");
+        assert_eq!(sum("SELECT count(*) FROM v_connection"), Some(connections.len() as u64));
+        for field in ["bytes_sent", "bytes_received", "bytes_retransmitted"] {
+            let total: u64 = connections.iter().filter_map(|one| one[field].as_u64()).sum();
+            assert_eq!(
+                sum(&format!("SELECT sum({field}) FROM v_connection")).unwrap_or(0),
+                total,
+                "{case}: {field}"
+            );
+            let subflows = connections.iter().flat_map(|one| list(one, "subflows"));
+            let total: u64 = subflows.map(|one| number(one, field)).sum();
+            assert_eq!(
+                sum(&format!("SELECT sum({field}) FROM v_subflow")).unwrap_or(0),
+                total,
+                "{case}: {field}"
+            );
+        }
+        let events: usize = connections.iter().map(|one| list(one, "timeline").len()).sum();
+        assert_eq!(sum("SELECT count(*) FROM v_event"), Some(events as u64), "{case}");
+    }
+}
+
+#[test]
+fn a_report_is_narrowed_by_time_and_by_filter() {
+    let (folder, db, _) = filled("two_paths", "json");
+    let report = |arguments: &[&str]| {
+        let all = [&["report", "--db", &db, "--format", "json"], arguments].concat();
+        let report: Value = serde_json::from_str(&good(mpwatch(&all))).unwrap();
+        list(&report, "connections").len()
+    };
+    let all = report(&[]);
+    assert!(all > 0);
+    assert_eq!(report(&["--since", "2000-01-01", "--until", "2100-01-01"]), all);
+    assert_eq!(report(&["--until", "2000-01-01T00:00:00Z"]), 0);
+    assert_eq!(report(&["--filter", "role:client"]) + report(&["--filter", "!role:client"]), all);
+    assert_eq!(report(&["--filter", "peer:192.0.2.1"]), 0);
+    let file = folder.path().join("report.csv");
+    assert_eq!(good(mpwatch(&["report", "--db", &db, "--format", "csv", "-o", file.to_str().unwrap()])), "");
+    assert!(std::fs::read_to_string(file).unwrap().starts_with("id,token,"));
+}
+
+#[test]
+fn two_replays_make_two_runs() {
+    let (_folder, db, _) = filled("requests", "json");
+    good(mpwatch(&["replay", &recording("two_paths"), "--db", &db]));
+    let report: Value =
+        serde_json::from_str(&good(mpwatch(&["report", "--db", &db, "--format", "json"]))).unwrap();
+    let of = |case: &str| {
+        let alone: Value =
+            serde_json::from_str(&good(mpwatch(&["replay", &recording(case), "--format", "json"]))).unwrap();
+        list(&alone, "connections").len()
+    };
+    assert_eq!(list(&report, "connections").len(), of("requests") + of("two_paths"));
+}
+
+#[test]
+fn a_wrong_file_or_time_is_named() {
+    let folder = TempDir::new().unwrap();
+    let missing = folder.path().join("none.db").to_string_lossy().into_owned();
+    let outcome = mpwatch(&["report", "--db", &missing]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stderr.contains("none.db") && outcome.stderr.contains("--db FILE"), "{}", outcome.stderr);
+    let outcome = mpwatch(&["report", "--db", &recording("requests")]);
+    assert!(outcome.stderr.contains("is not a database of mpwatch"), "{}", outcome.stderr);
+    let outcome = mpwatch(&["report", "--db", &missing, "--since", "yesterday"]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("2026-03-01"), "{}", outcome.stderr);
+}
