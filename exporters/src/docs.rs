@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use mpwatch_model::metric::{CONNECTION, Kind, Metric, SUBFLOW, Unit};
 use serde_json::Value;
 
+use crate::prometheus;
 use crate::schema::{nullable, report_schema, resolve, snapshot_schema};
 
 const JSON_INTRODUCTION: &str = "\
@@ -35,11 +36,22 @@ mpwatch ls --json | jq -r '.connections[] | .id as $id | .subflows | max_by(.byt
 const METRICS_INTRODUCTION: &str = "\
 # Metrics
 
-<!-- Generated from model/src/metric.rs by tests/tests/docs_generated.rs. Change the table there, then run
+<!-- Generated from model/src/metric.rs and model/src/metric/ by tests/tests/docs_generated.rs. Change the tables there, then run
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
 
-Every number that mpwatch shows of a flow. A value that is not known is left out (on screens: a dash), never zero.
-*Title* is the column on the screen.
+What the daemon serves to Prometheus. A value that is not known has no series, it is never zero. Counters never go down: what a flow has carried
+stays in every sum when the flow ends. Of a connection that is older than the daemon, sums hold what came since.
+
+The number of series does not follow the number of flows. Interfaces have at most 64 label values and peers 100, the rest is in `__other__`;
+interfaces of one name in several namespaces are one. With `--metrics.top-flows N` the N largest connections and up to 8 subflows of each have
+series, and as many again that closed within five minutes, with their finals; `connection=\"__other__\"` is everything else. A connection's
+counters begin when it comes among the largest, so that with `__other__` they are always the sum of the host.
+";
+
+const SCREEN_INTRODUCTION: &str = "
+## Titles on screens
+
+Every number of a flow with its column title on screens and in reports. Rates are not scraped: Prometheus makes them with `rate()`.
 ";
 
 /// docs/json.md.
@@ -63,33 +75,52 @@ pub fn json_md() -> String {
 /// METRICS.md.
 pub fn metrics_md() -> String {
     let mut text = METRICS_INTRODUCTION.to_owned();
-    text.push_str(&metric_table("A connection", CONNECTION));
-    text.push_str(&metric_table("A subflow", SUBFLOW));
+    for section in prometheus::described() {
+        let _ = write!(
+            text,
+            "\n## {}\n\n| name | kind | unit | labels | meaning |\n|---|---|---|---|---|\n",
+            section.title
+        );
+        for metric in section.metrics {
+            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let (kind, unit) = (kind_word(metric.kind), unit_word(metric.unit));
+            let (name, labels, help) = (metric.name, labels.join(", "), metric.help);
+            let _ = writeln!(text, "| `{name}` | {kind} | {unit} | {labels} | {help} |");
+        }
+    }
+    text.push_str(SCREEN_INTRODUCTION);
+    text.push_str(&titles("A connection", CONNECTION));
+    text.push_str(&titles("A subflow", SUBFLOW));
     text
 }
 
-fn metric_table<T>(heading: &str, table: &[Metric<T>]) -> String {
-    let mut text =
-        format!("\n## {heading}\n\n| name | kind | unit | title | meaning |\n|---|---|---|---|---|\n");
+fn titles<T>(heading: &str, table: &[Metric<T>]) -> String {
+    let mut text = format!("\n### {heading}\n\n| title | unit | name | meaning |\n|---|---|---|---|\n");
     for metric in table {
-        let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let unit = match metric.unit {
-            Unit::Bytes => "bytes",
-            Unit::Seconds => "s",
-            Unit::BitsPerSecond => "bit/s",
-            Unit::Ratio => "0 to 1",
-            Unit::Segments => "segments",
-            Unit::Joules => "joules",
-            Unit::JoulesPerGigabyte => "J/GB",
-            Unit::Count => "",
-        };
-        let _ =
-            writeln!(text, "| `{}` | {kind} | {unit} | {} | {} |", metric.name, metric.title, metric.help);
+        let unit = unit_word(metric.unit);
+        let _ = writeln!(text, "| {} | {unit} | `{}` | {} |", metric.title, metric.name, metric.help);
     }
     text
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    }
+}
+
+fn unit_word(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "bytes",
+        Unit::Seconds => "s",
+        Unit::BitsPerSecond => "bit/s",
+        Unit::Ratio => "0 to 1",
+        Unit::Segments => "segments",
+        Unit::Joules => "joules",
+        Unit::JoulesPerGigabyte => "J/GB",
+        Unit::Count => "",
+    }
 }
 
 fn object(name: &str, schema: &Value, root: &Value) -> String {

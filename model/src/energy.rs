@@ -85,7 +85,7 @@ pub enum Idle {
 }
 
 impl Idle {
-    /// The word in JSON and in the store.
+    /// The word in JSON and as a label.
     pub fn word(self) -> &'static str {
         match self {
             Self::Calibrated => "calibrated",

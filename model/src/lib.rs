@@ -19,6 +19,7 @@ pub mod id;
 pub mod lifecycle;
 pub mod metric;
 pub mod ratio;
+pub mod service;
 pub mod snapshot;
 pub mod subflow;
 pub mod timeline;

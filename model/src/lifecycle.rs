@@ -128,21 +128,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The word in JSON and in the store.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fin => "fin",
-            Self::ResetSent => "reset_sent",
-            Self::ResetReceived => "reset_received",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::RemovedByAdmin => "removed_by_admin",
-            Self::RemovedByPeer => "removed_by_peer",
-            Self::ClosedByPeer => "closed_by_peer",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// A few plain words.
     pub fn words(self) -> &'static str {
         match self {
@@ -155,6 +140,34 @@ impl CloseReason {
             Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
             Self::ClosedByPeer => "closed by the peer alone, address not withdrawn",
             Self::Unknown => "not known",
+        }
+    }
+
+    /// Each of them.
+    pub const ALL: [Self; 9] = [
+        Self::Fin,
+        Self::ResetSent,
+        Self::ResetReceived,
+        Self::Timeout,
+        Self::Unreachable,
+        Self::RemovedByAdmin,
+        Self::RemovedByPeer,
+        Self::ClosedByPeer,
+        Self::Unknown,
+    ];
+
+    /// The word in JSON, in the store and as a label.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fin => "fin",
+            Self::ResetSent => "reset_sent",
+            Self::ResetReceived => "reset_received",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::RemovedByAdmin => "removed_by_admin",
+            Self::RemovedByPeer => "removed_by_peer",
+            Self::ClosedByPeer => "closed_by_peer",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -196,8 +209,12 @@ pub enum FallbackReason {
 }
 
 impl FallbackReason {
-    /// The word in JSON and in the store.
-    pub fn word(self) -> &'static str {
+    /// Each of them.
+    pub const ALL: [Self; 4] =
+        [Self::NotAttempted, Self::NoMpCapableInSynAck, Self::AfterHandshake, Self::Unknown];
+
+    /// The word in JSON, in the store and as a label.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::NotAttempted => "not_attempted",
             Self::NoMpCapableInSynAck => "no_mp_capable_in_syn_ack",
@@ -223,27 +240,10 @@ mod tests {
 
     #[test]
     fn words_are_those_of_the_json() {
-        let reasons = [
-            CloseReason::Fin,
-            CloseReason::ResetSent,
-            CloseReason::ResetReceived,
-            CloseReason::Timeout,
-            CloseReason::Unreachable,
-            CloseReason::RemovedByAdmin,
-            CloseReason::RemovedByPeer,
-            CloseReason::ClosedByPeer,
-            CloseReason::Unknown,
-        ];
-        for reason in reasons {
+        for reason in CloseReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
         }
-        let fallbacks = [
-            FallbackReason::NotAttempted,
-            FallbackReason::NoMpCapableInSynAck,
-            FallbackReason::AfterHandshake,
-            FallbackReason::Unknown,
-        ];
-        for reason in fallbacks {
+        for reason in FallbackReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
         }
     }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metric table: the one place where a number of a flow gets its name, its unit, its column title and its meaning.
-//! Screens, reports and METRICS.md follow from it; the exporters of later releases will.
+//! The metric table: the one place where a number gets its name, its unit, its column title and its meaning.
+//! Screens, reports, Prometheus and METRICS.md follow from it. Here are the numbers of a flow; in [`machine`] those of the
+//! whole machine, in [`happening`] what is counted when it happens to a flow.
+
+pub mod happening;
+pub mod machine;
 
 use crate::connection::Connection;
 use crate::energy::FlowEnergy;
@@ -50,6 +54,12 @@ impl Unit {
             Self::JoulesPerGigabyte => "_joules_per_gigabyte",
             Self::Count => "",
         }
+    }
+
+    /// Whether a counter in it is what mpwatch itself has measured, and so begins with tracing. The others are the kernel's own and
+    /// begin with the flow.
+    pub fn begins_with_tracing(self) -> bool {
+        matches!(self, Self::Joules | Self::Seconds)
     }
 
     fn is_energy(self) -> bool {
@@ -181,6 +191,63 @@ metrics! {
     }
 }
 
+impl<T> Metric<T> {
+    /// Whether Prometheus gets it: rates are left to its `rate()`, over the period that the user asks for.
+    pub fn is_exported(&self) -> bool {
+        self.unit != Unit::BitsPerSecond
+    }
+
+    /// The name of its sum over all flows of another subject: `mpwatch_connection_sent_bytes_total` of a peer is
+    /// `mpwatch_peer_sent_bytes_total`.
+    pub fn name_of(&self, subject: &str) -> String {
+        let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
+        format!("mpwatch_{subject}_{thing}")
+    }
+}
+
+/// A gauge that is always 1 and whose labels say who a flow is, so that no other series has to.
+pub struct Identity<T> {
+    /// Full name, ending in `_info`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Names of the labels, beside the ids.
+    pub labels: &'static [&'static str],
+    /// Their values; what is not known is an empty one.
+    pub read: fn(&T) -> Vec<String>,
+}
+
+/// Who a connection is.
+pub static CONNECTION_IDENTITY: Identity<Connection> = Identity {
+    name: "mpwatch_connection_info",
+    help: "Which connection it is.",
+    labels: &["local", "remote", "netns", "role", "process"],
+    read: |c| {
+        vec![
+            c.local.map(|address| address.to_string()).unwrap_or_default(),
+            c.remote.map(|address| address.to_string()).unwrap_or_default(),
+            c.netns.clone(),
+            c.role.map(|role| role.word().to_owned()).unwrap_or_default(),
+            c.process.map(|process| process.comm.to_string()).unwrap_or_default(),
+        ]
+    },
+};
+
+/// Who a subflow is.
+pub static SUBFLOW_IDENTITY: Identity<Subflow> = Identity {
+    name: "mpwatch_subflow_info",
+    help: "Which subflow it is.",
+    labels: &["local", "remote", "interface", "backup"],
+    read: |s| {
+        vec![
+            s.local.to_string(),
+            s.remote.to_string(),
+            s.interface.map(|name| name.to_string()).unwrap_or_default(),
+            s.backup.to_string(),
+        ]
+    },
+};
+
 impl<T: Costly> Metric<T> {
     /// Its value as people read it, with its unit; energy that no counter of this machine has measured begins with `~`.
     pub fn display(&self, subject: &T) -> String {
@@ -267,8 +334,28 @@ mod tests {
     use std::collections::HashSet;
 
     fn rows() -> Vec<(&'static str, &'static str, Kind, Unit)> {
-        let subflow = SUBFLOW.iter().map(|m| (m.name, m.help, m.kind, m.unit));
-        subflow.chain(CONNECTION.iter().map(|m| (m.name, m.help, m.kind, m.unit))).collect()
+        let of = |name, help, kind, unit| (name, help, kind, unit);
+        let subflow = SUBFLOW.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let connection = CONNECTION.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let service = crate::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let machine = machine::MACHINE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let to_connections =
+            happening::TO_CONNECTIONS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
+        let to_subflows =
+            happening::TO_SUBFLOWS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
+        subflow
+            .chain(connection)
+            .chain(service)
+            .chain(machine)
+            .chain(to_connections)
+            .chain(to_subflows)
+            .collect()
+    }
+
+    #[test]
+    fn a_sum_is_named_after_its_subject() {
+        assert_eq!(CONNECTION[0].name_of("peer"), "mpwatch_peer_sent_bytes_total");
+        assert_eq!(SUBFLOW[4].name_of("interface"), "mpwatch_interface_retransmitted_segments_total");
     }
 
     #[test]

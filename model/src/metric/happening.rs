@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is counted when it happens to a flow: once for each flow, so the counts never go down when flows end.
+
+use crate::connection::Connection;
+use crate::lifecycle::{CloseReason, FallbackReason, Role};
+use crate::subflow::Subflow;
+
+/// Something that happens at most once to a connection or subflow.
+pub struct Happening<T: 'static> {
+    /// Full name, `mpwatch_host_<what>_total`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// The label that says in which way it happened.
+    pub label: &'static str,
+    /// All values of the label: each is a series from the start.
+    pub values: &'static [&'static str],
+    /// In which way it has happened. `None`: it has not, or it is not known.
+    pub of: fn(&T) -> Option<&'static str>,
+}
+
+const ROLES: &[&str] = &["client", "server", "unknown"];
+
+const CLOSE_REASONS: &[&str] = &{
+    let mut words = [""; CloseReason::ALL.len()];
+    let mut n = 0;
+    while n < words.len() {
+        words[n] = CloseReason::ALL[n].word();
+        n += 1;
+    }
+    words
+};
+
+const FALLBACK_REASONS: &[&str] = &{
+    let mut words = [""; FallbackReason::ALL.len()];
+    let mut n = 0;
+    while n < words.len() {
+        words[n] = FallbackReason::ALL[n].word();
+        n += 1;
+    }
+    words
+};
+
+fn role(connection: &Connection) -> &'static str {
+    connection.role.map_or("unknown", Role::word)
+}
+
+/// Of connections.
+pub static TO_CONNECTIONS: &[Happening<Connection>] = &[
+    Happening {
+        name: "mpwatch_host_connections_opened_total",
+        help: "Connections whose opening was seen.",
+        label: "role",
+        values: ROLES,
+        of: |c| c.seen_open.then(|| role(c)),
+    },
+    Happening {
+        name: "mpwatch_host_connections_closed_total",
+        help: "Connections that closed.",
+        label: "role",
+        values: ROLES,
+        of: |c| c.closed_at.map(|_| role(c)),
+    },
+    Happening {
+        name: "mpwatch_host_fallbacks_total",
+        help: "Connections that went on as plain TCP, of those whose opening was seen.",
+        label: "reason",
+        values: FALLBACK_REASONS,
+        of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.word()),
+    },
+];
+
+/// Of subflows.
+pub static TO_SUBFLOWS: &[Happening<Subflow>] = &[
+    Happening {
+        name: "mpwatch_host_subflows_opened_total",
+        help: "Subflows whose SYN was seen.",
+        label: "kind",
+        values: &["initial", "join"],
+        of: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),
+    },
+    Happening {
+        name: "mpwatch_host_subflows_closed_total",
+        help: "Subflows that ended.",
+        label: "reason",
+        values: CLOSE_REASONS,
+        of: |s| s.closed.map(|closed| closed.reason.word()),
+    },
+];

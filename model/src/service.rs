@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the daemon tells of itself: plain counts that its parts keep, and the rows by which Prometheus shows them.
+
+use jiff::Timestamp;
+
+use crate::metric::{Kind, Metric, Unit};
+use crate::unit::Nanos;
+
+/// The state of the daemon at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Service {
+    /// Snapshots published since it started.
+    pub ticks: u64,
+    /// Time between two snapshots, as configured.
+    pub interval: Nanos,
+    /// How long the tracker and everything that takes its snapshots worked on the latest one.
+    pub tick_took: Nanos,
+    /// Whether the latest reading of the configuration succeeded. After a failure the one before it stays in force.
+    pub config_ok: bool,
+    /// When the configuration that is in force was read.
+    pub config_read_at: Option<Timestamp>,
+    /// Readers on the Unix socket now. `None`: there is no socket.
+    pub readers: Option<u64>,
+    /// Snapshots that a reader of the socket lost because it was too slow. `None`: there is no socket.
+    pub frames_dropped: Option<u64>,
+    /// Connections to the socket or the web server refused because there were too many.
+    pub clients_refused: u64,
+    /// Label values that gave up their series to `__other__`, because a larger one wanted it or its time was over.
+    pub series_merged: u64,
+}
+
+macro_rules! rows {
+    ($($name:literal $kind:ident $unit:ident $help:literal $read:expr;)*) => {
+        /// Metrics of the daemon.
+        pub static SERVICE: &[Metric<Service>] = &[$(Metric {
+            name: $name,
+            help: $help,
+            kind: Kind::$kind,
+            unit: Unit::$unit,
+            title: "",
+            read: $read,
+        }),*];
+    };
+}
+
+rows! {
+    "mpwatch_agent_ticks_total" Counter Count "Snapshots published since the daemon started." |s| Some(s.ticks as f64);
+    "mpwatch_agent_interval_seconds" Gauge Seconds "Time between two snapshots, as configured." |s| Some(s.interval.seconds());
+    "mpwatch_agent_tick_work_seconds" Gauge Seconds "How long the daemon worked on the latest snapshot." |s| Some(s.tick_took.seconds());
+    "mpwatch_agent_config_last_reload_successful" Gauge Count "Whether the latest reading of the configuration succeeded; if not, the one before it is in force." |s| Some(f64::from(u8::from(s.config_ok)));
+    "mpwatch_agent_config_last_reload_success_timestamp_seconds" Gauge Seconds "When the configuration in force was read." |s| s.config_read_at.map(|at| at.as_microsecond() as f64 / 1e6);
+    "mpwatch_agent_socket_readers" Gauge Count "Readers on the Unix socket." |s| s.readers.map(|count| count as f64);
+    "mpwatch_agent_socket_frames_dropped_total" Counter Count "Snapshots that readers of the Unix socket lost because they were too slow." |s| s.frames_dropped.map(|count| count as f64);
+    "mpwatch_agent_clients_refused_total" Counter Count "Connections to the Unix socket or the web server that were refused because there were too many." |s| Some(s.clients_refused as f64);
+    "mpwatch_agent_series_merged_total" Counter Count "Label values that gave up their series to __other__." |s| Some(s.series_merged as f64);
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What Prometheus scrapes: as METRICS.md says, clean by promtool's rules, bounded, and never going down.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use jiff::{SignedDuration, Timestamp};
+use mpwatch_exporters::prometheus::{Settings, Totals, described, expose};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::{ShownZone, SnapshotEnergy};
+use mpwatch_model::fixture;
+use mpwatch_model::service::Service;
+use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::unit::{Bytes, Microjoules};
+use mpwatch_tests::skip;
+
+/// Series by their name with labels, as scraped.
+type Series = BTreeMap<String, f64>;
+
+fn service() -> Service {
+    Service {
+        ticks: 1,
+        config_ok: true,
+        config_read_at: Some(fixture::at(0)),
+        readers: Some(0),
+        frames_dropped: Some(0),
+        ..Service::default()
+    }
+}
+
+/// A daemon's sums, fed with snapshots a second apart.
+struct Scraped {
+    totals: Totals,
+    at: Timestamp,
+    latest: Snapshot,
+}
+
+impl Scraped {
+    fn new(top_flows: usize) -> Self {
+        Self {
+            totals: Totals::new(Settings { top_flows }),
+            at: fixture::at(0),
+            latest: fixture::snapshot(Vec::new()),
+        }
+    }
+
+    fn tick(&mut self, connections: Vec<Connection>) -> String {
+        self.at += SignedDuration::from_secs(1);
+        self.latest = Snapshot { at: self.at, ..fixture::snapshot(connections) };
+        self.totals.take(&self.latest);
+        self.text()
+    }
+
+    fn text(&self) -> String {
+        expose(&self.latest, &self.totals.figures(), &service()).unwrap()
+    }
+}
+
+fn series(text: &str) -> Series {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let parsed = lines.map(|line| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_owned(), value.parse::<f64>().expect("a number"))
+    });
+    let all: Vec<_> = parsed.collect();
+    let by_name: Series = all.iter().cloned().collect();
+    assert_eq!(all.len(), by_name.len(), "a series stands twice in {text}");
+    by_name
+}
+
+fn sum(series: &Series, family: &str) -> f64 {
+    let is_of = |name: &str| name.split('{').next() == Some(family);
+    series.iter().filter(|(name, _)| is_of(name)).map(|(_, value)| value).sum()
+}
+
+/// Connections with as many different peers.
+fn many(count: u32) -> Vec<Connection> {
+    let one = |n: u32| {
+        let mut connection = fixture::connection(n + 1, 2);
+        let [_, b, c, d] = n.to_be_bytes();
+        connection.remote = Some(SocketAddr::from(([10, b, c, d], 5201)));
+        connection
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn what_is_scraped_is_what_metrics_md_describes() {
+    let mut scraped = Scraped::new(10);
+    let connections =
+        vec![fixture::connection(1, 2), fixture::closed(2), fixture::failover(3), fixture::fallen_back(4)];
+    scraped.tick(connections);
+    scraped.latest.host.missing.push(fixture::missing_hook());
+    let shown = vec![ShownZone { zone: "psys".to_owned(), zone_uj: Microjoules(1) }];
+    let energy = scraped.latest.energy.take().unwrap();
+    scraped.latest.energy = Some(SnapshotEnergy { shown, ..energy });
+    let text = scraped.text();
+    let scraped: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let sections = described();
+    let told: BTreeSet<&str> =
+        sections.iter().flat_map(|section| &section.metrics).map(|metric| metric.name.as_str()).collect();
+    let missing: Vec<_> = told.difference(&scraped).collect();
+    let untold: Vec<_> = scraped.difference(&told).collect();
+    assert!(missing.is_empty() && untold.is_empty(), "told, not scraped: {missing:?}; not told: {untold:?}");
+}
+
+#[test]
+fn promtool_finds_nothing_to_complain_about() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        skip("there is no promtool; Debian's package `prometheus` has it");
+        return;
+    }
+    for (count, top_flows) in [(0, 0), (1, 0), (1, 5), (10_000, 0), (10_000, 50)] {
+        let text = Scraped::new(top_flows).tick(many(count));
+        let mut child = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "at {count} flows: {said}");
+    }
+}
+
+#[test]
+fn counters_stay_when_flows_end() {
+    let mut scraped = Scraped::new(1);
+    let first = series(&scraped.tick(many(3)));
+    let carried: f64 = many(3).iter().map(|c| c.bytes_sent.unwrap().0 as f64).sum();
+    assert_eq!(first["mpwatch_host_sent_bytes_total"].to_bits(), carried.to_bits());
+    let mut previous = first;
+    for left in [2, 0, 0, 1] {
+        let now = series(&scraped.tick(many(left)));
+        for (name, value) in previous.iter().filter(|(name, _)| name.contains("_total")) {
+            let own = name.contains("connection=") && !name.contains("__other__");
+            assert!(own || now.get(name).is_some_and(|now| now >= value), "{name} fell from {value}");
+        }
+        previous = now;
+    }
+    // The last one had been forgotten: it counts as another one.
+    let again = carried + many(1)[0].bytes_sent.unwrap().0 as f64;
+    assert_eq!(previous["mpwatch_host_sent_bytes_total"].to_bits(), again.to_bits());
+}
+
+#[test]
+fn of_a_connection_older_than_the_daemon_only_what_comes_counts() {
+    let mut scraped = Scraped::new(0);
+    let mut old = fixture::connection(1, 1);
+    (old.seen_open, old.opened_at, old.subflows[0].created_at) = (false, None, None);
+    let first = series(&scraped.tick(vec![old.clone()]));
+    assert_eq!(first["mpwatch_host_sent_bytes_total"].to_bits(), 0_f64.to_bits());
+    assert!(first["mpwatch_host_active_joules_total"] > 0.0, "energy begins with tracing");
+    old.bytes_sent = Some(old.bytes_sent.unwrap() + Bytes(1_000));
+    let then = series(&scraped.tick(vec![old]));
+    assert_eq!(then["mpwatch_host_sent_bytes_total"].to_bits(), 1_000_f64.to_bits());
+}
+
+#[test]
+fn series_do_not_grow_with_the_number_of_flows() {
+    let bound = |flows: u32| series(&Scraped::new(20).tick(many(flows))).len();
+    let (few, many_flows) = (bound(200), bound(10_000));
+    assert_eq!(few, many_flows);
+    assert!(many_flows < 9_000, "{many_flows} series");
+    let none = Scraped::new(0).tick(many(200));
+    assert!(!none.contains("connection=\""), "single flows only for those who ask");
+}
+
+#[test]
+fn the_largest_and_all_others_are_the_whole() {
+    let mut scraped = Scraped::new(5);
+    for count in [3, 50, 20] {
+        let series = series(&scraped.tick(many(count)));
+        for thing in ["sent_bytes_total", "received_bytes_total", "retransmitted_bytes_total"] {
+            let whole = series[&format!("mpwatch_host_{thing}")];
+            for subject in ["connection", "peer"] {
+                let parts = sum(&series, &format!("mpwatch_{subject}_{thing}"));
+                assert_eq!(parts.to_bits(), whole.to_bits(), "{subject} {thing} at {count}");
+            }
+            let by_interface = sum(&series, &format!("mpwatch_interface_{thing}"));
+            let by_subflow = sum(&series, &format!("mpwatch_subflow_{thing}"));
+            assert_eq!(by_interface.to_bits(), by_subflow.to_bits(), "subflow {thing} at {count}");
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_zone_sum_to_it() {
+    let series = series(&Scraped::new(0).tick(Vec::new()));
+    let whole = series["mpwatch_zone_joules_total{zone=\"package-0\"}"];
+    let parts = sum(&series, "mpwatch_zone_part_joules_total");
+    assert!((parts - whole).abs() < 1e-6, "{parts} is not {whole}");
+}
+
+#[test]
+fn what_is_not_known_has_no_series() {
+    let mut scraped = Scraped::new(5);
+    let mut blind = fixture::connection(1, 1);
+    (blind.energy, blind.cpu) = (None, None);
+    blind.subflows.iter_mut().for_each(|s| (s.energy, s.cpu, s.srtt) = (None, None, None));
+    scraped.tick(vec![blind]);
+    (scraped.latest.energy, scraped.latest.cpus) = (None, None);
+    let text = scraped.text();
+    for unknown in ["joules", "cpu_seconds", "cpu_account", "_srtt_", "energy_info"] {
+        assert!(!text.contains(unknown), "{unknown} in {text}");
+    }
+}
