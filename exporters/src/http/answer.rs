@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a request to its answer. Pure but for what the pages say.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::Pages;
+
+/// The text format that `promtool check metrics` and every Prometheus read.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+/// Smaller than this, compression gains nothing.
+const WORTH_PACKING: usize = 1024;
+
+const LANDING: &str = concat!(
+    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>mpwatch</title></head><body><h1>mpwatch ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1><p>Observes Multipath TCP on this machine.</p><ul><li><a href=\"/metrics\">/metrics</a> for Prometheus</li>",
+    "<li><a href=\"/healthz\">/healthz</a>: the process lives</li>",
+    "<li><a href=\"/readyz\">/readyz</a>: it traces, and its latest snapshot is current</li></ul></body></html>\n"
+);
+
+pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Response<Full<Bytes>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refusal =
+            plain(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refusal;
+    }
+    match request.uri().path() {
+        "/metrics" => match pages.metrics() {
+            Ok(text) => packed(request, text),
+            Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+        },
+        "/healthz" => plain(StatusCode::OK, TEXT, "ok\n".to_owned()),
+        "/readyz" => match pages.readiness() {
+            Ok(()) => plain(StatusCode::OK, TEXT, "ok\n".to_owned()),
+            Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+        },
+        "/" => plain(StatusCode::OK, HTML, LANDING.to_owned()),
+        _ => {
+            plain(StatusCode::NOT_FOUND, TEXT, "there is only /, /metrics, /healthz and /readyz\n".to_owned())
+        }
+    }
+}
+
+fn plain(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// The metrics, compressed for who takes it.
+fn packed<B>(request: &Request<B>, text: String) -> Response<Full<Bytes>> {
+    let small = takes_gzip(request).then(|| gzip(&text)).flatten();
+    let is_packed = small.is_some();
+    let mut response = plain(StatusCode::OK, METRICS, small.unwrap_or_else(|| text.into_bytes()));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if is_packed {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
+fn takes_gzip<B>(request: &Request<B>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|one| {
+        let (coding, quality) = one.split_once(';').unwrap_or((one, ""));
+        let refused = quality.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()) == Some(0.0);
+        coding.trim().eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+/// `None`: not worth it.
+fn gzip(text: &str) -> Option<Vec<u8>> {
+    if text.len() < WORTH_PACKING {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).ok()?;
+    encoder.finish().ok()
+}
