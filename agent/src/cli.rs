@@ -57,6 +57,10 @@ pub(crate) struct Scope {
     #[arg(long, global = true, value_name = "EXPRESSION", value_parser = parse_filter)]
     pub(crate) filter: Option<Filter>,
 
+    /// Unix socket of the daemon: where it listens, and where `top`, `ls` and `show` attach [default: /run/mpwatch/mpwatch.sock]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) socket: Option<PathBuf>,
+
     /// Size of the kernel's buffer for closed flows (power of two, for example 4K or 8M)
     #[arg(long, global = true, value_name = "BYTES", value_parser = parse_ring_size, hide_short_help = true)]
     pub(crate) ring_size: Option<u32>,
@@ -87,6 +91,14 @@ pub(crate) enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// The service: traces until it is stopped, serves metrics to Prometheus and snapshots to `top`, `ls` and `show`
+    Daemon(DaemonOptions),
+    /// The daemon's configuration
+    Config {
+        /// What to do with it
+        #[command(subcommand)]
+        action: ConfigAction,
     },
     /// Record raw events to a file, until Ctrl-C; prints a report at the end
     Record {
@@ -156,7 +168,7 @@ pub(crate) struct TopOptions {
     /// Stop after this many snapshots
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Time between two snapshots: 100ms to 60s
+    /// Time between two snapshots: 100ms to 60s; attached to the daemon, it is the daemon's
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
     pub(crate) interval: Duration,
     /// With --batch: one JSON object a line
@@ -171,6 +183,51 @@ impl Default for TopOptions {
     fn default() -> Self {
         Self { batch: false, count: None, interval: Duration::from_secs(1), json: false, db: None }
     }
+}
+
+/// Options of `daemon`. Each is also a key of its file and a variable of the environment: see `mpwatch config show`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct DaemonOptions {
+    /// Configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address of the web server [default: 127.0.0.1:9917]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Time between two snapshots: 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) interval: Option<String>,
+    /// Give so many of the largest connections series of their own [default: 0]
+    #[arg(long = "metrics.top-flows", value_name = "N")]
+    pub(crate) top_flows: Option<String>,
+    /// What is worth a line of log: error, warn, info, debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Format of the log: text, json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Read it and say what is wrong with it
+    Check {
+        /// The layers that are checked
+        #[command(flatten)]
+        options: DaemonOptions,
+    },
+    /// Print the values in force
+    Show {
+        /// With where each comes from
+        #[arg(long)]
+        origin: bool,
+        /// The layers that are shown
+        #[command(flatten)]
+        options: DaemonOptions,
+    },
+    /// Print the JSON Schema of the file
+    Schema,
 }
 
 /// How a report is printed.
@@ -272,7 +329,7 @@ fn parse_folder(text: &str) -> Result<PathBuf, String> {
     if folder.is_dir() { Ok(folder) } else { Err("there is no such folder".to_owned()) }
 }
 
-fn parse_interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval =
         parse_duration(text).ok_or("a duration is a number with ms or s, for example 500ms or 2s")?;
     if (Duration::from_millis(100)..=Duration::from_mins(1)).contains(&interval) {

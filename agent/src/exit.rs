@@ -7,9 +7,14 @@ use std::process::ExitCode;
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 
+use crate::attach::AttachError;
+use crate::config::ConfigError;
+
 /// 1: something failed while running.
 pub(crate) const RUNTIME: u8 = 1;
-/// 3: the kernel lacks something. (2 is wrong usage, by clap.)
+/// 2: wrong usage; of the command line by clap, of the configuration here.
+const USAGE: u8 = 2;
+/// 3: the kernel lacks something.
 pub(crate) const KERNEL: u8 = 3;
 /// 4: not permitted.
 pub(crate) const PERMISSION: u8 = 4;
@@ -37,6 +42,10 @@ pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     let code = match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
         Some(TracerError::Permission { .. }) => PERMISSION,
+        _ if error.is::<ConfigError>() => USAGE,
+        _ if matches!(error.downcast_ref::<AttachError>(), Some(AttachError::Permission { .. })) => {
+            PERMISSION
+        }
         _ if error.is::<NoSuchFlow>() => NO_SUCH_FLOW,
         _ if error
             .downcast_ref::<NoCounters>()

@@ -2,9 +2,12 @@
 //! `mpwatch`: traces Multipath TCP on the running kernel and shows it. This file only parses the command line, runs the
 //! command and turns its outcome into an exit code.
 
+mod attach;
 mod cli;
 mod clock;
 mod command;
+mod config;
+mod daemon;
 mod doctor;
 mod energy;
 mod exit;

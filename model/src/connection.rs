@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuTimes;
 use crate::energy::FlowEnergy;
@@ -18,7 +18,7 @@ use crate::timeline::TimelineEntry;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One connection. `null` always means "not known", never zero.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Connection {
     /// `netns-token-birth` in hexadecimal; stable for the life of the connection and across restarts of the agent on one boot.
     pub id: ConnectionId,
@@ -110,14 +110,14 @@ impl Connection {
 }
 
 /// A fallback to plain TCP (RFC 8684 section 3.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fallback {
     /// Why, as far as the kernel tells; never guessed.
     pub reason: FallbackReason,
 }
 
 /// The start of the second path `[ICPE19]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondPath {
     /// From the opening of the connection to ESTABLISHED of the first joined subflow.
     #[serde(rename = "after_us")]

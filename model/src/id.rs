@@ -125,6 +125,20 @@ impl Serialize for ConnectionId {
     }
 }
 
+impl<'de> Deserialize<'de> for ConnectionId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16));
+        let (Some(Ok(netns)), Some(Ok(token)), Some(Ok(birth)), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(serde::de::Error::custom(format!("`{text}` is no connection id")));
+        };
+        let token = Token(u32::try_from(token).map_err(serde::de::Error::custom)?);
+        Ok(Self { netns: NetnsCookie(netns), token, birth: SocketCookie(birth) })
+    }
+}
+
 /// What is wrong with the text of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAnId(String);

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
@@ -14,7 +14,7 @@ use crate::host::{Host, KernelCounters, Losses};
 pub const SCHEMA: u32 = 1;
 
 /// All connections at one time.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Version of this format.
     pub schema: u32,
@@ -39,7 +39,7 @@ pub struct Snapshot {
 }
 
 /// All connections of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Version of this format.
     pub schema: u32,
@@ -58,7 +58,7 @@ pub struct Report {
 }
 
 /// A period of observation.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The machine.
     pub host: Host,
@@ -68,4 +68,24 @@ pub struct Run {
     /// Last tick.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
+}
+
+#[cfg(all(test, feature = "fixtures"))]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_snapshot_is_read_back_as_it_was_written() {
+        let mut written = fixture::snapshot(vec![
+            fixture::connection(1, 2),
+            fixture::closed(2),
+            fixture::failover(3),
+            fixture::fallen_back(4),
+        ]);
+        written.host.missing.push(fixture::missing_hook());
+        let text = serde_json::to_string(&written).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), written);
+        assert!(serde_json::from_str::<Snapshot>(&text.replace("1001-", "1001")).is_err());
+    }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuTimes;
 use crate::endpoint::Name;
@@ -15,7 +15,7 @@ use crate::lifecycle::{CloseReason, TcpState};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means "not known", never zero.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Subflow {
     /// `cookie.generation`; stable for the life of the subflow.
     pub id: SubflowId,
@@ -122,7 +122,7 @@ impl Subflow {
 }
 
 /// Segments sent again, by what made TCP do it. SYN-ACKs, and segments the kernel did not tell of, are in none of the three.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retransmits {
     /// In recovery, on acknowledgements (fast retransmit, RACK).
     pub fast: u32,
@@ -133,7 +133,7 @@ pub struct Retransmits {
 }
 
 /// Accounting of the default MPTCP scheduler (`mptcp_subflow_get_send`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scheduler {
     /// Rounds in which it looked at this subflow.
     pub considered: u64,
@@ -142,7 +142,7 @@ pub struct Scheduler {
 }
 
 /// The end of a subflow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Closed {
     /// When it reached CLOSE.
     #[schemars(with = "String", extend("format" = "date-time"))]

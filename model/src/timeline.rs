@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::Micros;
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineEntry {
     /// When; for `sampled` entries the time of the sample in which it first showed.
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -25,7 +25,7 @@ pub struct TimelineEntry {
 }
 
 /// How an entry is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Stamped by a kernel tracepoint: exact.
@@ -45,7 +45,7 @@ impl Source {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
     /// The connection was opened.

@@ -2,6 +2,7 @@
 //! The commands, one file each; here is only what several of them share.
 
 mod calibrate;
+mod daemon;
 mod database;
 mod demo;
 mod record;
@@ -41,6 +42,8 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Top(options)) => top::run(options, scope)?,
         Some(Command::Ls { json, csv }) => show::list(*json, *csv, scope)?,
         Some(Command::Show { id, json }) => show::one(id, *json, scope)?,
+        Some(Command::Daemon(options)) => daemon::run(options, scope)?,
+        Some(Command::Config { action }) => return daemon::config(action, scope),
         Some(Command::Record { file, seconds, interval, db, report }) => {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;

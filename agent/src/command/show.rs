@@ -10,6 +10,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 
 use super::{print, trace};
+use crate::attach::Daemon;
 use crate::cli::Scope;
 use crate::exit::NoSuchFlow;
 use crate::live::stop_on_signals;
@@ -35,9 +36,13 @@ pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> 
     print(&if as_json { json::connection(connection, Layout::Pretty)? } else { text::connection(connection) })
 }
 
-/// Two snapshots, so that the second one has rates.
+/// The daemon's latest snapshot, or two of our own, so that the second one has rates.
 fn glance(scope: &Scope) -> anyhow::Result<Snapshot> {
-    let mut live = trace(GLANCE, scope, stop_on_signals()?)?;
+    let stop = stop_on_signals()?;
+    if let Some(mut daemon) = Daemon::find(scope, &stop)? {
+        return daemon.next()?.ok_or_else(|| anyhow::anyhow!("interrupted before the first snapshot"));
+    }
+    let mut live = trace(GLANCE, scope, stop)?;
     let mut latest = None;
     let mut looks = 0;
     session::run(&mut live, Closed::Forget, None, |snapshot| {

@@ -10,6 +10,7 @@ use mpwatch_tui::{Size, Style};
 
 use super::database::Database;
 use super::{on_a_terminal, print, print_line, trace};
+use crate::attach::Daemon;
 use crate::cli::{Scope, TopOptions};
 use crate::live::stop_on_signals;
 use crate::session;
@@ -20,11 +21,17 @@ use crate::tracker::Closed;
 const UNLIMITED: u16 = u16::MAX;
 
 pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
-    let mut live = trace(options.interval, scope, stop_on_signals()?)?;
+    let stop = stop_on_signals()?;
+    // A store begins with what its own tracing began with.
+    let daemon = if options.db.is_some() { None } else { Daemon::find(scope, &stop)? };
+    let live = if daemon.is_some() { None } else { Some(trace(options.interval, scope, stop)?) };
+    let mut database = match &live {
+        Some(live) => Database::open(options.db.as_deref(), live.start())?,
+        None => None,
+    };
     let mut screen = (!options.batch && on_a_terminal()).then(Screen::open).transpose()?;
-    let mut database = Database::open(options.db.as_deref(), live.start())?;
     let mut left = options.count.unwrap_or(u64::MAX);
-    session::run(&mut live, Closed::Forget, None, |snapshot| {
+    let mut each = |snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.offer(&snapshot);
@@ -39,7 +46,17 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         }
         left = left.saturating_sub(1);
         Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    };
+    if let Some(mut daemon) = daemon {
+        while let Some(snapshot) = daemon.next()? {
+            if each(snapshot)?.is_break() {
+                break;
+            }
+        }
+    }
+    if let Some(mut live) = live {
+        session::run(&mut live, Closed::Forget, None, each)?;
+    }
     database.map(Database::close).transpose()?;
     Ok(())
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch daemon` and `mpwatch config`: from the command line to the layers of the configuration.
+
+use std::process::ExitCode;
+
+use super::{print, trace};
+use crate::cli::{ConfigAction, DaemonOptions, Scope};
+use crate::config::{Layers, schema};
+use crate::daemon;
+
+pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> {
+    let scope = scope.clone();
+    daemon::run(layers(options, &scope), move |loaded, stop| {
+        let config = &loaded.config;
+        let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, ..scope };
+        trace(config.interval, &traced, stop)
+    })
+}
+
+pub(super) fn config(action: &ConfigAction, scope: &Scope) -> anyhow::Result<ExitCode> {
+    match action {
+        ConfigAction::Check { options } => {
+            layers(options, scope).load()?;
+            print("the configuration is good")?;
+        }
+        ConfigAction::Show { origin, options } => {
+            print(&layers(options, scope).load()?.show(*origin))?;
+        }
+        ConfigAction::Schema => print(&format!("{:#}", schema()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the command line says, by the names of the keys.
+fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
+    let given = [
+        ("interval", options.interval.clone()),
+        ("socket", scope.socket.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        ("web.listen", options.listen.clone()),
+        ("metrics.top_flows", options.top_flows.clone()),
+        ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
+        ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),
+        ("log.level", options.log_level.clone()),
+        ("log.format", options.log_format.clone()),
+    ];
+    let flags = given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    Layers { file: options.config.clone(), flags }
+}

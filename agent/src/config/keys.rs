@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that can be set: a row for each, from which the file's keys, the environment, the schema and `config show` follow.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+
+use super::{Config, SOCKET};
+use crate::cli::parse_interval;
+
+/// Most connections that may have series of their own.
+const MOST_TOP_FLOWS: usize = 500;
+
+/// One thing that can be set.
+pub(super) struct Key {
+    /// Name in the file; a dot parts the table from the key.
+    pub(super) name: &'static str,
+    /// Variable of the environment.
+    pub(super) environment: &'static str,
+    /// Flag of the command line.
+    pub(super) flag: &'static str,
+    /// Type in the file, in the words of JSON Schema.
+    pub(super) kind: &'static str,
+    /// One sentence.
+    pub(super) help: &'static str,
+    /// Whether SIGHUP is enough, or a restart is needed.
+    pub(super) reloads: bool,
+    /// Takes the value from its text; the error says what a value looks like.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    /// The value as a file says it.
+    pub(super) show: fn(&Config) -> String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            socket: PathBuf::from(SOCKET),
+            listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
+            top_flows: 0,
+            tcp: false,
+            ledger: true,
+            log_level: LevelFilter::INFO,
+            log_json: false,
+        }
+    }
+}
+
+pub(super) static KEYS: &[Key] = &[
+    Key {
+        name: "interval",
+        environment: "MPWATCH_INTERVAL",
+        flag: "--interval",
+        kind: "string",
+        help: "Time between two snapshots: 100ms to 60s.",
+        reloads: false,
+        set: |config, text| parse_interval(text).map(|interval| config.interval = interval),
+        show: |config| format!("\"{}ms\"", config.interval.as_millis()),
+    },
+    Key {
+        name: "socket",
+        environment: "MPWATCH_SOCKET",
+        flag: "--socket",
+        kind: "string",
+        help: "Unix socket at which `top`, `ls` and `show` attach.",
+        reloads: false,
+        set: |config, text| absolute(text).map(|path| config.socket = path),
+        show: |config| quoted(&config.socket.to_string_lossy()),
+    },
+    Key {
+        name: "web.listen",
+        environment: "MPWATCH_WEB_LISTEN",
+        flag: "--listen",
+        kind: "string",
+        help: "Address and port of the web server, which serves /metrics.",
+        reloads: false,
+        set: |config, text| {
+            let address =
+                text.parse().map_err(|_| "an address is like 127.0.0.1:9917 or [::1]:9917".to_owned());
+            address.map(|address| config.listen = address)
+        },
+        show: |config| quoted(&config.listen.to_string()),
+    },
+    Key {
+        name: "metrics.top_flows",
+        environment: "MPWATCH_METRICS_TOP_FLOWS",
+        flag: "--metrics.top-flows",
+        kind: "integer",
+        help: "So many of the largest connections have series of their own, 0 to 500.",
+        reloads: true,
+        set: |config, text| {
+            let number = text.parse().ok().filter(|number| *number <= MOST_TOP_FLOWS);
+            let number = number.ok_or_else(|| format!("it is a number from 0 to {MOST_TOP_FLOWS}"));
+            number.map(|number| config.top_flows = number)
+        },
+        show: |config| config.top_flows.to_string(),
+    },
+    Key {
+        name: "trace.tcp",
+        environment: "MPWATCH_TRACE_TCP",
+        flag: "--tcp",
+        kind: "boolean",
+        help: "Also trace plain TCP, as the baseline to compare with.",
+        reloads: false,
+        set: |config, text| boolean(text).map(|value| config.tcp = value),
+        show: |config| config.tcp.to_string(),
+    },
+    Key {
+        name: "trace.ledger",
+        environment: "MPWATCH_TRACE_LEDGER",
+        flag: "--no-ledger",
+        kind: "boolean",
+        help: "Account for CPU time and energy.",
+        reloads: false,
+        set: |config, text| boolean(text).map(|value| config.ledger = value),
+        show: |config| config.ledger.to_string(),
+    },
+    Key {
+        name: "log.level",
+        environment: "MPWATCH_LOG_LEVEL",
+        flag: "--log-level",
+        kind: "string",
+        help: "What is worth a line: error, warn, info or debug.",
+        reloads: false,
+        set: |config, text| level(text).map(|level| config.log_level = level),
+        show: |config| quoted(&config.log_level.to_string()),
+    },
+    Key {
+        name: "log.format",
+        environment: "MPWATCH_LOG_FORMAT",
+        flag: "--log-format",
+        kind: "string",
+        help: "text, or json for one object a line.",
+        reloads: false,
+        set: |config, text| match text {
+            "text" | "json" => {
+                config.log_json = text == "json";
+                Ok(())
+            }
+            _ => Err("it is text or json".to_owned()),
+        },
+        show: |config| quoted(if config.log_json { "json" } else { "text" }),
+    },
+];
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "it is true or false".to_owned())
+}
+
+/// A service has no folder that a relative path could begin in.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("a path begins with /".to_owned()) }
+}
+
+fn level(text: &str) -> Result<LevelFilter, String> {
+    match text {
+        "error" => Ok(LevelFilter::ERROR),
+        "warn" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        _ => Err("it is error, warn, info or debug".to_owned()),
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+
+fn load(
+    file: &str,
+    environment: &[(&str, &str)],
+    flags: &[(&'static str, &str)],
+) -> Result<Loaded, ConfigError> {
+    let flags = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let layers = Layers { file: None, flags };
+    let lookup = |key: &Key| {
+        environment.iter().find(|(name, _)| *name == key.environment).map(|(_, value)| (*value).to_owned())
+    };
+    layers.load_with(&parse(Path::new("m.toml"), file)?, lookup)
+}
+
+#[test]
+fn flags_beat_the_environment_beats_the_file_beats_defaults() {
+    let file = "[metrics]\ntop_flows = 5\n";
+    let environment = [("MPWATCH_METRICS_TOP_FLOWS", "6")];
+    let flag = [("metrics.top_flows", "7")];
+    let cases = [
+        (load("", &[], &[]), 0, "default"),
+        (load(file, &[], &[]), 5, "file m.toml"),
+        (load(file, &environment, &[]), 6, "environment MPWATCH_METRICS_TOP_FLOWS"),
+        (load(file, &environment, &flag), 7, "flag --metrics.top-flows"),
+    ];
+    for (loaded, value, origin) in cases {
+        let loaded = loaded.unwrap();
+        assert_eq!(loaded.config.top_flows, value);
+        let line = format!("metrics.top_flows = {value}  # {origin}\n");
+        assert!(loaded.show(true).contains(&line), "{}", loaded.show(true));
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_the_nearest_name() {
+    for (file, meant) in [
+        ("[metrics]\ntop_flow = 5", "metrics.top_flows"),
+        ("intervall = \"1s\"", "interval"),
+        ("listen = \"127.0.0.1:1\"", "web.listen"),
+        ("[web]\nlitsen = \"127.0.0.1:1\"", "web.listen"),
+    ] {
+        let said = load(file, &[], &[]).unwrap_err().to_string();
+        assert!(said.contains(&format!("did you mean `{meant}`?")), "{file}: {said}");
+    }
+    assert!(load("zzz = 1", &[], &[]).unwrap_err().to_string().contains("config schema"));
+}
+
+#[test]
+fn a_wrong_value_is_told_with_what_it_should_look_like() {
+    for file in [
+        "interval = \"5h\"",
+        "interval = 7.5e9",
+        "socket = \"here\"",
+        "[web]\nlisten = \"everywhere\"",
+        "[metrics]\ntop_flows = 501",
+        "[metrics]\ntop_flows = -1",
+        "[trace]\ntcp = \"yes\"",
+        "[log]\nlevel = \"loud\"",
+        "[log]\nformat = \"xml\"",
+        "this is not toml",
+        "[metrics]\ntop_flows = [1]",
+    ] {
+        assert!(load(file, &[], &[]).is_err(), "{file}");
+    }
+}
+
+#[test]
+fn what_is_shown_can_be_read_back() {
+    let loaded = load("interval = \"250ms\"\n[log]\nformat = \"json\"\n", &[], &[]).unwrap();
+    let again = load(&loaded.show(true), &[], &[]).unwrap();
+    assert_eq!(again.config, loaded.config);
+}
+
+#[test]
+fn the_schema_has_every_key_with_its_default() {
+    let schema = schema();
+    for key in KEYS {
+        let pointer = format!("/properties/{}", key.name.replace('.', "/properties/"));
+        let property = schema.pointer(&pointer).unwrap_or_else(|| panic!("{pointer} in {schema:#}"));
+        assert!(!property["default"].is_null() && property["description"].is_string(), "{property}");
+    }
+}
+
+#[test]
+fn what_needs_a_restart_is_told() {
+    let before = load("", &[], &[]).unwrap().config;
+    let after = load("interval = \"2s\"\n[metrics]\ntop_flows = 3\n", &[], &[]).unwrap();
+    assert_eq!(after.needs_restart(&before), ["interval"]);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snapshots for Prometheus: sums are taken on the tracker's thread, once a tick; a scrape only writes down what is there.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use mpwatch_exporters::http::Pages;
+use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
+use mpwatch_model::snapshot::Snapshot;
+
+use super::outlet::Outlet;
+use super::status::Status;
+use crate::config::Config;
+
+/// What is scraped: replaced as a whole, never changed.
+struct Published {
+    snapshot: Arc<Snapshot>,
+    figures: Figures,
+}
+
+/// What the web server serves.
+pub(super) struct Site {
+    status: Arc<Status>,
+    latest: RwLock<Option<Arc<Published>>>,
+}
+
+impl Site {
+    pub(super) fn new(status: Arc<Status>) -> Self {
+        Self { status, latest: RwLock::new(None) }
+    }
+}
+
+impl Pages for Site {
+    fn metrics(&self) -> Result<String, String> {
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Published { snapshot, figures } = &*latest.ok_or("there is no snapshot yet")?;
+        let service = self.status.service(figures.merged);
+        expose(snapshot, figures, &service).map_err(|error| format!("cannot write the metrics: {error}"))
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        self.status.readiness()
+    }
+}
+
+/// The way out to Prometheus.
+pub(super) struct Metrics {
+    totals: Totals,
+    site: Arc<Site>,
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings { top_flows: config.top_flows }
+}
+
+impl Metrics {
+    pub(super) fn new(config: &Config, site: Arc<Site>) -> Self {
+        Self { totals: Totals::new(settings(config)), site }
+    }
+}
+
+impl Outlet for Metrics {
+    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+        self.totals.take(snapshot);
+        let published = Published { snapshot: Arc::clone(snapshot), figures: self.totals.figures() };
+        *self.site.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(published));
+    }
+
+    fn configure(&mut self, config: &Config) {
+        self.totals.configure(settings(config));
+    }
+}

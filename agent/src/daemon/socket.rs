@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snapshots on a Unix socket, one JSON object a line after a line of greeting. Readers only read: nothing that they send is looked at. One that
+//! is too slow loses snapshots, which are counted; it holds up neither the tracker nor another reader.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use mpwatch_exporters::json::{self, Layout};
+use mpwatch_model::snapshot::Snapshot;
+
+use super::outlet::Outlet;
+use super::status::Status;
+
+/// Version of what is said on the socket.
+pub(crate) const PROTOCOL: u32 = 1;
+/// Readers at a time.
+const MOST_READERS: u64 = 32;
+/// Snapshots that may wait for a reader.
+const QUEUE: usize = 2;
+/// The group whose members may read.
+const GROUP: &str = "mpwatch";
+/// How long readers have for the last snapshot.
+const FAREWELL: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
+
+type Line = Arc<String>;
+
+/// What the threads share.
+struct Shared {
+    status: Arc<Status>,
+    readers: Mutex<Vec<SyncSender<Line>>>,
+    latest: Mutex<Option<Arc<Snapshot>>>,
+}
+
+/// The way out to the socket.
+pub(super) struct Socket {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    snapshots: Option<SyncSender<Arc<Snapshot>>>,
+    writer: Option<thread::JoinHandle<()>>,
+}
+
+impl Socket {
+    /// Listens, in the place of a daemon that is gone.
+    pub(super) fn listen(path: &Path, status: Arc<Status>) -> anyhow::Result<Self> {
+        let failed =
+            || format!("cannot listen at {}; set `socket` (--socket) to another path", path.display());
+        make_place(path).with_context(failed)?;
+        let listener = UnixListener::bind(path).with_context(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).with_context(failed)?;
+        if let Ok(Some(group)) = nix::unistd::Group::from_name(GROUP) {
+            nix::unistd::chown(path, None, Some(group.gid)).map_err(io::Error::from).with_context(failed)?;
+        }
+        let shared = Arc::new(Shared { status, readers: Mutex::default(), latest: Mutex::default() });
+        let (snapshots, incoming) = mpsc::sync_channel(1);
+        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
+        let for_writer = Arc::clone(&shared);
+        let writer =
+            spawn("mpwatch-frames").spawn(move || for_writer.hand_out(&incoming)).with_context(failed)?;
+        let for_readers = Arc::clone(&shared);
+        spawn("mpwatch-socket").spawn(move || for_readers.welcome(&listener)).with_context(failed)?;
+        Ok(Self { path: path.to_owned(), shared, snapshots: Some(snapshots), writer: Some(writer) })
+    }
+}
+
+/// Removes what a daemon left that is gone; never what is in use or no socket.
+fn make_place(path: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        fs::create_dir_all(folder)?;
+    }
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        bail!("there is a file of that name");
+    }
+    if UnixStream::connect(path).is_ok() {
+        bail!("another daemon listens there");
+    }
+    Ok(fs::remove_file(path)?)
+}
+
+impl Shared {
+    /// Writes each snapshot down once and gives it to all readers.
+    fn hand_out(&self, incoming: &Receiver<Arc<Snapshot>>) {
+        for snapshot in incoming {
+            let is_watched = !lock(&self.readers).is_empty();
+            let line = is_watched.then(|| line(&snapshot)).flatten();
+            *lock(&self.latest) = Some(snapshot);
+            let Some(line) = line else { continue };
+            lock(&self.readers).retain(|reader| match reader.try_send(Arc::clone(&line)) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_)) => {
+                    self.status.frames_dropped.fetch_add(1, Ordering::Relaxed);
+                    true
+                }
+                Err(TrySendError::Disconnected(_)) => false,
+            });
+        }
+        // Whoever has nothing more to read ends.
+        lock(&self.readers).clear();
+    }
+
+    fn welcome(self: Arc<Self>, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            if self.status.readers.load(Ordering::Relaxed) >= MOST_READERS {
+                self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            self.status.readers.fetch_add(1, Ordering::Relaxed);
+            let shared = Arc::clone(&self);
+            let read = move || {
+                // A reader that is gone is no error of ours.
+                let _ = shared.serve(stream);
+                shared.status.readers.fetch_sub(1, Ordering::Relaxed);
+            };
+            if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(read).is_err() {
+                self.status.readers.fetch_sub(1, Ordering::Relaxed);
+                self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(stream, "{{\"proto\":{PROTOCOL},\"version\":\"{version}\"}}")?;
+        let (sender, lines) = mpsc::sync_channel(QUEUE);
+        // In this order one snapshot may come twice, but none is left out.
+        lock(&self.readers).push(sender);
+        let latest = lock(&self.latest).clone();
+        if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
+            stream.write_all(line.as_bytes())?;
+        }
+        for line in lines {
+            stream.write_all(line.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// `None`: it cannot be written down, which only a bug could cause.
+fn line(snapshot: &Snapshot) -> Option<Line> {
+    match json::snapshot(snapshot, Layout::Line) {
+        Ok(text) => Some(Arc::new(text + "\n")),
+        Err(error) => {
+            tracing::error!(%error, "a snapshot cannot be written as JSON");
+            None
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outlet for Socket {
+    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+        let Some(snapshots) = &self.snapshots else { return };
+        // The writer is still busy with the one before: every reader loses this one.
+        if let Err(TrySendError::Full(_)) = snapshots.try_send(Arc::clone(snapshot)) {
+            let readers = self.shared.status.readers.load(Ordering::Relaxed);
+            self.shared.status.frames_dropped.fetch_add(readers, Ordering::Relaxed);
+        }
+    }
+
+    fn finish(&mut self) {
+        // The file first: nobody attaches to a daemon that is going.
+        let _ = fs::remove_file(&self.path);
+        drop(self.snapshots.take());
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+        let end = Instant::now() + FAREWELL;
+        while self.shared.status.readers.load(Ordering::Relaxed) > 0 && Instant::now() < end {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Where tracing could not begin.
+        if self.snapshots.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

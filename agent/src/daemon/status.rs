@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the daemon's threads count of themselves.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use mpwatch_model::service::Service;
+use mpwatch_model::unit::Nanos;
+
+use crate::config::Config;
+
+/// What a snapshot may be late beside three intervals: the machine may be busy.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Counts, each written by one thread and read by any.
+pub(super) struct Status {
+    interval: Duration,
+    ticks: AtomicU64,
+    tick_took: AtomicU64,
+    ticked_at: Mutex<Option<Instant>>,
+    config_ok: AtomicBool,
+    config_read_at_us: AtomicI64,
+    pub(super) stopping: AtomicBool,
+    pub(super) readers: AtomicU64,
+    pub(super) frames_dropped: AtomicU64,
+    pub(super) clients_refused: Arc<AtomicU64>,
+}
+
+impl Status {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            interval: config.interval,
+            ticks: AtomicU64::new(0),
+            tick_took: AtomicU64::new(0),
+            ticked_at: Mutex::new(None),
+            config_ok: AtomicBool::new(true),
+            config_read_at_us: AtomicI64::new(Timestamp::now().as_microsecond()),
+            stopping: AtomicBool::new(false),
+            readers: AtomicU64::new(0),
+            frames_dropped: AtomicU64::new(0),
+            clients_refused: Arc::default(),
+        }
+    }
+
+    pub(super) fn ticked(&self, took: Nanos) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+        self.tick_took.store(took.0, Ordering::Relaxed);
+        *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(super) fn config_was_read(&self, succeeded: bool) {
+        self.config_ok.store(succeeded, Ordering::Relaxed);
+        if succeeded {
+            self.config_read_at_us.store(Timestamp::now().as_microsecond(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the latest snapshot is current; if not, why.
+    pub(super) fn readiness(&self) -> Result<(), String> {
+        let latest = *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(latest) = latest else { return Err("there is no snapshot yet".to_owned()) };
+        let age = latest.elapsed();
+        if age > self.interval * 3 + SLACK {
+            return Err(format!("the latest snapshot is {:.1} s old", age.as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    /// All of it; `merged`: series that gave up their place.
+    pub(super) fn service(&self, merged: u64) -> Service {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Service {
+            ticks: read(&self.ticks),
+            interval: Nanos(u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX)),
+            tick_took: Nanos(read(&self.tick_took)),
+            config_ok: self.config_ok.load(Ordering::Relaxed),
+            config_read_at: Timestamp::from_microsecond(self.config_read_at_us.load(Ordering::Relaxed)).ok(),
+            readers: Some(read(&self.readers)),
+            frames_dropped: Some(read(&self.frames_dropped)),
+            clients_refused: read(&self.clients_refused),
+            series_merged: merged,
+        }
+    }
+}
