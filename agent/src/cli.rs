@@ -4,10 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mpwatch_model::filter::{Filter, HELP};
 
+use crate::bottleneck::MethodName;
 use crate::moment::Moment;
 
 /// Watches Multipath TCP: every connection and subflow of this machine, live and exact.
@@ -40,6 +42,10 @@ pub(crate) struct Scope {
     /// Do not account for CPU time and energy: tracing costs traffic less (docs/performance.md)
     #[arg(long, global = true)]
     pub(crate) no_ledger: bool,
+
+    /// Do not look for subflows that share a bottleneck: no samples are taken on the packet path
+    #[arg(long, global = true)]
+    pub(crate) no_bottlenecks: bool,
 
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
@@ -126,6 +132,9 @@ pub(crate) enum Command {
         /// Also write every connection to this database, for `mpwatch report`
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
+        /// How to find shared bottlenecks in it; the published methods are there to compare with
+        #[arg(long, value_name = "NAME", value_enum, default_value_t = MethodName::Concordance)]
+        method: MethodName,
         #[command(flatten)]
         report: ReportOptions,
     },
@@ -304,6 +313,16 @@ pub(crate) struct DemoOptions {
     /// Make up energy counters that follow the CPU time of the demo, where the machine has none; marked as simulated everywhere
     #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
     pub(crate) simulate_rapl: bool,
+}
+
+impl ValueEnum for MethodName {
+    fn value_variants<'a>() -> &'a [Self] {
+        Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.word()).help(self.words()))
+    }
 }
 
 /// What the demo shows.

@@ -3,6 +3,7 @@
 //! command and turns its outcome into an exit code.
 
 mod attach;
+mod bottleneck;
 mod cli;
 mod clock;
 mod command;

@@ -16,10 +16,20 @@ use crate::tracker::{Closed, Tracker};
 pub(crate) fn run(
     source: &mut dyn Source,
     closed: Closed,
+    recorder: Option<&mut Recorder>,
+    each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
+) -> Result<Report> {
+    let tracker = Tracker::new(source.start().clone(), closed);
+    run_with(tracker, source, recorder, each)
+}
+
+/// As [`run`], with a tracker that knows more than where it begins.
+pub(crate) fn run_with(
+    mut tracker: Tracker,
+    source: &mut dyn Source,
     mut recorder: Option<&mut Recorder>,
     mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
 ) -> Result<Report> {
-    let mut tracker = Tracker::new(source.start().clone(), closed);
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {

@@ -17,6 +17,8 @@
 /* Address ids in one REMOVE_ADDR (the kernel's MPTCP_RM_IDS_MAX). */
 #define MPW_RM_IDS   8
 #define MPW_NAME_LEN 16
+/* Points in one batch of samples. */
+#define MPW_POINTS 32
 
 enum mpw_record_kind {
 	MPW_RECORD_SUBFLOW = 1,
@@ -24,6 +26,7 @@ enum mpw_record_kind {
 	/* In a snapshot, instead of a record that would be the same as the last one but for its time. */
 	MPW_RECORD_UNCHANGED_SUBFLOW = 3,
 	MPW_RECORD_UNCHANGED_CONNECTION = 4,
+	MPW_RECORD_SAMPLES = 5,
 };
 
 /* Flags of a subflow. */
@@ -112,6 +115,8 @@ enum mpw_counter {
 	MPW_COUNT_SYNACK_RETRANSMITS,
 	/* Sockets for whose CPU time the ledger had no room: it is in net_shared. */
 	MPW_COUNT_COSTS_FULL,
+	/* Points of samples that found their ring full. */
+	MPW_COUNT_POINTS_LOST,
 	MPW_COUNTERS,
 };
 
@@ -129,7 +134,9 @@ struct mpw_settings {
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */
 	__u8 ledger;
-	__u8 _reserved[6];
+	/* 1: take samples, from which bottlenecks are found. */
+	__u8 samples;
+	__u8 _reserved[5];
 };
 
 /* Where the time of a CPU goes; eight, so that an index can be masked. */
@@ -336,6 +343,30 @@ struct mpw_connection {
 	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_msk msk;
 	struct mpw_owner owner;
+};
+
+/* How a path looked when an acknowledgement had come. */
+struct mpw_point {
+	/* tcp_sock.delivered_mstamp: microseconds of CLOCK_MONOTONIC */
+	__u64 at_us;
+	__u32 rtt_us;
+	/* Running totals of segments; they wrap. */
+	__u32 delivered;
+	__u32 lost;
+	/* 1: in CWR, Recovery or Loss, that is, the congestion window is being cut. */
+	__u32 cut;
+};
+
+struct mpw_samples {
+	__u32 kind;
+	__u32 generation;
+	__u64 cookie;
+	/* CLOCK_BOOTTIME minus CLOCK_MONOTONIC when the batch was sent. */
+	__u64 boot_offset_ns;
+	/* Points that are set; those behind them are left over from an earlier batch. */
+	__u32 count;
+	__u32 _reserved;
+	struct mpw_point points[MPW_POINTS];
 };
 
 #endif

@@ -13,6 +13,7 @@ use mpwatch_model::event::{
 use mpwatch_model::histogram::{BUCKETS, RttHistogram};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::sample::{Point, Samples};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
 use crate::abi;
@@ -57,6 +58,7 @@ pub fn record(bytes: &[u8]) -> Result<KernelEvent, DecodeError> {
         kind @ (abi::MPW_RECORD_UNCHANGED_SUBFLOW | abi::MPW_RECORD_UNCHANGED_CONNECTION) => {
             plain(bytes, kind).map(|raw| unchanged(&raw))
         }
+        abi::MPW_RECORD_SAMPLES => Ok(KernelEvent::Samples(samples(&plain(bytes, abi::MPW_RECORD_SAMPLES)?))),
         other => Err(DecodeError::UnknownKind(other)),
     }
 }
@@ -69,6 +71,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
         abi::MPW_RECORD_UNCHANGED_SUBFLOW | abi::MPW_RECORD_UNCHANGED_CONNECTION => {
             Some(size_of::<abi::mpw_unchanged>())
         }
+        abi::MPW_RECORD_SAMPLES => Some(size_of::<abi::mpw_samples>()),
         _ => None,
     }
 }
@@ -139,6 +142,20 @@ fn subflow(raw: &abi::mpw_subflow) -> SubflowRecord {
         last: flag(abi::MPW_SF_FINAL),
         end: end(raw.flags),
         rtts: RttHistogram::from_counts(raw.rtt_histogram),
+    }
+}
+
+fn samples(raw: &abi::mpw_samples) -> Samples {
+    let point = |point: &abi::mpw_point| Point {
+        at: Nanos(point.at_us.wrapping_mul(1_000).wrapping_add(raw.boot_offset_ns)),
+        rtt: Micros(point.rtt_us.into()),
+        delivered: point.delivered,
+        lost: point.lost,
+        cut: point.cut != 0,
+    };
+    Samples {
+        id: SubflowId { cookie: SocketCookie(raw.cookie), generation: raw.generation },
+        points: raw.points.iter().take(raw.count as usize).map(point).collect(),
     }
 }
 
@@ -286,14 +303,34 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
+    #[test]
+    fn samples_are_the_points_that_are_set_on_the_boot_clock() {
+        let mut raw = abi::mpw_samples {
+            kind: abi::MPW_RECORD_SAMPLES,
+            cookie: 9,
+            count: 1,
+            boot_offset_ns: 500,
+            ..Default::default()
+        };
+        raw.points[0] = abi::mpw_point { at_us: 3, rtt_us: 20, delivered: 7, lost: 1, cut: 1 };
+        raw.points[1].at_us = 99;
+        let Ok(KernelEvent::Samples(samples)) = record(bytemuck::bytes_of(&raw)) else {
+            panic!("no samples")
+        };
+        let point = Point { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
+        assert_eq!((samples.id.cookie, samples.points), (SocketCookie(9), vec![point]));
+        raw.count = u32::MAX;
+        assert!(record(bytemuck::bytes_of(&raw)).is_ok());
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_but_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..SUBFLOW_BYTES + 8), kind in 0u8..6, exact in any::<bool>()) {
+        fn any_bytes_decode_or_fail_but_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..SUBFLOW_BYTES + 8), kind in 0u8..7, exact in any::<bool>()) {
             if let Some(first) = bytes.first_chunk_mut::<4>() {
                 *first = u32::from(kind).to_ne_bytes();
             }
             let expected = length(&bytes);
-            prop_assert_eq!(expected.is_some(), bytes.len() >= 4 && (1..=4).contains(&kind));
+            prop_assert_eq!(expected.is_some(), bytes.len() >= 4 && (1..=5).contains(&kind));
             if let (true, Some(expected)) = (exact, expected) {
                 bytes.resize(expected, 0xa5);
             }

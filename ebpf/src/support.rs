@@ -145,7 +145,7 @@ pub const HOOKS: &[Hook] = &[
         "on_segment",
         "tcp_probe",
         false,
-        "RTT percentiles, stalls, when a second path became effective, and CPU time of flows",
+        "RTT percentiles, stalls, when a second path became effective, shared bottlenecks, and CPU time of flows",
     ),
     tracepoint("on_retransmit", "tcp_retransmit_skb", false, "causes of retransmissions"),
     tracepoint("on_retransmit_synack", "tcp_retransmit_synack", false, "the count of repeated SYN-ACKs"),
@@ -394,6 +394,7 @@ impl AttachPlan {
             scheduler: has("on_schedule"),
             segments: has("on_segment"),
             ledger,
+            samples: has("on_segment"),
             calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
         }
     }

@@ -41,6 +41,10 @@ pub struct Settings {
     pub ledger: bool,
     /// Sockets that the ledger has room for, at 64 bytes each.
     pub ledger_sockets: u32,
+    /// Take samples of connections with several subflows, from which bottlenecks are found.
+    pub samples: bool,
+    /// Size of the ring for samples.
+    pub samples_bytes: u32,
 }
 
 impl Default for Settings {
@@ -51,6 +55,8 @@ impl Default for Settings {
             overflow_bytes: 4 << 20,
             ledger: true,
             ledger_sockets: 1 << 18,
+            samples: true,
+            samples_bytes: 4 << 20,
         }
     }
 }
@@ -126,10 +132,12 @@ impl Inbox {
 pub struct Tracer {
     rings: RingBuffer<'static>,
     overflow: RingBuffer<'static>,
+    samples: RingBuffer<'static>,
     inbox: Rc<RefCell<Inbox>>,
     counters: MapHandle,
     ledger: Option<Ledger>,
     links: HashMap<&'static str, Link>,
+    takes_samples: bool,
     plan: AttachPlan,
     records_received: u64,
     decode_errors: u64,
@@ -160,14 +168,17 @@ impl Tracer {
         let inbox = Rc::new(RefCell::new(Inbox::default()));
         let rings = ring(&object, "events", &inbox)?;
         let overflow = ring(&object, "overflow", &inbox)?;
+        let samples = ring(&object, "samples", &inbox)?;
         let counters = map(&object, "counters")?;
         Ok(Self {
             rings,
             overflow,
+            samples,
             inbox,
             counters,
             ledger,
             links,
+            takes_samples: settings.samples,
             plan,
             records_received: 0,
             decode_errors: 0,
@@ -206,7 +217,7 @@ impl Tracer {
             _ => {}
         }
         self.deliver(sink);
-        Ok(())
+        self.deliver_samples(sink)
     }
 
     /// Reads every subflow and every connection as they are now (of those that are as they were, only that they are); then the final records that came meanwhile, so that a flow
@@ -225,7 +236,7 @@ impl Tracer {
         self.rings.consume().map_err(bpf_error("read the ring buffer"))?;
         self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
         self.deliver(sink);
-        Ok(())
+        self.deliver_samples(sink)
     }
 
     /// Host-wide counters and losses since the start.
@@ -255,6 +266,7 @@ impl Tracer {
             lost_bytes_received: Bytes(of(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
             storage_failed: of(abi::MPW_COUNT_STORAGE_FAILED),
             ledger_full: of(abi::MPW_COUNT_COSTS_FULL),
+            points_lost: of(abi::MPW_COUNT_POINTS_LOST),
             events_missed: self.events_missed()?,
             decode_errors: self.decode_errors,
             namespaces_unreadable: self.namespaces_unreadable,
@@ -290,7 +302,8 @@ impl Tracer {
 
     /// What can be known with the attached hooks.
     pub fn traces(&self) -> Traces {
-        self.plan.traces()
+        let traces = self.plan.traces();
+        Traces { samples: traces.samples && self.takes_samples, ..traces }
     }
 
     fn summed_counters(&self) -> Result<[u64; abi::MPW_COUNTERS as usize], TracerError> {
@@ -304,6 +317,15 @@ impl Tracer {
             }
         }
         Ok(sums)
+    }
+
+    /// Samples are no records: what is counted as received are those.
+    fn deliver_samples(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
+        self.samples.consume().map_err(bpf_error("read the ring of samples"))?;
+        let received = self.records_received;
+        self.deliver(sink);
+        self.records_received = received;
+        Ok(())
     }
 
     fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
@@ -354,11 +376,13 @@ fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbp
         cost_slots,
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
-        _reserved: [0; 6],
+        samples: settings.samples.into(),
+        _reserved: [0; 5],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(settings.ring_bytes)?,
+            Some("samples") => map.set_max_entries(settings.samples_bytes)?,
             Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
             Some("costs" | "free_slots") => map.set_max_entries(cost_slots)?,
             Some(name) if name.ends_with(".rodata.settings") => {

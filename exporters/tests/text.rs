@@ -67,6 +67,18 @@ fn a_fleet_is_reported_in_a_bounded_number_of_lines() {
 }
 
 #[test]
+fn a_shared_bottleneck_is_told_in_a_sentence() {
+    let mut connection = fixture::connection(7, 3);
+    let found = fixture::bottleneck::shared(&connection.subflows);
+    (connection.extra_subflows, connection.bottlenecks) = (found.extra_subflows(), Some(found));
+    let told =
+        "subflows 2 and 3 share a bottleneck with 1 since 1.75 s (p 0.98): they add no throughput, carried";
+    let text = text::report(&fixture::report(vec![connection]));
+    assert!(text.contains(&format!("! 00000007: {told}")), "{text}");
+    assert!(text.contains(&format!("bottleneck  {told}")), "{text}");
+}
+
+#[test]
 fn several_stalls_are_one_line() {
     let mut connection = fixture::connection(7, 2);
     for (at, gap) in [(1_000_000, 250_000), (2_000_000, 900_000)] {

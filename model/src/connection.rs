@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bottleneck::Bottlenecks;
 use crate::cpu::CpuTimes;
 use crate::energy::FlowEnergy;
 use crate::event::Process;
@@ -91,6 +92,11 @@ pub struct Connection {
     pub jain_index: Option<f64>,
     /// When the second path came and began to help `[ICPE19]`. `null`: no subflow joined, or it was not seen.
     pub second_path: Option<SecondPath>,
+    /// Which subflows share a bottleneck, by this host's samples of what it sends. `null`: fewer than two subflows, or nobody looks
+    /// (`--no-bottlenecks`, or see `host.missing`).
+    pub bottlenecks: Option<Bottlenecks>,
+    /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: not known.
+    pub extra_subflows: Option<u32>,
     /// Subflows, in the order in which they came; closed ones included.
     pub subflows: Vec<Subflow>,
     /// What happened, in order.

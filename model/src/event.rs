@@ -14,6 +14,7 @@ use crate::histogram::RttHistogram;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::TcpState;
+use crate::sample::Samples;
 use crate::unit::{Bytes, Micros, Nanos};
 
 /// One thing that happened or was read.
@@ -31,6 +32,8 @@ pub enum KernelEvent {
     SubflowUnchanged(SubflowId),
     /// A connection (its socket's cookie) is as its last record says, but for the time.
     ConnectionUnchanged(SocketCookie),
+    /// Points of a subflow's path over time.
+    Samples(Samples),
     /// The name of a namespace became known.
     Netns(NetnsName),
     /// The path of a control group became known.
@@ -71,12 +74,15 @@ pub struct Traces {
     /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
     #[serde(default)]
     pub calls: bool,
+    /// Samples, from which bottlenecks are found (`tcp_probe`, and a setting).
+    #[serde(default)]
+    pub samples: bool,
 }
 
 impl Traces {
     /// A kernel that has every hook.
     pub const ALL: Self =
-        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true };
+        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
 }
 
 /// End of one round of reading.

@@ -2,6 +2,8 @@
 //! Sample values for the tests of outputs and for the examples in docs/: one machine, one second, a few connections that
 //! each show one thing. Only with the feature `fixtures`, which no program enables.
 
+pub mod bottleneck;
+
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
@@ -153,9 +155,16 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
             after_bytes: Some(Bytes(122_880)),
             effective_after_bytes: Some(Bytes(984_000)),
         }),
+        bottlenecks: None,
+        extra_subflows: None,
         subflows: (1..=subflows).map(|place| subflow(token, place)).collect(),
         timeline: Vec::new(),
     };
+    if subflows > 1 {
+        let found = bottleneck::disjoint(&connection.subflows);
+        connection.extra_subflows = found.extra_subflows();
+        connection.bottlenecks = Some(found);
+    }
     settle(&mut connection);
     connection.timeline = timeline(&connection);
     connection

@@ -48,6 +48,8 @@ pub struct Losses {
     pub storage_failed: u64,
     /// Sockets for whose CPU time the ledger had no room; their `cpu_ns` is not known.
     pub ledger_full: u64,
+    /// Points of samples that found their ring full: verdicts on bottlenecks take longer, and no counter misses anything.
+    pub points_lost: u64,
     /// Windows of a zone whose energy was charged to nobody because its parts did not sum to the whole: an error of mpwatch.
     pub energy_windows_broken: u64,
     /// Events that a program missed because it had itself just been interrupted on that CPU: the kernel does not run it twice at
@@ -69,9 +71,10 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether anything of the record went missing for good. A missed event on the packet path leaves no gap in it.
+    /// Whether anything of the record went missing for good. A missed event on the packet path, or a missed
+    /// point of a sample, leaves no gap in it.
     pub fn any(&self) -> bool {
-        Self { ring_full_recovered: 0, events_missed: 0, ..*self } != Self::default()
+        Self { ring_full_recovered: 0, events_missed: 0, points_lost: 0, ..*self } != Self::default()
     }
 
     /// What went missing for good, one phrase for each counter that is not zero.
@@ -83,6 +86,7 @@ impl Losses {
             lost_bytes_received,
             storage_failed,
             ledger_full,
+            points_lost: _,
             energy_windows_broken,
             events_missed: _,
             decode_errors,

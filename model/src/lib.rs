@@ -4,6 +4,7 @@
 //! [`event`] is what the kernel side tells, [`snapshot`] is what every output draws, [`metric`] is the one
 //! place where a number gets its name, unit and meaning. Everything else is a part of those.
 
+pub mod bottleneck;
 pub mod connection;
 pub mod cpu;
 pub mod endpoint;
@@ -19,6 +20,7 @@ pub mod id;
 pub mod lifecycle;
 pub mod metric;
 pub mod ratio;
+pub mod sample;
 pub mod service;
 pub mod snapshot;
 pub mod subflow;

@@ -48,8 +48,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, snapshots, db, report }) => {
-            record::replay(file, *snapshots, db.as_deref(), report, scope)?;
+        Some(Command::Replay { file, snapshots, db, method, report }) => {
+            let judged = record::Judged { file, method: *method };
+            record::replay(judged, *snapshots, db.as_deref(), report, scope)?;
         }
         Some(Command::Report(options)) => report::run(options, scope)?,
         Some(Command::Doctor { json, btf }) => {
@@ -86,6 +87,7 @@ fn trace_with(
     let tracer = Settings {
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
+        samples: !scope.no_bottlenecks,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults

@@ -10,12 +10,13 @@ use mpwatch_exporters::store::Samples;
 
 use super::database::Database;
 use super::{print_line, print_report, trace};
+use crate::bottleneck::MethodName;
 use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
 use crate::session;
 use crate::source::Source;
-use crate::tracker::Closed;
+use crate::tracker::{Closed, Tracker};
 
 /// How long to record, and how often to look.
 #[derive(Clone, Copy)]
@@ -48,16 +49,24 @@ pub(super) fn record(
     print_report(&scope.narrow_report(report), &Samples::new(), options)
 }
 
+/// A recording, and how shared bottlenecks are found in it.
+#[derive(Clone, Copy)]
+pub(super) struct Judged<'a> {
+    pub(super) file: &'a Path,
+    pub(super) method: MethodName,
+}
+
 pub(super) fn replay(
-    file: &Path,
+    judged: Judged<'_>,
     snapshots: bool,
     db: Option<&Path>,
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
-    let mut replay = Replay::open(file)?;
+    let mut replay = Replay::open(judged.file)?;
     let mut database = Database::open(db, replay.start())?;
-    let report = session::run(&mut replay, Closed::Keep, None, |snapshot| {
+    let tracker = Tracker::new(replay.start().clone(), Closed::Keep).with_method(judged.method);
+    let report = session::run_with(tracker, &mut replay, None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.deliver(&snapshot);
@@ -71,7 +80,7 @@ pub(super) fn replay(
     if replay.is_torn() {
         eprintln!(
             "mpwatch: {} ends abruptly (the recorder was killed?); everything up to its last tick is shown",
-            file.display()
+            judged.file.display()
         );
     }
     if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), &Samples::new(), options) }

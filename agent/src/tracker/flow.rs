@@ -12,6 +12,8 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 use mpwatch_model::timeline::{Source, What};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
+use crate::bottleneck::Detector;
+
 use super::subflow::{self, SubflowState, VANISHED_AFTER};
 
 /// An entry of the timeline, on the kernel's clock.
@@ -67,6 +69,8 @@ pub(super) struct Flow {
     /// When the MPTCP socket was last looked at.
     looked: Nanos,
     pub(super) fell_back: bool,
+    /// `None`: no samples came.
+    pub(super) detector: Option<Box<Detector>>,
 }
 
 impl Flow {
@@ -99,6 +103,7 @@ impl Flow {
             addresses_announced: 0,
             looked: Nanos(0),
             fell_back: false,
+            detector: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
 //! of the event stream, so that a replay ends where the live run ended.
 
+mod bottleneck;
 mod close;
 mod energy;
 mod flow;
@@ -23,6 +24,9 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
+use crate::bottleneck::MethodName;
+
+use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
 use index::{Index, Key};
@@ -50,6 +54,8 @@ pub(crate) struct Tracker {
     flows: HashMap<Key, Flow>,
     index: Index,
     names: Names,
+    early: Early,
+    method: MethodName,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -69,11 +75,18 @@ impl Tracker {
             flows: HashMap::new(),
             index: Index::default(),
             names: Names::default(),
+            early: Early::default(),
+            method: MethodName::default(),
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
             archive: Vec::new(),
         }
+    }
+
+    /// Finds bottlenecks by this method.
+    pub(crate) fn with_method(self, method: MethodName) -> Self {
+        Self { method, ..self }
     }
 
     /// Takes in one event.
@@ -86,6 +99,7 @@ impl Tracker {
             KernelEvent::ConnectionUnchanged(cookie) => {
                 self.on_unchanged(self.index.by_cookie(*cookie), None);
             }
+            KernelEvent::Samples(samples) => self.on_samples(samples),
             KernelEvent::Netns(name) => {
                 self.names.netns.insert(name.inode, name.name.clone());
             }
@@ -205,6 +219,7 @@ impl Tracker {
             Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
         self.previous_tick.get_or_insert(tick.at);
         self.tick = tick.clone();
+        self.look_for_bottlenecks();
         let interval = self.interval();
         for flow in self.flows.values_mut() {
             let outcome = flow.on_tick(tick.at, interval);

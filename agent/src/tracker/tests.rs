@@ -17,6 +17,7 @@ use proptest::prelude::*;
 
 use super::{Closed, Tracker};
 
+mod bottleneck;
 mod cost;
 
 const SECOND: u64 = 1_000_000_000;

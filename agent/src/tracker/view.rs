@@ -2,6 +2,7 @@
 //! From what is remembered to what is shown. Pure: everything derived (shares, ratios, calendar times) is derived here.
 
 use jiff::Timestamp;
+use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{Start, SubflowRecord};
@@ -15,6 +16,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use mpwatch_model::wire::{Segments, wire_bytes};
 
 use super::Names;
+use super::bottleneck;
 use super::energy::{self, Energy};
 use super::flow::Flow;
 use super::subflow::SubflowState;
@@ -47,6 +49,8 @@ impl Lens<'_> {
             subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
         let payload = sent.unwrap_or(unique) + received.unwrap_or_default();
         let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
+        let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
+        let bottlenecks = self.start.traces.samples.then(|| bottleneck::of(flow, &ids, from)).flatten();
         Connection {
             id: flow.id(),
             token: flow.id().token.known(),
@@ -86,6 +90,8 @@ impl Lens<'_> {
             excess_ratio: excess(payload, wire),
             jain_index: self.fairness(flow),
             second_path: second_path(flow),
+            extra_subflows: bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows),
+            bottlenecks,
             subflows,
             timeline: self.timeline(flow),
         }

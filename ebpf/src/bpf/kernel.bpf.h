@@ -38,6 +38,7 @@ enum {
 
 /* include/net/tcp.h: enum tcp_ca_state; include/net/inet_connection_sock.h: icsk_pending */
 enum {
+	TCP_CA_CWR = 2,
 	TCP_CA_Recovery = 3,
 	TCP_CA_Loss = 4,
 	ICSK_TIME_LOSS_PROBE = 5,

@@ -45,6 +45,8 @@ struct subflow_state {
 	__u64 rtt_sampled_at;
 	/* What the last snapshot told, condensed (snapshot.bpf.c). */
 	__u64 told;
+	/* What is sent from then on makes the next point; see sample.bpf.h. */
+	__u64 point_due_us;
 	__u32 flags;
 	__u32 generation;
 	__u32 handshake_us;

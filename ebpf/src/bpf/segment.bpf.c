@@ -7,6 +7,7 @@
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 #include "payload.bpf.h"
+#include "sample.bpf.h"
 #include "stall.bpf.h"
 
 static __always_inline __u32 log2_u32(__u32 v)
@@ -120,6 +121,8 @@ int BPF_PROG(on_segment, struct sock *sk)
 	if (sending) {
 		watch_progress(state, msk);
 		state->heard_ns = now;
+		if (settings.samples)
+			take_point(state, sk, tp, msk);
 	}
 	if (wanted_effective)
 		watch_effective(state, tp, msk, now);

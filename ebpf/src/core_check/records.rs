@@ -101,8 +101,10 @@ fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<S
     Some(name)
 }
 
+/// Without its flavour: `mptcp_pm_data___before` stands for the kernel's `mptcp_pm_data`.
 fn type_name(of: &BtfType<'_>) -> String {
-    of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let name = of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split("___").next().unwrap_or_default().to_owned()
 }
 
 struct Elf<'a> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
+use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::endpoint::Name;
@@ -148,6 +149,8 @@ pub(super) fn connection(
             after_bytes: bytes(row.second_path_after_bytes),
             effective_after_bytes: bytes(row.second_path_effective_after_bytes),
         }),
+        bottlenecks: bottlenecks(row)?,
+        extra_subflows: maybe(row.extra_subflows, small)?,
         subflows: parts,
         timeline: Vec::new(),
     };
@@ -159,6 +162,11 @@ pub(super) fn connection(
 fn process(row: &ConnectionRow, dictionary: &Dictionary) -> Outcome<Option<Process>> {
     let Some((pid, comm)) = row.pid.zip(row.comm) else { return Ok(None) };
     Ok(Some(Process { pid: small(pid)?, comm: dictionary.name(comm)? }))
+}
+
+fn bottlenecks(row: &ConnectionRow) -> Outcome<Option<Bottlenecks>> {
+    let read = |text| serde_json::from_str(text).map_err(|_| damaged("bottlenecks", row.id));
+    row.bottlenecks.as_deref().map(read).transpose()
 }
 
 /// Shares and energies, which follow from the subflows and the payload.

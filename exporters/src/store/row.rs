@@ -77,6 +77,7 @@ rows! {
         bytes_reinjected: Maybe, mptcp_bytes_retransmitted: Maybe, send_bps: i64, receive_bps: i64,
         flow_class: i64, excess_ratio: Option<f64>, jain_index: Option<f64>,
         second_path_after_us: Maybe, second_path_after_bytes: Maybe, second_path_effective_after_bytes: Maybe,
+        extra_subflows: Maybe, bottlenecks: Option<String>,
     }
 
     /// A subflow.

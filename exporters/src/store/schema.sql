@@ -64,7 +64,9 @@ CREATE TABLE connection (
     jain_index REAL,
     second_path_after_us INTEGER,
     second_path_after_bytes INTEGER,
-    second_path_effective_after_bytes INTEGER
+    second_path_effective_after_bytes INTEGER,
+    extra_subflows INTEGER,
+    bottlenecks TEXT
 ) STRICT;
 
 -- id: that of the connection times 4096, plus the place in it (1 is the first).
@@ -214,6 +216,7 @@ SELECT c.id AS connection, c.run, r.host, r.boot_id,
     c.mptcp_bytes_retransmitted, c.send_bps, c.receive_bps,
     (SELECT text FROM name WHERE id = c.flow_class) AS flow_class,
     c.excess_ratio, c.jain_index, c.second_path_after_us, c.second_path_after_bytes, c.second_path_effective_after_bytes,
+    c.extra_subflows, c.bottlenecks,
     ifnull(t.subflows, 0) AS subflows, t.cpu_ns, t.active_uj, t.lo_uj, t.hi_uj, t.full_uj, t.energy_source,
     CASE WHEN ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0) > 0
         THEN t.active_uj * 1000.0 / (ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0)) END AS j_per_gb

@@ -142,6 +142,8 @@ fn connection_row(
         excess_ratio,
         jain_index,
         second_path,
+        ref bottlenecks,
+        extra_subflows,
         ref subflows,
         timeline: _,
     } = *connection;
@@ -193,6 +195,8 @@ fn connection_row(
         second_path_after_us: second_path.map(|path| number(path.after.0)),
         second_path_after_bytes: bytes(second_path.and_then(|path| path.after_bytes)),
         second_path_effective_after_bytes: bytes(second_path.and_then(|path| path.effective_after_bytes)),
+        extra_subflows: extra_subflows.map(i64::from),
+        bottlenecks: bottlenecks.as_ref().map(super::writer::json).transpose()?,
     })
 }
 

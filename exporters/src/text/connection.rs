@@ -10,7 +10,7 @@ use mpwatch_model::metric::{self, CONNECTION, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
 use super::grid::{Grid, Side};
-use super::{bytes, cost, process, seconds, shown, timeline};
+use super::{bottleneck, bytes, cost, process, seconds, shown, timeline};
 
 /// Everything known of a connection, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
@@ -55,6 +55,9 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
     lines.push(("figures", figures(connection)));
     if let Some(second_path) = second_path(connection) {
         lines.push(("2nd path", second_path));
+    }
+    if let Some(sentence) = bottleneck::sentence(connection) {
+        lines.push(("bottleneck", sentence));
     }
     let costs = [
         ("CPU time", cost::cpu(connection)),

@@ -70,6 +70,11 @@ pub(super) fn extra(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
+/// An amount of energy with the mark of where it comes from.
+pub(super) fn estimated(source: Source, energy: Microjoules) -> String {
+    format!("{}{}", mark(source), joules(energy))
+}
+
 const COSTS: &[(&str, Side)] = &[
     ("#", Side::Right),
     ("CPU", Side::Right),
@@ -226,6 +231,6 @@ fn joules(energy: Microjoules) -> String {
     metric::display(Unit::Joules, Some(energy.joules()))
 }
 
-fn time_of(time: Nanos) -> String {
+pub(super) fn time_of(time: Nanos) -> String {
     metric::display(Unit::Seconds, Some(time.seconds()))
 }

@@ -2,6 +2,7 @@
 //! Plain text for people. Lines are made to fit 100 columns where addresses are short; no colours, so that a report
 //! can be kept and compared.
 
+mod bottleneck;
 mod classes;
 mod connection;
 mod cost;

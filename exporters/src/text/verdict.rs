@@ -12,6 +12,7 @@ use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::timeline::What;
 
+use super::bottleneck;
 use super::timeline::{micros_after, offset};
 use super::{count, seconds};
 
@@ -61,6 +62,7 @@ pub(crate) fn anomalies(report: &Report) -> Vec<String> {
     lines.extend(of_each(abrupt_end));
     lines.extend(of_each(stalls));
     lines.extend(of_each(no_second_path));
+    lines.extend(of_each(shared_bottleneck));
     lines
 }
 
@@ -157,4 +159,10 @@ fn no_second_path(connection: &Connection) -> Vec<String> {
     } else {
         Vec::new()
     }
+}
+
+/// Subflows that are of no use.
+fn shared_bottleneck(connection: &Connection) -> Vec<String> {
+    let has_extra = connection.extra_subflows.is_some_and(|extra| extra > 0);
+    bottleneck::sentence(connection).filter(|_| has_extra).into_iter().collect()
 }

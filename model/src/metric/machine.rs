@@ -70,6 +70,9 @@ families! {
     "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost." |s, take| take(&[], s.losses.lost_bytes_received.0 as f64);
     "mpwatch_loss_storage_failed_total" Counter Count [] "Sockets not traced for lack of kernel memory." |s, take| take(&[], s.losses.storage_failed as f64);
     "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is not known because the ledger was full." |s, take| take(&[], s.losses.ledger_full as f64);
+    "mpwatch_loss_sample_points_total" Counter Count [] "Points of samples that found their ring full: verdicts on bottlenecks take longer." |s, take| take(&[], s.losses.points_lost as f64);
+    "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots that the store had no time for." |s, take| take(&[], s.losses.store_snapshots_dropped as f64);
+    "mpwatch_loss_store_flows_total" Counter Count [] "Connections that could not be written to the store." |s, take| take(&[], s.losses.store_flows_lost as f64);
     "mpwatch_loss_energy_windows_broken_total" Counter Count [] "Windows whose energy was charged to nobody, a bug of mpwatch." |s, take| take(&[], s.losses.energy_windows_broken as f64);
     "mpwatch_loss_events_missed_total" Counter Count [] "Events that a program missed because it had itself been interrupted; no total depends on them." |s, take| take(&[], s.losses.events_missed as f64);
     "mpwatch_loss_decode_errors_total" Counter Count [] "Records that could not be decoded." |s, take| take(&[], s.losses.decode_errors as f64);

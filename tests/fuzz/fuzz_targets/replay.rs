@@ -3,6 +3,8 @@
 #![no_main]
 #![allow(dead_code, reason = "the program uses more of its files than this target does")]
 
+#[path = "../../../agent/src/bottleneck/mod.rs"]
+mod bottleneck;
 mod program;
 #[path = "../../../agent/src/recording.rs"]
 mod recording;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a method over a connection's samples as they come: asks it at fixed times of the samples' own clock, so that verdicts do not
+//! depend on how often anyone looks, and a replay reaches the same ones at the same times.
+
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Samples;
+use mpwatch_model::unit::Nanos;
+
+use super::{Method, Opinion};
+
+/// Time between two looks.
+const PACE: u64 = 250_000_000;
+/// Points travel in batches and are read from time to time: so late is everything in.
+const LATE: u64 = 300_000_000;
+/// After a longer pause the looks in between are left out: nothing came.
+const LONGEST_PAUSE: u64 = 20_000_000_000;
+
+/// One connection under a method.
+pub(crate) struct Detector {
+    method: Box<dyn Method + Send>,
+    looked: Option<u64>,
+    newest: u64,
+    opinions: Vec<Opinion>,
+}
+
+impl Detector {
+    /// Under this method.
+    pub(crate) fn with(method: Box<dyn Method + Send>) -> Self {
+        Self { method, looked: None, newest: 0, opinions: Vec::new() }
+    }
+
+    /// Takes in points.
+    pub(crate) fn take(&mut self, samples: &Samples) {
+        let Some(latest) = samples.points.last() else { return };
+        // A clock that was set back: nothing before it counts.
+        if latest.at.0 + LONGEST_PAUSE < self.newest {
+            self.looked = None;
+            self.newest = 0;
+        }
+        self.method.take(samples.id, &samples.points);
+        self.newest = self.newest.max(latest.at.0);
+        self.advance(Nanos(self.newest));
+    }
+
+    /// Everything up to now has been handed over, as far as it was there.
+    pub(crate) fn advance(&mut self, now: Nanos) {
+        let due = now.0.saturating_sub(LATE) / PACE;
+        let earliest = due.saturating_sub(LONGEST_PAUSE / PACE);
+        let from = self.looked.map_or(due, |looked| (looked + 1).max(earliest));
+        for look in from..=due {
+            self.opinions = self.method.judge(Nanos(look * PACE));
+        }
+        self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
+    }
+
+    /// A subflow has ended.
+    pub(crate) fn forget(&mut self, subflow: SubflowId) {
+        self.method.forget(subflow);
+        self.opinions.retain(|opinion| opinion.a != subflow && opinion.b != subflow);
+    }
+
+    /// What the method thinks now.
+    pub(crate) fn opinions(&self) -> &[Opinion] {
+        &self.opinions
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTT has risen to nearly the same value are taken for
+//! extra ones on one link. It sees only RTTs, decides at once, never takes a decision back, and never says `disjoint`.
+
+use std::collections::BTreeMap;
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Point;
+use mpwatch_model::unit::{Micros, Nanos};
+
+use super::{Method, Opinion};
+
+/// How the algorithm is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As printed: the subflow that sets the reference is then compared with it itself, and is closed at once.
+    Literal,
+    /// The comparison is the other branch: who sets the reference stays.
+    Else,
+}
+
+/// The parameters of `[MPTCP-D]`; its best ones are 1.3 and 0.1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Parameters {
+    /// An RTT above this many base RTTs is that of a congested link.
+    pub(crate) alpha: f64,
+    /// RTTs that differ by less than this many base RTTs are those of one link.
+    pub(crate) beta: f64,
+    pub(crate) reading: Reading,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { alpha: 1.3, beta: 0.1, reading: Reading::Else }
+    }
+}
+
+/// The method, for one connection.
+pub(crate) struct Ese {
+    parameters: Parameters,
+    /// Points that wait for those of the other subflows, to be taken in order of time.
+    waiting: Vec<(SubflowId, Point)>,
+    /// The lowest RTT that each subflow has seen.
+    bases: BTreeMap<SubflowId, Micros>,
+    /// TRIG, with the reference RTT and whose it was. It is never reset.
+    trigger: Option<(SubflowId, Micros)>,
+    closed: BTreeMap<SubflowId, Nanos>,
+}
+
+impl Ese {
+    pub(crate) fn new(parameters: Parameters) -> Self {
+        let (waiting, bases, closed) = Default::default();
+        Self { parameters, waiting, bases, trigger: None, closed }
+    }
+
+    /// The subflows that it would have closed.
+    #[cfg(test)]
+    pub(crate) fn closed(&self) -> Vec<SubflowId> {
+        self.closed.keys().copied().collect()
+    }
+
+    fn on_rtt(&mut self, id: SubflowId, point: &Point) {
+        let base = self.bases.entry(id).or_insert(point.rtt);
+        *base = point.rtt.min(*base);
+        let (rtt, base) = (point.rtt.0 as f64, base.0 as f64);
+        if rtt <= self.parameters.alpha * base || self.closed.contains_key(&id) {
+            return;
+        }
+        if self.trigger.is_none() {
+            self.trigger = Some((id, point.rtt));
+            if self.parameters.reading == Reading::Else {
+                return;
+            }
+        }
+        let is_near = |(_, reference): (SubflowId, Micros)| {
+            (rtt - reference.0 as f64).abs() < self.parameters.beta * base
+        };
+        // In the literal reading the first one is compared with itself; in the other one its later RTTs are, as printed.
+        if self.trigger.is_some_and(is_near) {
+            self.closed.insert(id, point.at);
+        }
+    }
+}
+
+impl Method for Ese {
+    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+        self.waiting.extend(points.iter().map(|point| (subflow, *point)));
+    }
+
+    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+        self.waiting.sort_by_key(|(id, point)| (point.at, *id));
+        let later = self.waiting.partition_point(|(_, point)| point.at <= at);
+        let rest = self.waiting.split_off(later);
+        for (id, point) in std::mem::replace(&mut self.waiting, rest) {
+            self.on_rtt(id, &point);
+        }
+        let ids: Vec<SubflowId> = self.bases.keys().copied().collect();
+        super::pairs(&ids, |a, b| {
+            // On one link with the subflow of the reference are those that were closed for being near it.
+            let on_link = |id| {
+                let is_reference = self.trigger.is_some_and(|(reference, _)| reference == id);
+                self.closed.get(&id).copied().or(is_reference.then_some(Nanos(0)))
+            };
+            let since = on_link(a).zip(on_link(b)).map(|(a, b)| a.max(b)).filter(|since| since.0 > 0);
+            (since.map_or(Verdict::Unknown, |_| Verdict::Shared), None, since)
+        })
+    }
+
+    fn forget(&mut self, subflow: SubflowId) {
+        self.waiting.retain(|(id, _)| *id != subflow);
+        self.bases.remove(&subflow);
+        self.closed.remove(&subflow);
+    }
+}

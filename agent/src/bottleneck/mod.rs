@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which subflows share a bottleneck: pure functions over the sender's samples, no I/O and no clock, so that a recording gives the
+//! verdicts of the live run. [`concordance`] is the method that mpwatch uses; the published ones stand beside it behind the same
+//! trait, to be compared on the same samples.
+
+mod concordance;
+mod dcw;
+mod detector;
+mod dwc;
+mod ese;
+mod feature;
+mod group;
+mod name;
+mod rfc8382;
+mod series;
+mod statistics;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Point;
+use mpwatch_model::unit::Nanos;
+
+pub(crate) use detector::Detector;
+pub(crate) use group::groups;
+pub(crate) use name::MethodName;
+
+/// What a method thinks of two subflows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Opinion {
+    /// The subflow with the lower id.
+    pub(crate) a: SubflowId,
+    /// The other one.
+    pub(crate) b: SubflowId,
+    /// What they have in common.
+    pub(crate) verdict: Verdict,
+    /// Probability that they share a bottleneck. `None`: the method has no such figure, or no samples.
+    pub(crate) probability: Option<f64>,
+    /// When the verdict was reached. `None`: it is unknown.
+    pub(crate) since: Option<Nanos>,
+    /// What it rests on. `None`: the method has none to show, or no samples.
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// A way to find out, for one connection. Methods see points in batches, a subflow's own in order, those of different subflows
+/// in any order; and are asked from time to time, with times that grow.
+pub(crate) trait Method {
+    /// Takes in points of a subflow.
+    fn take(&mut self, subflow: SubflowId, points: &[Point]);
+
+    /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples.
+    fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
+
+    /// A subflow has ended.
+    fn forget(&mut self, subflow: SubflowId);
+}
+
+/// Opinions on each two of these subflows, which stand in order of their ids: verdict, probability, and when it was reached.
+fn pairs(
+    ids: &[SubflowId],
+    mut think: impl FnMut(SubflowId, SubflowId) -> (Verdict, Option<f64>, Option<Nanos>),
+) -> Vec<Opinion> {
+    let mut opinions = Vec::new();
+    for (place, &a) in ids.iter().enumerate() {
+        for &b in &ids[place + 1..] {
+            let (verdict, probability, since) = think(a, b);
+            opinions.push(Opinion { a, b, verdict, probability, since, evidence: None });
+        }
+    }
+    opinions
+}

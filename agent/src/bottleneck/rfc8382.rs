@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over
+//! base intervals of 350 ms, skewness, variability, key frequency and loss, by which congested flows are sorted into groups (section 3.3.1).
+//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Constants are those of its table in section 3.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Point;
+use mpwatch_model::unit::Nanos;
+
+use super::{Method, Opinion};
+
+/// The base interval T.
+const INTERVAL: u64 = 350_000_000;
+/// Base intervals in the long window (freq_est, pkt_loss), and in that of skew_est and var_est.
+const N: usize = 50;
+const M: usize = 30;
+const C_S: f64 = 0.1;
+const C_H: f64 = 0.3;
+const P_L: f64 = 0.1;
+const P_V: f64 = 0.7;
+const P_F: f64 = 0.1;
+const P_MAD: f64 = 0.1;
+const P_S: f64 = 0.15;
+const P_D: f64 = 0.1;
+
+/// What is kept of a base interval.
+#[derive(Clone, Copy, Default)]
+struct Base {
+    number: f64,
+    sum: f64,
+    /// Samples below, less those above, the mean of the windows before.
+    skew: f64,
+    /// Distances from the mean of the interval before.
+    deviation: f64,
+    lost: f64,
+    delivered: f64,
+}
+
+impl Base {
+    fn mean(&self) -> f64 {
+        self.sum / self.number
+    }
+}
+
+#[derive(Default)]
+struct Flow {
+    /// Number of the interval that is being filled.
+    current: u64,
+    base: Base,
+    /// The latest last.
+    history: VecDeque<Base>,
+    totals: Option<(u32, u32)>,
+    congested: bool,
+}
+
+/// What flows are sorted by.
+#[derive(Clone, Copy)]
+struct Summary {
+    id: SubflowId,
+    skew: f64,
+    deviation: f64,
+    frequency: f64,
+    loss: f64,
+}
+
+impl Flow {
+    fn take(&mut self, point: &Point) {
+        let interval = point.at.0 / INTERVAL;
+        if interval != self.current {
+            if self.base.number > 0.0 {
+                self.history.push_back(self.base);
+            }
+            while self.history.len() > N {
+                self.history.pop_front();
+            }
+            (self.current, self.base) = (interval, Base::default());
+        }
+        let delay = point.rtt.0 as f64 / 2.0;
+        let recent = self.recent(M);
+        if let Some(mean) = mean_of(recent.iter().map(Base::mean)) {
+            self.base.skew += f64::from(u8::from(delay < mean)) - f64::from(u8::from(delay > mean));
+        }
+        if let Some(before) = self.history.back() {
+            self.base.deviation += (delay - before.mean()).abs();
+        }
+        self.base.number += 1.0;
+        self.base.sum += delay;
+        let (lost, delivered) = self.totals.unwrap_or((point.lost, point.delivered));
+        self.base.lost += f64::from(point.lost.wrapping_sub(lost));
+        self.base.delivered += f64::from(point.delivered.wrapping_sub(delivered));
+        self.totals = Some((point.lost, point.delivered));
+    }
+
+    fn recent(&self, count: usize) -> Vec<Base> {
+        self.history.iter().rev().take(count).copied().collect()
+    }
+
+    /// `None`: not a full window yet, or nothing came lately.
+    fn summary(&self, id: SubflowId, at: Nanos) -> Option<Summary> {
+        if self.history.len() < M || self.current + 4 < at.0 / INTERVAL {
+            return None;
+        }
+        let (recent, all) = (self.recent(M), self.recent(N));
+        let number: f64 = recent.iter().map(|base| base.number).sum();
+        let deviation = recent.iter().map(|base| base.deviation).sum::<f64>() / number;
+        let lost: f64 = all.iter().map(|base| base.lost).sum();
+        let delivered: f64 = all.iter().map(|base| base.delivered).sum();
+        Some(Summary {
+            id,
+            skew: recent.iter().map(|base| base.skew).sum::<f64>() / number,
+            deviation,
+            frequency: self.crossings(deviation)? / N as f64,
+            loss: if lost + delivered > 0.0 { lost / (lost + delivered) } else { 0.0 },
+        })
+    }
+
+    /// How often the means went from beyond one side of a band around their mean to beyond the other.
+    fn crossings(&self, deviation: f64) -> Option<f64> {
+        let (middle, band) = (mean_of(self.history.iter().map(Base::mean))?, P_V * deviation);
+        let mut side = None;
+        let mut crossings = 0.0;
+        for mean in self.history.iter().map(Base::mean).filter(|mean| (mean - middle).abs() > band) {
+            let is_above = mean > middle;
+            if side.is_some_and(|above: bool| above != is_above) {
+                crossings += 1.0;
+            }
+            side = Some(is_above);
+        }
+        Some(crossings)
+    }
+}
+
+fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    super::statistics::mean(&values.collect::<Vec<_>>())
+}
+
+/// Sorts by a figure, and cuts where neighbours differ by `limit` or more.
+fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -> f64) -> Vec<Vec<Summary>> {
+    flows.sort_by(|a, b| of(b).total_cmp(&of(a)));
+    let mut groups: Vec<Vec<Summary>> = Vec::new();
+    for flow in flows {
+        let near = groups
+            .last()
+            .and_then(|group| group.last())
+            .is_some_and(|last| of(last) - of(&flow) < limit(of(last)));
+        match groups.last_mut() {
+            Some(group) if near => group.push(flow),
+            _ => groups.push(vec![flow]),
+        }
+    }
+    groups
+}
+
+/// The method, for one connection.
+#[derive(Default)]
+pub(crate) struct Rfc8382 {
+    flows: BTreeMap<SubflowId, Flow>,
+    found: BTreeMap<(SubflowId, SubflowId), (Verdict, Nanos)>,
+}
+
+impl Rfc8382 {
+    /// Which subflows can be judged, and which group of congested ones each is in.
+    fn grouped(&mut self, at: Nanos) -> BTreeMap<SubflowId, Option<usize>> {
+        let mut groups: BTreeMap<SubflowId, Option<usize>> = BTreeMap::new();
+        let mut congested = Vec::new();
+        for (id, flow) in &mut self.flows {
+            let Some(summary) = flow.summary(*id, at) else { continue };
+            let Summary { skew, loss, .. } = summary;
+            flow.congested = skew < C_S || (skew < C_H && flow.congested) || loss > P_L;
+            groups.insert(*id, None);
+            if flow.congested {
+                congested.push(summary);
+            }
+        }
+        let by_frequency = split(congested, |flow| flow.frequency, |_| P_F);
+        let by_deviation = by_frequency
+            .into_iter()
+            .flat_map(|group| split(group, |flow| flow.deviation, |most| P_MAD * most));
+        let by_skew_or_loss = by_deviation.flat_map(|group| {
+            if group.iter().all(|flow| flow.loss > P_L) {
+                split(group, |flow| flow.loss, |most| P_D * most)
+            } else {
+                split(group, |flow| flow.skew, |_| P_S)
+            }
+        });
+        for (number, group) in by_skew_or_loss.enumerate() {
+            groups.extend(group.iter().map(|flow| (flow.id, Some(number))));
+        }
+        groups
+    }
+}
+
+impl Method for Rfc8382 {
+    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+        let flow = self.flows.entry(subflow).or_default();
+        for point in points {
+            flow.take(point);
+        }
+    }
+
+    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+        let groups = self.grouped(at);
+        let ids: Vec<SubflowId> = self.flows.keys().copied().collect();
+        super::pairs(&ids, |a, b| {
+            let verdict = match (groups.get(&a), groups.get(&b)) {
+                (Some(None), Some(None)) => Verdict::NoBottleneck,
+                (Some(Some(a)), Some(Some(b))) if a == b => Verdict::Shared,
+                (Some(_), Some(_)) => Verdict::Disjoint,
+                _ => return (Verdict::Unknown, None, None),
+            };
+            let known = self.found.get(&(a, b)).filter(|(known, _)| *known == verdict);
+            let since = known.map_or(at, |(_, since)| *since);
+            self.found.insert((a, b), (verdict, since));
+            (verdict, None, Some(since))
+        })
+    }
+
+    fn forget(&mut self, subflow: SubflowId) {
+        self.flows.remove(&subflow);
+        self.found.retain(|(a, b), _| *a != subflow && *b != subflow);
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From samples to the bottlenecks of connections: hands points to the detector of their connection, and shows what it found.
+
+use std::collections::HashMap;
+
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Samples;
+use mpwatch_model::unit::Nanos;
+
+use super::Tracker;
+use super::flow::Flow;
+use crate::bottleneck::{Detector, Opinion, groups};
+
+/// A subflow that ended while its connection goes on is left out after this time. Until then the connection may prove to have ended too,
+/// whose last verdicts are worth keeping.
+const MOURNED: Nanos = Nanos(3_000_000_000);
+/// Samples may come before the first record of their subflow. So many batches are kept until the next tick, by when it was read.
+const MOST_EARLY: usize = 10_000;
+
+/// Samples of subflows of which nothing else is known yet.
+pub(super) type Early = Vec<Samples>;
+
+impl Tracker {
+    pub(super) fn on_samples(&mut self, samples: &Samples) {
+        let method = self.method;
+        let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
+        match flow {
+            Some(flow) => flow.detector.get_or_insert_with(|| Box::new(method.detector())).take(samples),
+            None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
+            None => {}
+        }
+    }
+
+    pub(super) fn look_for_bottlenecks(&mut self) {
+        for samples in std::mem::take(&mut self.early) {
+            self.on_samples(&samples);
+        }
+        // Still unknown: it came and went without a record.
+        self.early.clear();
+        let now = self.tick.at;
+        for flow in self.flows.values_mut() {
+            flow.look_for_bottlenecks(now);
+        }
+    }
+}
+
+impl Flow {
+    fn look_for_bottlenecks(&mut self, now: Nanos) {
+        // The last verdicts of a closed connection stay.
+        if self.closed_at().is_some() {
+            return;
+        }
+        let Some(detector) = &mut self.detector else { return };
+        detector.advance(now);
+        let ended = self.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
+        for (id, _) in ended.filter(|(_, at)| now.since(*at) > MOURNED) {
+            detector.forget(id);
+        }
+    }
+}
+
+/// The bottlenecks of a connection with these subflows. `from`: when it was opened. `None`: fewer than two subflows.
+pub(super) fn of(flow: &Flow, subflows: &[SubflowId], from: Nanos) -> Option<Bottlenecks> {
+    if subflows.len() < 2 {
+        return None;
+    }
+    let opinions = flow.detector.as_deref().map_or(&[][..], Detector::opinions);
+    let by_pair: HashMap<_, _> = opinions.iter().map(|opinion| ((opinion.a, opinion.b), opinion)).collect();
+    let pairs = subflows.iter().enumerate().flat_map(|(place, one)| {
+        let by_pair = &by_pair;
+        subflows[place + 1..].iter().map(move |other| {
+            let (a, b) = (*one.min(other), *one.max(other));
+            shown(a, b, by_pair.get(&(a, b)).copied(), from)
+        })
+    });
+    Some(Bottlenecks { groups: groups(subflows, opinions), pairs: pairs.collect() })
+}
+
+fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
+    PairVerdict {
+        a,
+        b,
+        verdict: opinion.map_or(Verdict::Unknown, |opinion| opinion.verdict),
+        probability: opinion.and_then(|opinion| opinion.probability),
+        since: opinion.and_then(|opinion| Some(opinion.since?.since(from).micros())),
+        evidence: opinion.and_then(|opinion| opinion.evidence),
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which subflows share a bottleneck, in a sentence: who, since when, how sure, and what the extra ones cost.
+
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::subflow::Subflow;
+
+use super::{cost, count, place, seconds};
+
+/// What is known of a connection's bottlenecks. `None`: it has one subflow, or nobody looks.
+pub(super) fn sentence(connection: &Connection) -> Option<String> {
+    let found = connection.bottlenecks.as_ref()?;
+    let groups = found.groups.iter().filter(|group| group.len() > 1);
+    let mut phrases: Vec<String> = groups.map(|group| shared(connection, found, group)).collect();
+    phrases.extend(rest(found));
+    Some(phrases.join("; "))
+}
+
+/// A group behind one bottleneck.
+fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> String {
+    let (first, extra) = (group.first().copied(), group.get(1..).unwrap_or_default());
+    let inside = |pair: &&PairVerdict| group.contains(&pair.a) && group.contains(&pair.b);
+    let pairs: Vec<&PairVerdict> = found.pairs.iter().filter(inside).collect();
+    let sharing = pairs.iter().filter(|pair| pair.verdict == Verdict::Shared);
+    let since = sharing.clone().filter_map(|pair| pair.since).max();
+    let least = sharing.filter_map(|pair| pair.probability).reduce(f64::min);
+    let (subflows, share, they, add) = match extra.len() {
+        1 => ("subflow", "shares", "it", "adds"),
+        _ => ("subflows", "share", "they", "add"),
+    };
+    let names: Vec<String> = extra.iter().map(|id| place(connection, *id)).collect();
+    let first = first.map(|id| place(connection, id)).unwrap_or_default();
+    format!(
+        "{subflows} {} {share} a bottleneck with {first}{}: {they} {add} no throughput{}",
+        listed(&names),
+        reached(since.map(|since| since.0), least),
+        costs(connection, extra)
+    )
+}
+
+/// When, and how sure.
+fn reached(since: Option<u64>, probability: Option<f64>) -> String {
+    let since = since.map(|since| format!(" since {}", seconds(since))).unwrap_or_default();
+    let sure = probability.map(|p| format!(" (p {p:.2})")).unwrap_or_default();
+    format!("{since}{sure}")
+}
+
+/// What these subflows have carried and cost.
+fn costs(connection: &Connection, extra: &[SubflowId]) -> String {
+    let those: Vec<&Subflow> =
+        connection.subflows.iter().filter(|subflow| extra.contains(&subflow.id)).collect();
+    let share: f64 = those.iter().filter_map(|subflow| subflow.share_sent).sum();
+    let energies: Vec<FlowEnergy> = those.iter().filter_map(|subflow| subflow.energy).collect();
+    let energy = FlowEnergy::sum(&energies);
+    let cpu = those.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten();
+    let price = match (energy.active.filter(|_| !energies.is_empty()), cpu) {
+        (Some(active), _) => format!(" and cost {}", cost::estimated(energy.source, active)),
+        (None, Some(cpu)) => format!(" and cost {} of CPU time", cost::time_of(cpu.total())),
+        (None, None) => String::new(),
+    };
+    format!(", carried {:.0} % of what was sent{price}", share * 100.0)
+}
+
+/// What is to be said of the pairs that do not share.
+fn rest(found: &Bottlenecks) -> Option<String> {
+    let of = |verdict: Verdict| found.pairs.iter().filter(move |pair| pair.verdict == verdict);
+    let number = |verdict| of(verdict).count();
+    let pairs = found.pairs.len();
+    let most = of(Verdict::Disjoint).filter_map(|pair| pair.probability).reduce(f64::max);
+    let since = of(Verdict::Disjoint).filter_map(|pair| pair.since).max().map(|since| since.0);
+    let sure = reached(since, most.map(|p| 1.0 - p));
+    if number(Verdict::Disjoint) == pairs {
+        return Some(format!("no two subflows share a bottleneck{sure}"));
+    }
+    if number(Verdict::NoBottleneck) == pairs {
+        return Some("no subflow is congested, so that none is in another's way".to_owned());
+    }
+    if number(Verdict::Unknown) == pairs {
+        return Some(
+            "not known yet: too few samples of what this end sends, or they contradict each other".to_owned(),
+        );
+    }
+    let open = number(Verdict::Unknown);
+    let apart = number(Verdict::Disjoint);
+    let apart = (apart > 0)
+        .then(|| format!("{} of subflows {}{sure}", count(apart, "pair"), Verdict::Disjoint.words()));
+    let open = (open > 0).then(|| format!("of {} it is not known", count(open, "pair")));
+    let parts: Vec<String> = apart.into_iter().chain(open).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// `2`, `2 and 3`, `2, 3 and 4`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which subflows of a connection meet in one bottleneck, as outputs show it, and the evidence that it rests on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::SubflowId;
+use crate::unit::Micros;
+
+/// What two subflows of a connection have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// They wait in the same queue: the second one adds no throughput.
+    Shared,
+    /// At least one of them is congested, and not where the other one is.
+    Disjoint,
+    /// Neither is congested: what they would share cannot show.
+    NoBottleneck,
+    /// Not enough samples, or they contradict each other. Never a guess.
+    #[default]
+    Unknown,
+}
+
+impl Verdict {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Shared => "share a bottleneck",
+            Self::Disjoint => "have bottlenecks of their own",
+            Self::NoBottleneck => "are not congested",
+            Self::Unknown => "cannot be told yet",
+        }
+    }
+}
+
+/// What a verdict rests on: figures over the last seconds, from the sender's samples. `null`: could not be computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// How far the queueing delays of the two move together in microseconds, not only in proportion, slow trends taken out: 1 is one
+    /// queue, or two that are filled in step; 0 is two queues.
+    pub queue_concordance: Option<f64>,
+    /// The same for what moves within some tens of milliseconds.
+    pub burst_concordance: Option<f64>,
+    /// Correlation of the two delivery rates: -1 is one wins what the other loses, as behind one bottleneck; above 0 speaks against it.
+    pub rate_correlation: Option<f64>,
+    /// Variance of the sum of the rates over the sum of their variances: near 0 they divide a constant rate.
+    pub sum_variation: Option<f64>,
+    /// Coefficient of variation of the delivery rates, the larger of the two: near 0 each has a saturated link for itself.
+    pub rate_variation: Option<f64>,
+    /// Part of the losses of one that fell together with a loss of the other, beyond chance. `null`: too few losses.
+    pub loss_coincidence: Option<f64>,
+    /// Part of the time in which `a` had queueing delay.
+    pub busy_a: f64,
+    /// Part of the time in which `b` had.
+    pub busy_b: f64,
+    /// Part of the time, in steps of 10 ms, for which there are samples, of the one that has fewer.
+    pub coverage: f64,
+    /// Time that the figures are taken over.
+    #[serde(rename = "window_us")]
+    pub window: Micros,
+}
+
+/// The verdict on two subflows. It does not depend on the order of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairVerdict {
+    /// One subflow, the one with the lower id.
+    pub a: SubflowId,
+    /// The other one.
+    pub b: SubflowId,
+    /// What they have in common.
+    pub verdict: Verdict,
+    /// Probability that they share a bottleneck, 0 to 1, by the method's own reckoning. `null`: nothing to reckon with.
+    pub probability: Option<f64>,
+    /// From the opening of the connection (or since it is traced) to the verdict. `null` while it is unknown.
+    #[serde(rename = "since_us")]
+    pub since: Option<Micros>,
+    /// What it rests on. `null`: there were not enough samples.
+    pub evidence: Option<Evidence>,
+}
+
+/// What is known of a connection's bottlenecks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bottlenecks {
+    /// The connection's subflows, those behind one bottleneck together; one of which nothing is known stands alone.
+    pub groups: Vec<Vec<SubflowId>>,
+    /// The verdict on each two of them.
+    pub pairs: Vec<PairVerdict>,
+}
+
+impl Bottlenecks {
+    /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while any verdict is unknown
+    /// and none has been found, for then there may be some.
+    pub fn extra_subflows(&self) -> Option<u32> {
+        let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
+        let is_open = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);
+        (extra > 0 || !is_open).then(|| u32::try_from(extra).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::SocketCookie;
+
+    fn id(number: u64) -> SubflowId {
+        SubflowId { cookie: SocketCookie(number), generation: 0 }
+    }
+
+    fn pair(a: u64, b: u64, verdict: Verdict) -> PairVerdict {
+        PairVerdict { a: id(a), b: id(b), verdict, probability: None, since: None, evidence: None }
+    }
+
+    #[test]
+    fn one_subflow_a_bottleneck_is_enough() {
+        let groups = vec![vec![id(1), id(2)], vec![id(3)]];
+        let apart = [pair(1, 3, Verdict::Disjoint), pair(2, 3, Verdict::Unknown)];
+        let pairs = [&[pair(1, 2, Verdict::Shared)], &apart[..]].concat();
+        assert_eq!(Bottlenecks { groups, pairs }.extra_subflows(), Some(1));
+    }
+
+    #[test]
+    fn no_extra_subflow_is_certain_only_when_every_pair_is() {
+        let of = |verdict| {
+            let groups = vec![vec![id(1)], vec![id(2)]];
+            Bottlenecks { groups, pairs: vec![pair(1, 2, verdict)] }.extra_subflows()
+        };
+        assert_eq!([Verdict::Disjoint, Verdict::NoBottleneck].map(of), [Some(0); 2]);
+        assert_eq!(of(Verdict::Unknown), None);
+    }
+}
