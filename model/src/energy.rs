@@ -168,7 +168,8 @@ pub struct SnapshotEnergy {
     pub convention: Convention,
     /// Where the idle power comes from; the weakest of all zones.
     pub idle: Idle,
-    /// Zones that do not overlap: their sum is the machine's. Empty: the source is `absent`.
+    /// Zones that do not overlap: their sum is the machine's. Only those of which the energy of some window is known; see `lost` for why
+    /// another is not here. Empty: the source is `absent`, or nothing is known yet.
     pub zones: Vec<ZoneEnergy>,
     /// Zones that contain others (`psys`) or lie inside them (`core`, `uncore`): to look at, never to add up.
     pub shown: Vec<ShownZone>,

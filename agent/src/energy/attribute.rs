@@ -143,7 +143,7 @@ impl Split {
 
     /// Everything since tracing began.
     pub(crate) fn snapshot(&self) -> SnapshotEnergy {
-        let zones = self.zones.iter().flatten();
+        let zones = self.zones.iter().flatten().filter(|zone| zone.is_known);
         SnapshotEnergy {
             source: self.source,
             convention: Convention::CpuTime,
@@ -168,4 +168,32 @@ fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, du
         lost.pop_front();
     }
     lost.push_back(LostWindow { zone: zone.to_string(), duration, reason });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mpwatch_model::energy::window::{Cpus, Spent, ZoneId, ZoneWindow};
+
+    use super::*;
+
+    /// A hypervisor's dead counter stands still for ever: its zone has no figures, and no 0 J.
+    #[test]
+    fn a_zone_of_which_no_window_is_known_is_not_shown() {
+        let mut split = Split::new(1, Calibration::default());
+        let zone =
+            ZoneId { index: 0, label: "package-0".to_owned(), cpus: Cpus::All, source: Source::RaplPowercap };
+        let zone = Arc::new(zone);
+        let mut close = |outcome| {
+            let zones = vec![ZoneWindow { zone: Arc::clone(&zone), epoch: 0, outcome }];
+            split.charge(&Window { elapsed: Nanos(1), zones, ..Window::default() }, &Ledger::default());
+            split.snapshot()
+        };
+        assert!(close(Outcome::Pending).zones.is_empty());
+        let lost = close(Outcome::Lost { reason: LostReason::Stuck, elapsed: Nanos(2) });
+        assert!(lost.zones.is_empty() && lost.lost[0].reason == LostReason::Stuck);
+        let spent = Spent { energy: Microjoules(7), elapsed: Nanos(3), edge: 0.0, estimate: None };
+        assert_eq!(close(Outcome::Energy(spent)).zones[0].zone_uj, Microjoules(7));
+    }
 }

@@ -92,7 +92,9 @@ fn reader(file: File) -> Read {
         let mut buffer = [0; 32];
         let length = file.read_at(&mut buffer, 0)?;
         let text = std::str::from_utf8(&buffer[..length]).unwrap_or_default().trim();
-        text.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+        let broken =
+            |_| io::Error::new(io::ErrorKind::InvalidData, format!("holds {text:?}, which is no number"));
+        text.parse().map_err(broken)
     })
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct ZoneSplit {
     idles: Vec<Option<Idle>>,
     /// Totals.
     pub(crate) totals: ZoneEnergy,
+    /// Whether any window has closed with energy. Until then the totals are not known, and not 0.
+    pub(crate) is_known: bool,
 }
 
 /// How a window's energy falls into parts.
@@ -70,6 +72,7 @@ impl ZoneSplit {
             bounds: Vec::new(),
             idles: Vec::new(),
             totals: ZoneEnergy { zone: zone.label.clone(), ..ZoneEnergy::default() },
+            is_known: false,
         }
     }
 
@@ -109,6 +112,7 @@ impl ZoneSplit {
         let outcome = self.hand_out(&parts, all);
         self.book(spent.energy, &parts, outcome.as_ref().ok());
         self.times.fill(0);
+        self.is_known = true;
         self.totals.power_uw = None;
         if spent.elapsed.0 > 0 {
             let power = u128::from(spent.energy.0) * 1_000_000_000 / u128::from(spent.elapsed.0);

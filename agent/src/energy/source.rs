@@ -111,14 +111,17 @@ fn is_unnamed(zone: &Zone, role: Role) -> bool {
     zone.name.is_none() && matches!(role, Role::Counted(_))
 }
 
-/// The zones and their roles, if at least one that counts can be read; notes on those that cannot.
-fn usable(found: Vec<Found>, notes: &mut Vec<Note>) -> Option<(Vec<Found>, Vec<Role>)> {
+/// The zones and their roles, if at least one that counts can be read and holds a number; notes on those that cannot.
+fn usable(mut found: Vec<Found>, notes: &mut Vec<Note>) -> Option<(Vec<Found>, Vec<Role>)> {
     let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
     let roles = cover(&zones);
     let mut is_readable = false;
-    for (found, _) in found.iter().zip(&roles).filter(|(_, role)| matches!(role, Role::Counted(_))) {
-        match &found.read {
-            Ok(_) => is_readable = true,
+    for (found, _) in found.iter_mut().zip(&roles).filter(|(_, role)| matches!(role, Role::Counted(_))) {
+        match &mut found.read {
+            Ok(read) => match read() {
+                Ok(_) => is_readable = true,
+                Err(error) => notes.push(unreadable(&found.path, &error)),
+            },
             Err(error) => notes.push(unreadable(&found.path, error)),
         }
     }
@@ -180,6 +183,22 @@ mod tests {
         let found = discover(&hardware(root.path()));
         assert_eq!(found.source, Source::Model);
         assert!(found.notes[0].fix.as_deref().unwrap().contains("modprobe"));
+    }
+
+    #[test]
+    fn counters_that_hold_no_number_are_no_source_and_named() {
+        let root = tempfile::tempdir().unwrap();
+        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Flat).unwrap();
+        let class = root.path().join("class/powercap");
+        for folder in std::fs::read_dir(&class).unwrap().flatten() {
+            let counter = folder.path().join("energy_uj");
+            if counter.exists() {
+                std::fs::write(counter, "-5\n").unwrap();
+            }
+        }
+        let found = discover(&hardware(root.path()));
+        assert_eq!(found.source, Source::Model);
+        assert!(found.notes.iter().any(|note| note.what.contains("\"-5\", which is no number")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::energy::{FlowEnergy, Idle, SnapshotEnergy, Source};
+use mpwatch_model::energy::{FlowEnergy, Idle, LostReason, SnapshotEnergy, Source};
 use mpwatch_model::lifecycle::Protocol;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 use mpwatch_model::snapshot::Report;
@@ -202,8 +202,24 @@ fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
         [("energy".to_owned(), whole), (String::new(), parts.join(", "))]
     };
     let mut lines: Vec<_> = energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
+    // A zone of which nothing is known has no figures, and no 0.
+    if let (true, Some(lost)) = (energy.zones.is_empty(), energy.lost.first()) {
+        let whole = format!("{}: not known, {}", lost.zone, why(lost.reason));
+        lines.push(("energy".to_owned(), whole));
+    }
     lines.extend(energy.advice.iter().map(|advice| (String::new(), advice.clone())));
     lines
+}
+
+fn why(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Ambiguous => "its counter may have wrapped more than once",
+        LostReason::Backwards => "its counter went backwards, or jumped",
+        LostReason::Vanished => "it vanished",
+        LostReason::Suspended => "the machine was suspended",
+        LostReason::Stuck => "its counter stood still while the machine was busy",
+        LostReason::Unreadable => "its counter could not be read",
+    }
 }
 
 /// Where joules come from, in words.

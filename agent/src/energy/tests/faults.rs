@@ -163,7 +163,7 @@ fn a_wrap_loses_nothing() {
         rig.tree.fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
         // The jump there is one lost window.
         rig.work(&second());
-        let before = rig.split.snapshot().zones[0].zone_uj;
+        let before = rig.split.snapshot().zones.first().map_or(Microjoules(0), |zone| zone.zone_uj);
         (0..5).for_each(|_| rig.work(&second()));
         let found = rig.split.snapshot().zones[0].zone_uj.since(before).0;
         let truth = 5 * rig.machine.energy(SECOND.0 / 2, SECOND.0) / 1_000_000;
