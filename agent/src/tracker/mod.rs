@@ -117,8 +117,9 @@ impl Tracker {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
         };
-        let done: Vec<Key> =
+        let mut done: Vec<Key> =
             self.flows.iter().filter(|(_, flow)| is_done(flow)).map(|(key, _)| *key).collect();
+        done.sort_unstable_by_key(|key| key.serial);
         for key in done {
             self.forget(key);
         }
@@ -227,7 +228,10 @@ impl Tracker {
             self.timeline_dropped += outcome.timeline_dropped;
         }
         if let (Some(energy), Some(window)) = (&mut self.energy, &tick.energy) {
-            energy.on_tick(window, &tick.cpus, self.flows.values_mut());
+            // In the order of their coming: who gets a microjoule that does not divide must not depend on the order of a hash.
+            let mut flows: Vec<&mut Flow> = self.flows.values_mut().collect();
+            flows.sort_unstable_by_key(|flow| flow.serial());
+            energy.on_tick(window, &tick.cpus, flows.into_iter());
         }
     }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How CPU time of a connection comes to its subflows.
 
+use std::sync::Arc;
+
 use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::CpuTimes;
+use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
+use mpwatch_model::energy::Source;
+use mpwatch_model::energy::window::{Cpus, Outcome, Spent, Window, ZoneId, ZoneWindow};
+use mpwatch_model::unit::Microjoules;
 use proptest::prelude::*;
 
 use super::*;
@@ -76,4 +81,38 @@ proptest! {
             prop_assert_eq!(sum, Some(whole));
         }
     }
+}
+
+fn window(energy: Microjoules) -> Window {
+    let zone =
+        ZoneId { index: 0, label: "package-0".to_owned(), cpus: Cpus::All, source: Source::RaplPowercap };
+    let spent = Spent { energy, elapsed: Nanos(SECOND), edge: 0.0, estimate: None };
+    let zone = ZoneWindow { zone: Arc::new(zone), epoch: 0, outcome: Outcome::Energy(spent) };
+    let (source, elapsed) = (Source::RaplPowercap, Nanos(SECOND));
+    Window { source, elapsed, zones: vec![zone], ..Window::default() }
+}
+
+/// Which flow gets a microjoule that does not divide must be the same in a replay, where hashes have another order.
+#[test]
+fn charges_do_not_depend_on_the_order_of_hashes() {
+    let run = || {
+        let mut tracker = tracker(Closed::Keep);
+        for cookie in 1..=40 {
+            let mut record = subflow(100 + cookie, 2 * SECOND, 10);
+            record.msk = None;
+            record.cpu = Some(CpuTimes::from_classes([1_000_003, 0, 0, 0, 0], true));
+            tracker.apply(&KernelEvent::Subflow(record));
+        }
+        tracker.apply(&KernelEvent::Tick(Tick {
+            at: Nanos(3 * SECOND),
+            cpus: vec![CpuAccounts { flow: Nanos(39_000_001), ..CpuAccounts::default() }],
+            energy: Some(window(Microjoules(1_000_000_007))),
+            ..Tick::default()
+        }));
+        let report = tracker.report();
+        report.connections.iter().map(|one| one.energy.and_then(|energy| energy.active)).collect::<Vec<_>>()
+    };
+    let first = run();
+    assert!(first.iter().all(Option::is_some) && first.iter().any(|energy| *energy != first[0]));
+    assert!((0..20).all(|_| run() == first));
 }
