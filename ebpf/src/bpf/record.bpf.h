@@ -117,10 +117,12 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
 static __always_inline void look_up_interface(struct subflow_state *state, struct tcp_sock *tp)
 {
 	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
+	int ifindex = dev ? READ(dev, ifindex) : 0;
 
-	if (!dev)
+	/* A route whose interface has gone ends in a black hole, which is a device without a number. */
+	if (!ifindex)
 		return;
-	state->ifindex = READ(dev, ifindex);
+	state->ifindex = ifindex;
 	BPF_CORE_READ_INTO(&state->ifname, dev, name);
 }
 
