@@ -118,7 +118,8 @@ fn every_one_of_many_short_flows_has_its_cpu_time_in_its_final_record() {
     println!(
         "median age {median:.2} ms, by the endpoints' time: calls and app {own:.3}, all {all:.3}, {found:?}"
     );
-    assert!((0.5..=1.4).contains(&own), "{own}");
+    // Half of it on 6.1, where nothing tells whose a system call is.
+    assert!((0.4..=1.4).contains(&own), "{own}");
     assert!((0.8..=2.5).contains(&all), "{all}");
     assert_eq!(number(&report.json["losses"], "ledger_full"), 0);
 }
