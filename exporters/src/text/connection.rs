@@ -62,7 +62,7 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
     let costs = [
         ("CPU time", cost::cpu(connection)),
         ("energy", cost::energy(connection)),
-        ("extra", cost::extra(connection)),
+        ("joined", cost::joined(connection)),
     ];
     lines.extend(costs.into_iter().filter_map(|(word, fact)| Some((word, fact?))));
     lines

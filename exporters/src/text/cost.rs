@@ -53,12 +53,12 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
 }
 
 /// What the subflows beside the first have cost. `None`: there are none, or nothing is known.
-pub(super) fn extra(connection: &Connection) -> Option<String> {
+pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = others.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten()?;
     let carried: Bytes = others.iter().map(|subflow| subflow.unique_sent() + subflow.bytes_received).sum();
     let mut text = format!(
-        "{} joined: {} of payload, {} of CPU time",
+        "{}: {} of payload, {} of CPU time",
         count(others.len(), "subflow"),
         bytes(carried.0),
         time_of(cpu.total())
