@@ -10,6 +10,12 @@ use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use mpwatch_model::event::Traces;
 use mpwatch_model::host::Missing;
 
+mod named_types;
+
+use named_types::NamedTypes;
+
+/// The structure that only a kernel with MPTCP has.
+const MPTCP: &str = "mptcp_sock";
 /// Where a kernel shows its BTF.
 pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -70,6 +76,19 @@ impl Hook {
             && HOOKS.iter().any(|other| {
                 (other.attach, other.target) == (self.attach, self.target) && other.program != self.program
             })
+    }
+
+    fn is_at_tracepoint(&self) -> bool {
+        matches!(self.attach, Attach::Tracepoint | Attach::Called { .. })
+    }
+
+    /// Name of the type by which BTF tells that a kernel has the target.
+    fn type_name(&self) -> String {
+        match self.attach {
+            Attach::Tracepoint | Attach::Called { .. } => format!("btf_trace_{}", self.target),
+            Attach::StorageIterator { .. } | Attach::Iterator => format!("bpf_iter_{}", self.target),
+            Attach::Run => self.target.to_owned(),
+        }
     }
 }
 
@@ -274,30 +293,26 @@ impl KernelSupport {
     }
 
     fn of(btf: &Btf<'_>) -> Self {
-        let mut support =
-            Self { mptcp: btf.type_by_name::<Struct<'_>>("mptcp_sock").is_some(), ..Self::default() };
+        let structures =
+            OPTIONAL_FIELDS.iter().map(|field| field.structure.to_owned()).chain([MPTCP.to_owned()]);
+        let types = NamedTypes::of(btf, HOOKS.iter().map(Hook::type_name).chain(structures));
         let has = |field: &&Field| {
-            let of = btf.type_by_name::<Struct<'_>>(field.structure);
+            let of = types.find::<Struct<'_>>(field.structure);
             of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
         };
-        support.fields = OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect();
+        let mut support = Self {
+            mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
+            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
+            ..Self::default()
+        };
         for hook in HOOKS {
-            let target = hook.target.to_owned();
-            match hook.attach {
-                Attach::Tracepoint | Attach::Called { .. }
-                    if btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{target}")).is_some() =>
-                {
-                    support.tracepoints.insert(target);
+            let name = hook.type_name();
+            if hook.is_at_tracepoint() {
+                if types.find::<Typedef<'_>>(&name).is_some() {
+                    support.tracepoints.insert(hook.target.to_owned());
                 }
-                Attach::StorageIterator { .. } | Attach::Iterator
-                    if btf.type_by_name::<Func<'_>>(&format!("bpf_iter_{target}")).is_some() =>
-                {
-                    support.iterators.insert(target);
-                }
-                Attach::Run if btf.type_by_name::<Func<'_>>(hook.target).is_some() => {
-                    support.iterators.insert(target);
-                }
-                _ => {}
+            } else if types.find::<Func<'_>>(&name).is_some() {
+                support.iterators.insert(hook.target.to_owned());
             }
         }
         support
@@ -306,7 +321,7 @@ impl KernelSupport {
     /// A kernel that lacks nothing, from which to take something away.
     pub fn complete() -> Self {
         let (tracepoints, iterators): (Vec<_>, Vec<_>) =
-            HOOKS.iter().partition(|hook| matches!(hook.attach, Attach::Tracepoint | Attach::Called { .. }));
+            HOOKS.iter().partition(|hook| hook.is_at_tracepoint());
         let targets = |hooks: Vec<&Hook>| hooks.iter().map(|hook| hook.target.to_owned()).collect();
         Self {
             tracepoints: targets(tracepoints),
@@ -322,12 +337,8 @@ impl KernelSupport {
     }
 
     fn has(&self, hook: &Hook) -> bool {
-        match hook.attach {
-            Attach::Tracepoint | Attach::Called { .. } => self.tracepoints.contains(hook.target),
-            Attach::StorageIterator { .. } | Attach::Iterator | Attach::Run => {
-                self.iterators.contains(hook.target)
-            }
-        }
+        let there = if hook.is_at_tracepoint() { &self.tracepoints } else { &self.iterators };
+        there.contains(hook.target)
     }
 }
 
