@@ -2,13 +2,14 @@
 //! The names that people use for what the kernel only numbers: namespaces and control groups. Looked up when a number first
 //! turns up in the event stream, and told as events, so that a recording carries them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::namespace;
 use mpwatch_model::event::{CgroupName, KernelEvent, NetnsName};
+use mpwatch_model::id::NetnsCookie;
 
 /// Directories looked into for one control group at the most, so that a huge tree cannot hold up a tick.
 const CGROUP_DIRECTORIES: usize = 20_000;
@@ -16,9 +17,10 @@ const CGROUP_DIRECTORIES: usize = 20_000;
 /// What has been named and what still waits for a name.
 pub(crate) struct Names {
     cgroup_root: Option<PathBuf>,
-    known_netns: HashSet<u32>,
+    /// By cookie: the kernel gives a later namespace the inode of an earlier one.
+    known_netns: HashSet<NetnsCookie>,
     known_cgroups: HashSet<u64>,
-    wanted_netns: HashSet<u32>,
+    wanted_netns: HashMap<u32, NetnsCookie>,
     wanted_cgroups: HashSet<u64>,
 }
 
@@ -30,20 +32,20 @@ impl Names {
             cgroup_root: cgroup2_mount(&mounts),
             known_netns: HashSet::new(),
             known_cgroups: HashSet::new(),
-            wanted_netns: HashSet::new(),
+            wanted_netns: HashMap::new(),
             wanted_cgroups: HashSet::new(),
         }
     }
 
     /// Notes the numbers in an event.
     pub(crate) fn note(&mut self, event: &KernelEvent) {
-        let (netns, cgroup) = match event {
-            KernelEvent::Subflow(record) => (record.netns_inode, record.cgroup),
-            KernelEvent::Connection(record) => (record.netns_inode, record.cgroup),
+        let (netns, inode, cgroup) = match event {
+            KernelEvent::Subflow(record) => (record.netns, record.netns_inode, record.cgroup),
+            KernelEvent::Connection(record) => (record.netns, record.netns_inode, record.cgroup),
             _ => return,
         };
         if !self.known_netns.contains(&netns) {
-            self.wanted_netns.insert(netns);
+            self.wanted_netns.insert(inode, netns);
         }
         if cgroup != 0 && !self.known_cgroups.contains(&cgroup) {
             self.wanted_cgroups.insert(cgroup);
@@ -54,13 +56,16 @@ impl Names {
     pub(crate) fn look_up(&mut self) -> Vec<KernelEvent> {
         let mut events = Vec::new();
         if !self.wanted_netns.is_empty() {
-            let all = namespace::all();
-            for found in all.into_iter().filter(|found| self.wanted_netns.contains(&found.inode)) {
-                if let Some(name) = found.name {
-                    events.push(KernelEvent::Netns(NetnsName { inode: found.inode, name }));
+            for found in namespace::all() {
+                if let (Some(&netns), Some(name)) = (self.wanted_netns.get(&found.inode), found.name) {
+                    events.push(KernelEvent::Netns(NetnsName {
+                        netns: Some(netns),
+                        inode: found.inode,
+                        name,
+                    }));
                 }
             }
-            self.known_netns.extend(self.wanted_netns.drain());
+            self.known_netns.extend(self.wanted_netns.drain().map(|(_, netns)| netns));
         }
         if let (Some(root), false) = (&self.cgroup_root, self.wanted_cgroups.is_empty()) {
             let found = find_cgroups(root, &self.wanted_cgroups);

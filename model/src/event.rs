@@ -359,6 +359,9 @@ pub struct ConnectionRecord {
 /// The name by which users know a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetnsName {
+    /// The namespace. `None`, in recordings of older versions: all that had its inode, which the kernel uses again.
+    #[serde(default)]
+    pub netns: Option<NetnsCookie>,
     /// Inode of the namespace.
     pub inode: u32,
     /// Name under `/run/netns`, or `host` for the agent's own.

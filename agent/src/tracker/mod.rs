@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
-use mpwatch_model::id::{SocketCookie, SubflowId};
+use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
+use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
@@ -43,8 +43,24 @@ pub(crate) enum Closed {
 /// The names that the kernel does not use but people do.
 #[derive(Default)]
 struct Names {
-    netns: HashMap<u32, String>,
+    netns: HashMap<NetnsCookie, String>,
+    /// Of recordings of older versions, which do not say whose inode it was.
+    netns_by_inode: HashMap<u32, String>,
     cgroups: HashMap<u64, String>,
+}
+
+impl Names {
+    fn learn_netns(&mut self, name: &NetnsName) {
+        match name.netns {
+            Some(netns) => self.netns.insert(netns, name.name.clone()),
+            None => self.netns_by_inode.insert(name.inode, name.name.clone()),
+        };
+    }
+
+    fn of_netns(&self, netns: NetnsCookie, inode: u32) -> String {
+        let known = self.netns.get(&netns).or_else(|| self.netns_by_inode.get(&inode));
+        known.cloned().unwrap_or_else(|| format!("net:[{inode}]"))
+    }
 }
 
 /// Follows all connections.
@@ -101,7 +117,7 @@ impl Tracker {
             }
             KernelEvent::Samples(samples) => self.on_samples(samples),
             KernelEvent::Netns(name) => {
-                self.names.netns.insert(name.inode, name.name.clone());
+                self.names.learn_netns(name);
             }
             KernelEvent::Cgroup(name) => {
                 self.names.cgroups.insert(name.id, name.path.clone());

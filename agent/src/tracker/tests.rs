@@ -4,7 +4,8 @@
 
 use mpwatch_model::energy::power::Machine;
 use mpwatch_model::event::{
-    ConnectionRecord, End, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick, Traces,
+    ConnectionRecord, End, KernelEvent, MskBytes, MskView, NetnsName, Start, SubflowRecord, TcpCounters,
+    Tick, Traces,
 };
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::host::Host;
@@ -287,4 +288,24 @@ fn a_closed_socket_that_somebody_still_holds_is_not_told_again() {
     tracker.apply(&KernelEvent::Subflow(dying));
     assert_eq!(tick(&mut tracker, 7 * SECOND).connections.len(), 0);
     assert_eq!(tracker.report().connections.len(), 1);
+}
+
+#[test]
+fn a_later_namespace_with_the_inode_of_an_earlier_one_does_not_get_its_name() {
+    let mut tracker = tracker(Closed::Forget);
+    let named = |netns| KernelEvent::Netns(NetnsName { netns, inode: 2, name: "earlier".to_owned() });
+    let shown = |tracker: &mut Tracker, netns| {
+        let mut record = connection(2 * SECOND, 0);
+        (record.netns, record.msk.cookie) = (NetnsCookie(netns), SocketCookie(70 + netns));
+        tracker.apply(&KernelEvent::Connection(record));
+        let snapshot = tick(tracker, 2 * SECOND);
+        let one = snapshot.connections.iter().find(|one| one.id.netns == NetnsCookie(netns));
+        one.unwrap().netns.clone()
+    };
+    tracker.apply(&named(Some(NetnsCookie(1))));
+    assert_eq!(shown(&mut tracker, 1), "earlier");
+    assert_eq!(shown(&mut tracker, 9), "net:[2]");
+    // Recordings of older versions tell no cookie.
+    tracker.apply(&named(None));
+    assert_eq!(shown(&mut tracker, 9), "earlier");
 }

@@ -55,7 +55,7 @@ impl Lens<'_> {
             id: flow.id(),
             token: flow.id().token.known(),
             remote_token: flow.msk.as_ref().and_then(|msk| msk.remote_token.known()),
-            netns: self.netns(flow.netns_inode),
+            netns: self.names.of_netns(flow.id().netns, flow.netns_inode),
             netns_inode: flow.netns_inode,
             role: role(flow),
             local: initial.map(|subflow| subflow.record.local),
@@ -184,10 +184,6 @@ impl Lens<'_> {
             bytes.per(subflow.lifetime(self.now)).0 as f64
         });
         jain_index(rates)
-    }
-
-    fn netns(&self, inode: u32) -> String {
-        self.names.netns.get(&inode).cloned().unwrap_or_else(|| format!("net:[{inode}]"))
     }
 
     fn at(&self, at: Nanos) -> Timestamp {
