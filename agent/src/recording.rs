@@ -2,7 +2,7 @@
 //! Recordings: the event stream as JSON lines, compressed with zstd. The first line says what it is and which version;
 //! what comes after is [`KernelEvent`]s. Readable with `zstdcat FILE | jq`, and to the last tick after a crash.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,12 @@ pub(crate) enum RecordingError {
         /// What is wrong with it.
         why: String,
     },
+    /// Two recorders on one file would leave neither's events.
+    #[error("{path} is being written by another mpwatch; record into another file")]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// From a later version.
     #[error("{path} has recording format {got}, this mpwatch reads up to {VERSION}; use a newer mpwatch")]
     Newer {
@@ -64,56 +70,84 @@ pub(crate) struct Recorder {
     path: PathBuf,
     /// The outer buffer takes in what the serializer writes, a few bytes at a time: for the encoder each write is a call of its own.
     output: BufWriter<zstd::Encoder<'static, BufWriter<File>>>,
+    /// What went wrong first. Nothing is written after that: the file ends with a whole tick, or in the middle of one.
+    failure: Option<io::Error>,
 }
 
 impl Recorder {
     /// Creates the file and writes its header and the start of the stream.
     pub(crate) fn create(path: &Path, start: &Start) -> Result<Self, RecordingError> {
         let failed = |source| RecordingError::Write { path: path.to_owned(), source };
-        let file = BufWriter::new(File::create(path).map_err(failed)?);
-        let encoder = zstd::Encoder::new(file, 3).map_err(failed)?;
-        let mut recorder = Self { path: path.to_owned(), output: BufWriter::new(encoder) };
-        recorder.line(&Header { mpwatch_recording: VERSION })?;
-        recorder.write(&KernelEvent::Start(start.clone()))?;
+        let encoder = zstd::Encoder::new(BufWriter::new(claim(path)?), 3).map_err(failed)?;
+        let mut recorder = Self { path: path.to_owned(), output: BufWriter::new(encoder), failure: None };
+        recorder.line(&Header { mpwatch_recording: VERSION }).map_err(failed)?;
+        recorder.write(&KernelEvent::Start(start.clone()));
         Ok(recorder)
     }
 
     /// Appends an event. After a tick everything is on its way to the disk, so that a crash loses one interval at the most.
-    pub(crate) fn write(&mut self, event: &KernelEvent) -> Result<(), RecordingError> {
-        self.line(event)?;
-        if matches!(event, KernelEvent::Tick(_)) {
-            self.output.flush().map_err(|source| self.failed(source))?;
+    pub(crate) fn write(&mut self, event: &KernelEvent) {
+        if self.failure.is_some() {
+            return;
         }
-        Ok(())
+        let is_tick = matches!(event, KernelEvent::Tick(_));
+        let written = self.line(event).and_then(|()| if is_tick { self.output.flush() } else { Ok(()) });
+        self.failure = written.err();
+    }
+
+    /// Whether the file takes no more, say because the disk is full. [`Self::finish`] tells why.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Ends the file properly.
     pub(crate) fn finish(self) -> Result<(), RecordingError> {
         let path = self.path;
-        let encoder = self.output.into_inner().map_err(io::IntoInnerError::into_error);
-        let ended = encoder.and_then(zstd::Encoder::finish).and_then(|mut file| file.flush());
+        let ended = match self.failure {
+            Some(failure) => {
+                // Dropped, a buffer would try once more to write what it holds.
+                let (encoder, _lost) = self.output.into_parts();
+                drop(encoder);
+                Err(failure)
+            }
+            None => {
+                let encoder = self.output.into_inner().map_err(io::IntoInnerError::into_error);
+                encoder.and_then(zstd::Encoder::finish).and_then(|mut file| file.flush())
+            }
+        };
         ended.map_err(|source| RecordingError::Write { path, source })
     }
 
-    fn line(&mut self, value: &impl Serialize) -> Result<(), RecordingError> {
-        let written = serde_json::to_writer(&mut self.output, value).map_err(io::Error::from);
-        let written = written.and_then(|()| self.output.write_all(b"\n"));
-        written.map_err(|source| self.failed(source))
+    fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.output, value)?;
+        self.output.write_all(b"\n")
     }
+}
 
-    fn failed(&self, source: io::Error) -> RecordingError {
-        RecordingError::Write { path: self.path.clone(), source }
+/// An empty file that no other recorder writes to: it is emptied only once it is ours.
+fn claim(path: &Path) -> Result<File, RecordingError> {
+    let failed = |source| RecordingError::Write { path: path.to_owned(), source };
+    let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    // A pipe or a terminal is neither locked nor emptied.
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Ok(file);
     }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(RecordingError::Busy { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    file.set_len(0).map_err(failed)?;
+    Ok(file)
 }
 
 /// A recording being read.
 pub(crate) struct Replay<R = BufReader<zstd::Decoder<'static, BufReader<File>>>> {
-    path: PathBuf,
     lines: R,
     start: Start,
     line: Vec<u8>,
-    /// The recording ended in the middle of a line: the recorder was killed.
-    torn: bool,
+    /// Why nothing more could be read although the recording did not end.
+    cut_short: Option<String>,
 }
 
 impl Replay {
@@ -130,8 +164,7 @@ impl<R: BufRead> Replay<R> {
     /// Reads the beginning of an uncompressed stream of lines.
     pub(crate) fn read_start(path: &Path, lines: R) -> Result<Self, RecordingError> {
         let not_ours = |why: String| RecordingError::NotOurs { path: path.to_owned(), why };
-        let mut replay =
-            Self { path: path.to_owned(), lines, start: empty_start(), line: Vec::new(), torn: false };
+        let mut replay = Self { lines, start: empty_start(), line: Vec::new(), cut_short: None };
         let first = replay.next_line().map_err(|error| not_ours(error.to_string()))?;
         let header = first.then(|| serde_json::from_slice::<Header>(&replay.line));
         let version = match header {
@@ -142,33 +175,31 @@ impl<R: BufRead> Replay<R> {
         if version > VERSION {
             return Err(RecordingError::Newer { path: path.to_owned(), got: version });
         }
-        match replay.next_event()? {
+        match replay.next_event() {
             Some(KernelEvent::Start(start)) => replay.start = start,
             _ => return Err(not_ours("it does not say where and when it began".to_owned())),
         }
         Ok(replay)
     }
 
-    /// Whether the recording ended abruptly. What came before is complete.
-    pub(crate) fn is_torn(&self) -> bool {
-        self.torn
-    }
-
-    fn next_event(&mut self) -> Result<Option<KernelEvent>, RecordingError> {
-        match self.next_line() {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.torn = true;
-                return Ok(None);
-            }
-            Err(source) => return Err(RecordingError::Read { path: self.path.clone(), source }),
+    /// The next event, or none: it is over, or [`Source::cut_short`] says why the rest cannot be read. What came before holds.
+    fn next_event(&mut self) -> Option<KernelEvent> {
+        if self.cut_short.is_some() {
+            return None;
         }
-        let parsed = serde_json::from_slice(&self.line);
-        parsed.map(Some).map_err(|error| RecordingError::NotOurs {
-            path: self.path.clone(),
-            why: format!("a line is no event: {error}"),
-        })
+        let why = match self.next_line() {
+            Ok(false) => return None,
+            Ok(true) => match serde_json::from_slice(&self.line) {
+                Ok(event) => return Some(event),
+                Err(error) => format!("the file is damaged, a line is no event ({error})"),
+            },
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                "the file ends abruptly, as after a crash of its recorder".to_owned()
+            }
+            Err(error) => format!("the file is damaged or cannot be read ({error})"),
+        };
+        self.cut_short = Some(why);
+        None
     }
 
     /// Reads a line into `self.line`; `false`: the end. A line without its end is a torn one.
@@ -197,13 +228,17 @@ impl<R: BufRead> Source for Replay<R> {
     }
 
     fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool> {
-        while let Some(event) = self.next_event()? {
+        while let Some(event) = self.next_event() {
             sink(&event)?;
             if matches!(event, KernelEvent::Tick(_)) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    fn cut_short(&self) -> Option<&str> {
+        self.cut_short.as_deref()
     }
 }
 
@@ -216,3 +251,6 @@ fn empty_start() -> Start {
         machine: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,13 +33,17 @@ pub(crate) fn run_with(
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {
-                recorder.write(event)?;
+                recorder.write(event);
             }
             tracker.apply(event);
             Ok(())
         })?;
-        if !more || each(tracker.snapshot())?.is_break() {
-            return Ok(tracker.report());
+        let is_over = each(tracker.snapshot())?.is_break();
+        // What could not be written is still told.
+        if !more || is_over || recorder.as_deref().is_some_and(Recorder::has_failed) {
+            let mut report = tracker.report();
+            report.run.cut_short = source.cut_short().map(str::to_owned);
+            return Ok(report);
         }
     }
 }

@@ -13,4 +13,9 @@ pub(crate) trait Source {
 
     /// Hands on events up to and with the next tick. `false`: there is nothing more.
     fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool>;
+
+    /// Why there is nothing more although there was more once. `None`: it has been told to its end.
+    fn cut_short(&self) -> Option<&str> {
+        None
+    }
 }

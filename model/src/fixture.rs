@@ -344,7 +344,15 @@ fn cpu(number: u32) -> CpuAccounts {
 pub fn report(connections: Vec<Connection>) -> Report {
     let Snapshot { schema, at: to, host, connections, counters, cpus, energy, losses, .. } =
         snapshot(connections);
-    Report { schema, run: Run { host, from: at(-250_000), to }, connections, counters, cpus, energy, losses }
+    Report {
+        schema,
+        run: Run { host, from: at(-250_000), to, cut_short: None },
+        connections,
+        counters,
+        cpus,
+        energy,
+        losses,
+    }
 }
 
 /// Some of each kind of loss that users meet.

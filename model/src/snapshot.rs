@@ -68,6 +68,9 @@ pub struct Run {
     /// Last tick.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
+    /// Why a recording tells no more although there was more: its recorder was killed, or the file is damaged. `null`: it was told to its end.
+    #[serde(default)]
+    pub cut_short: Option<String>,
 }
 
 #[cfg(all(test, feature = "fixtures"))]

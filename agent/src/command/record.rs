@@ -44,9 +44,13 @@ pub(super) fn record(
         let over = end.is_some_and(|end| Instant::now() >= end);
         Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    recorder.finish()?;
-    database.map(Database::close).transpose()?;
-    print_report(&scope.narrow_report(report), &Samples::new(), options)
+    // A full disk must not cost the report as well.
+    let recorded = recorder.finish();
+    let stored = database.map(Database::close).transpose();
+    print_report(&scope.narrow_report(report), &Samples::new(), options)?;
+    recorded?;
+    stored?;
+    Ok(())
 }
 
 /// A recording, and how shared bottlenecks are found in it.
@@ -77,11 +81,8 @@ pub(super) fn replay(
         Ok(ControlFlow::Continue(()))
     })?;
     database.map(Database::close).transpose()?;
-    if replay.is_torn() {
-        eprintln!(
-            "mpwatch: {} ends abruptly (the recorder was killed?); everything up to its last tick is shown",
-            judged.file.display()
-        );
+    if let Some(why) = replay.cut_short() {
+        eprintln!("mpwatch: {}: {why}; everything before that is shown", judged.file.display());
     }
     if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), &Samples::new(), options) }
 }

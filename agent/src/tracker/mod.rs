@@ -168,6 +168,7 @@ impl Tracker {
                 host: self.start.host.clone(),
                 from: self.timestamp(self.start.at),
                 to: self.timestamp(self.tick.at),
+                cut_short: None,
             },
             connections,
             counters: self.tick.counters,

@@ -189,6 +189,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
             host: latest.map(host).transpose()?.unwrap_or_default(),
             from: timestamp(from),
             to: timestamp(to.max(from)),
+            cut_short: None,
         },
         connections: Vec::new(),
         counters: total(runs.iter().map(|run| run.counters.as_str()))?,

@@ -27,8 +27,11 @@ pub(crate) fn verdict(report: &Report) -> String {
     }
     let several = report.connections.iter().filter(|c| established_paths(c) > 1).count();
     let mptcp = report.connections.iter().filter(|c| speaks_mptcp(c)).count();
-    let complete =
-        if report.losses.any() { "THE RECORD HAS GAPS, see below" } else { "the record is complete" };
+    let complete = match (&report.run.cut_short, report.losses.any()) {
+        (Some(why), _) => format!("THE RECORD IS CUT SHORT: {why}"),
+        (None, true) => "THE RECORD HAS GAPS, see below".to_owned(),
+        (None, false) => "the record is complete".to_owned(),
+    };
     format!(
         "{several} of {} used more than one path ({mptcp} spoke MPTCP); {complete}",
         count(all, "connection")
