@@ -129,6 +129,9 @@ pub(crate) enum Command {
         /// Print every snapshot instead, one JSON object a line
         #[arg(long)]
         snapshots: bool,
+        /// Print instead what every method thought of each two subflows at each look, one JSON object a line (docs/bottleneck.md)
+        #[arg(long, conflicts_with_all = ["snapshots", "db", "method"])]
+        verdicts: bool,
         /// Also write every connection to this database, for `mpwatch report`
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,

@@ -4,11 +4,13 @@
 
 mod counters;
 mod shape;
+mod watch;
 
 pub(crate) use counters::Queues;
 pub use counters::{InterfaceCounters, QueueCounters};
 pub(crate) use shape::Parent;
-pub use shape::{Discipline, Shape};
+pub use shape::{Discipline, Shape, fair_handle};
+pub use watch::{QueueWatch, Queueing};
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::endpoint::{self, Endpoint, Limits, Purpose};
 use crate::error::{Error, Result};
 use crate::impairer::Direction;
-use crate::link::QueueCounters;
+use crate::link::{QueueCounters, QueueWatch};
 use crate::netns::Namespace;
 use crate::traffic::{Spec, Workload};
 use segment::Segment;
@@ -210,6 +210,14 @@ impl Topology {
     /// When it cannot be read.
     pub fn bottleneck_queue(&self, index: usize, direction: Direction) -> Result<Option<QueueCounters>> {
         self.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue(direction))
+    }
+
+    /// Begins to watch the queue of a shared bottleneck, or `None` when it has no rate limit that way or does not exist.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn watch_bottleneck(&self, index: usize, direction: Direction) -> Result<Option<QueueWatch>> {
+        self.bottlenecks.get(index).map_or(Ok(None), |segment| segment.watch_queue(direction))
     }
 }
 

@@ -15,6 +15,16 @@ const LATE: u64 = 300_000_000;
 /// After a longer pause the looks in between are left out: nothing came.
 const LONGEST_PAUSE: u64 = 20_000_000_000;
 
+/// What a method thinks at one time.
+pub(crate) struct Look<'a> {
+    /// Up to when it had the samples. It is told [`LATE`] after this.
+    pub(crate) at: Nanos,
+    /// What it thinks of each two subflows.
+    pub(crate) opinions: &'a [Opinion],
+    /// The subflows that it would have closed by now. `None`: it does not choose; one of each group is enough.
+    pub(crate) closed: Option<Vec<SubflowId>>,
+}
+
 /// One connection under a method.
 pub(crate) struct Detector {
     method: Box<dyn Method + Send>,
@@ -31,6 +41,11 @@ impl Detector {
 
     /// Takes in points.
     pub(crate) fn take(&mut self, samples: &Samples) {
+        self.take_and(samples, &mut |_| {});
+    }
+
+    /// As [`Detector::take`]; `each` sees what is thought at each look on the way.
+    pub(crate) fn take_and(&mut self, samples: &Samples, each: &mut dyn FnMut(&Look<'_>)) {
         let Some(latest) = samples.points.last() else { return };
         // A clock that was set back: nothing before it counts.
         if latest.at.0 + LONGEST_PAUSE < self.newest {
@@ -39,16 +54,23 @@ impl Detector {
         }
         self.method.take(samples.id, &samples.points);
         self.newest = self.newest.max(latest.at.0);
-        self.advance(Nanos(self.newest));
+        self.advance_and(Nanos(self.newest), each);
     }
 
     /// Everything up to now has been handed over, as far as it was there.
     pub(crate) fn advance(&mut self, now: Nanos) {
+        self.advance_and(now, &mut |_| {});
+    }
+
+    /// As [`Detector::advance`]; `each` sees what is thought at each look on the way.
+    pub(crate) fn advance_and(&mut self, now: Nanos, each: &mut dyn FnMut(&Look<'_>)) {
         let due = now.0.saturating_sub(LATE) / PACE;
         let earliest = due.saturating_sub(LONGEST_PAUSE / PACE);
         let from = self.looked.map_or(due, |looked| (looked + 1).max(earliest));
         for look in from..=due {
-            self.opinions = self.method.judge(Nanos(look * PACE));
+            let at = Nanos(look * PACE);
+            self.opinions = self.method.judge(at);
+            each(&Look { at, opinions: &self.opinions, closed: self.method.closed() });
         }
         self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
     }

@@ -54,12 +54,6 @@ impl Ese {
         Self { parameters, waiting, bases, trigger: None, closed }
     }
 
-    /// The subflows that it would have closed.
-    #[cfg(test)]
-    pub(crate) fn closed(&self) -> Vec<SubflowId> {
-        self.closed.keys().copied().collect()
-    }
-
     fn on_rtt(&mut self, id: SubflowId, point: &Point) {
         let base = self.bases.entry(id).or_insert(point.rtt);
         *base = point.rtt.min(*base);
@@ -105,6 +99,10 @@ impl Method for Ese {
             let since = on_link(a).zip(on_link(b)).map(|(a, b)| a.max(b)).filter(|since| since.0 > 0);
             (since.map_or(Verdict::Unknown, |_| Verdict::Shared), None, since)
         })
+    }
+
+    fn closed(&self) -> Option<Vec<SubflowId>> {
+        Some(self.closed.keys().copied().collect())
     }
 
     fn forget(&mut self, subflow: SubflowId) {

@@ -23,9 +23,9 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
-pub(crate) use detector::Detector;
+pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
-pub(crate) use name::MethodName;
+pub(crate) use name::{Contestant, MethodName};
 
 /// What a method thinks of two subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +52,11 @@ pub(crate) trait Method {
 
     /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples.
     fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
+
+    /// The subflows that it would have closed by now. `None`: it does not choose.
+    fn closed(&self) -> Option<Vec<SubflowId>> {
+        None
+    }
 
     /// A subflow has ended.
     fn forget(&mut self, subflow: SubflowId);

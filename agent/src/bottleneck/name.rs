@@ -59,7 +59,11 @@ impl MethodName {
 
     /// A detector by this method.
     pub(crate) fn detector(self) -> Detector {
-        let ese = |reading| Box::new(Ese::new(Parameters { reading, ..Parameters::default() }));
+        self.with_alpha(Parameters::default().alpha)
+    }
+
+    fn with_alpha(self, alpha: f64) -> Detector {
+        let ese = |reading| Box::new(Ese::new(Parameters { reading, alpha, ..Parameters::default() }));
         let method: Box<dyn Method + Send> = match self {
             Self::Concordance => Box::<Concordance>::default(),
             Self::Ese => ese(Reading::Else),
@@ -69,5 +73,37 @@ impl MethodName {
             Self::Dwc => Box::<Dwc>::default(),
         };
         Detector::with(method)
+    }
+}
+
+/// A method with its parameters, as compared with others on the same samples.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Contestant {
+    /// Its name in tables.
+    pub(crate) name: String,
+    method: MethodName,
+    alpha: f64,
+}
+
+impl Contestant {
+    /// Other thresholds of Table III of `[MPTCP-D]`, beside its best one, which is the usual one here.
+    const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
+
+    /// Every method, and those of MPTCP-D with each threshold that it was published with (as in `ese@1.1`).
+    pub(crate) fn all() -> Vec<Self> {
+        let usual = Parameters::default().alpha;
+        let plain = MethodName::ALL
+            .iter()
+            .map(|&method| Self { name: method.word().to_owned(), method, alpha: usual });
+        let others = [MethodName::Ese, MethodName::EseLiteral].into_iter().flat_map(|method| {
+            let named = move |alpha| Self { name: format!("{}@{alpha}", method.word()), method, alpha };
+            Self::ALPHAS.map(named)
+        });
+        plain.chain(others).collect()
+    }
+
+    /// A detector by this method.
+    pub(crate) fn detector(&self) -> Detector {
+        self.method.with_alpha(self.alpha)
     }
 }

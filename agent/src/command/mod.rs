@@ -10,6 +10,7 @@ mod report;
 mod selftest;
 mod show;
 mod top;
+mod verdicts;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -48,7 +49,8 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, snapshots, db, method, report }) => {
+        Some(Command::Replay { file, verdicts: true, .. }) => verdicts::print(file, scope)?,
+        Some(Command::Replay { file, snapshots, db, method, report, .. }) => {
             let judged = record::Judged { file, method: *method };
             record::replay(judged, *snapshots, db.as_deref(), report, scope)?;
         }

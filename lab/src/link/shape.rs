@@ -15,6 +15,18 @@ pub enum Discipline {
     Tbf,
     /// `htb`, one class, with a queue counted in packets (derived from the bytes).
     Htb,
+    /// `htb` with one class for each path of a topology that has IPv4 endpoints: each has a queue and a fair share of its own, and may
+    /// use what others leave. Shares a rate, and no queue.
+    Fair,
+}
+
+/// Paths that have a class of their own under [`Discipline::Fair`], and its queue: handle `1N:` (hexadecimal) of path N, from 1.
+const CLASSES: u8 = 9;
+
+/// Major number of the handle of path `number`'s queue under [`Discipline::Fair`].
+#[must_use]
+pub fn fair_handle(number: u8) -> u16 {
+    0x10 + u16::from(number)
 }
 
 /// A rate limit with its queue, applied to what leaves by an interface.
@@ -42,6 +54,12 @@ impl Parent {
 const FRAME: u32 = 1514;
 
 impl Shape {
+    /// Enforced in another way.
+    #[must_use]
+    pub fn by(self, discipline: Discipline) -> Self {
+        Self { discipline, ..self }
+    }
+
     /// A rate in Mbit/s and the longest queueing delay; the bucket holds 1 ms, and at least two frames.
     #[must_use]
     pub fn mbit(rate: f64, queue: Duration) -> Self {
@@ -79,7 +97,37 @@ impl Shape {
                     queue.div_ceil(FRAME)
                 ),
             ],
+            Discipline::Fair => self.fair_lines(interface, parent),
         }
+    }
+
+    fn fair_lines(&self, interface: &str, parent: &str) -> Vec<String> {
+        let Self { rate, burst, queue, .. } = *self;
+        let (least, packets) = (rate / u64::from(CLASSES + 1), queue.div_ceil(FRAME));
+        let top = format!(
+            "dev {interface} parent 1: classid 1:1 htb rate {rate}bit burst {burst}b cburst {burst}b"
+        );
+        let mut lines = vec![
+            format!("qdisc replace dev {interface} {parent} handle 1: htb default 10"),
+            format!("class replace {top}"),
+        ];
+        // The last class takes what is of no path.
+        for number in (1..=CLASSES).chain([0]) {
+            let handle = format!("{:x}", fair_handle(number));
+            lines.push(format!(
+                "class replace dev {interface} parent 1:1 classid 1:{handle} htb rate {least}bit ceil {rate}bit quantum {FRAME}"
+            ));
+            lines.push(format!(
+                "qdisc replace dev {interface} parent 1:{handle} handle {handle}: pfifo limit {packets}"
+            ));
+            if number > 0 {
+                // The address plan of topologies: 10.<path>.<side>.<host>.
+                lines.push(format!(
+                    "filter replace dev {interface} parent 1: protocol ip prio {number} u32 match ip src 10.{number}.0.0/16 classid 1:{handle}"
+                ));
+            }
+        }
+        lines
     }
 }
 

@@ -7,7 +7,7 @@ use super::{JoinBy, PathSpec, Topology};
 use crate::endpoint;
 use crate::error::{Error, Result};
 use crate::impairer::{Direction, Impairer, Impairment};
-use crate::link::{self, InterfaceCounters, QueueCounters};
+use crate::link::{self, InterfaceCounters, QueueCounters, QueueWatch};
 use crate::reset;
 use std::net::IpAddr;
 
@@ -105,6 +105,22 @@ impl<'a> Path<'a> {
     /// When it cannot be read.
     pub fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
         self.segment.queue(direction)
+    }
+
+    /// Begins to watch the queue of the path's own rate limit, or `None` when it has none that way.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn watch_queue(&self, direction: Direction) -> Result<Option<QueueWatch>> {
+        self.segment.watch_queue(direction)
+    }
+
+    /// From now on what this path's subflows send takes another path's way, as after a change of routes: the two share its bottleneck.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn send_over(&self, other: &Path<'_>) -> Result<()> {
+        super::routing::detour(self.segment, other.segment).apply_without_rules(&self.topology.client)
     }
 
     /// Makes the path's subflows backups or regular ones while connections run (`MP_PRIO`).

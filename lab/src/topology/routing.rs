@@ -20,7 +20,13 @@ impl Topology {
                 back_to_client(Routes::default(), path, path).apply(core)?;
                 server = back_to_client(server, path, bottleneck);
                 if let Some(router) = bottleneck.router() {
-                    default_towards(bottleneck, Side::Near).apply(router)?;
+                    // The server's addresses are many: that of the first path may be behind another bottleneck.
+                    let clients =
+                        FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
+                            let network = plan::network(path.number, Side::Near, *family);
+                            routes.to(network, towards(bottleneck, Side::Near, *family))
+                        });
+                    clients.apply(router)?;
                 }
                 core_to_server(bottleneck).apply(core)?;
             } else {
@@ -48,14 +54,22 @@ impl Topology {
     }
 }
 
+/// What one path's subflows send goes out by another path's segment; acknowledgements still come back as before.
+pub(super) fn detour(of: &Segment, over: &Segment) -> Routes {
+    FAMILIES.iter().fold(Routes::default(), |routes, family| {
+        let source = plan::end(of.number, Side::Near, *family);
+        routes.from_source(source, u32::from(of.number), exit(over, Side::Near, *family))
+    })
+}
+
 fn exit(segment: &Segment, from: Side, family: super::Family) -> Exit<'_> {
     Exit { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
+/// To any address of the server: that of a first path behind another bottleneck as well.
 fn core_to_server(bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
-        let network = plan::network(bottleneck.number, Side::Far, *family);
-        routes.to(network, exit(bottleneck, Side::Near, *family))
+        routes.to(plan::anywhere(*family), exit(bottleneck, Side::Near, *family))
     })
 }
 
@@ -67,17 +81,18 @@ fn back_to_client(routes: Routes, path: &Segment, across: &Segment) -> Routes {
     })
 }
 
-/// Within a stretch's router: what is not on its links goes to that end.
-fn default_towards(segment: &Segment, side: Side) -> Routes {
+/// Out of a stretch's router to one of its ends.
+fn towards(segment: &Segment, side: Side, family: super::Family) -> Exit<'static> {
     let direction = match side {
         Side::Near => crate::impairer::Direction::Backward,
         Side::Far => crate::impairer::Direction::Forward,
     };
+    Exit { interface: Segment::port(direction), gateway: Some(plan::end(segment.number, side, family)) }
+}
+
+/// Within a stretch's router: what is not on its links goes to that end.
+fn default_towards(segment: &Segment, side: Side) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
-        let exit = Exit {
-            interface: Segment::port(direction),
-            gateway: Some(plan::end(segment.number, side, *family)),
-        };
-        routes.to(plan::anywhere(*family), exit)
+        routes.to(plan::anywhere(*family), towards(segment, side, *family))
     })
 }

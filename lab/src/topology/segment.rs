@@ -9,7 +9,7 @@ use super::Quality;
 use super::plan::{self, Host, Side, Width};
 use crate::error::Result;
 use crate::impairer::{Direction, Enforcer, Impairer};
-use crate::link::{self, Cable, End, Parent, QueueCounters, Shape};
+use crate::link::{self, Cable, End, Parent, QueueCounters, QueueWatch, Shape};
 use crate::netns::Namespace;
 use std::net::IpAddr;
 
@@ -191,6 +191,13 @@ impl Segment {
         match direction {
             Direction::Forward => FAR_PORT,
             Direction::Backward => NEAR_PORT,
+        }
+    }
+
+    pub(super) fn watch_queue(&self, direction: Direction) -> Result<Option<QueueWatch>> {
+        match (self.shape(direction), self.middle.namespace()) {
+            (Some(_), Some(middle)) => QueueWatch::open(middle, Self::port(direction)).map(Some),
+            _ => Ok(None),
         }
     }
 

@@ -3,6 +3,7 @@
 //! docs/performance.md takes over. Figures are ratios within one run wherever that is possible, and nothing here fails because a
 //! figure is bad: who reads them judges.
 
+pub mod bottleneck;
 mod idle;
 mod load;
 mod overhead;
@@ -90,6 +91,10 @@ impl Request {
 
 /// Measures what the arguments ask for and hands on each piece of text as it is ready; an error is wrong usage.
 pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str)) -> Result<(), String> {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == "bottleneck").is_some() {
+        return bottleneck::run(arguments, print);
+    }
     let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
     print(&format!("{}\nLoad average before: {}.\n", machine(), load_average()));
     for (name, subject) in &request.subjects {

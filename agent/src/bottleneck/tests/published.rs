@@ -41,7 +41,7 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
         let mut ese = Ese::new(Parameters { reading, ..Parameters::default() });
         ese.take(id(1), &alone);
         ese.judge(Nanos(2 * SECOND));
-        ese.closed().len()
+        ese.closed().unwrap().len()
     };
     assert_eq!((closed(Reading::Literal), closed(Reading::Else)), (1, 0));
 }

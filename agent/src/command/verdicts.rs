@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch replay FILE --verdicts`: what every method of finding bottlenecks thought at each look, to compare them on the same samples.
+//! The first line tells of the subflows, each further one what one method thought of one connection at one time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::event::KernelEvent;
+use mpwatch_model::id::{SocketCookie, SubflowId};
+use mpwatch_model::unit::Nanos;
+use serde::Serialize;
+
+use crate::bottleneck::{Contestant, Detector, Look, Opinion, groups};
+use crate::cli::Scope;
+use crate::recording::Replay;
+use crate::source::Source as _;
+
+/// A subflow of the recording.
+#[derive(Clone, Debug, Serialize)]
+struct Known {
+    id: SubflowId,
+    connection: SocketCookie,
+    netns: Option<String>,
+    local: SocketAddr,
+    remote: SocketAddr,
+    established_ns: Option<Nanos>,
+}
+
+/// The first line.
+#[derive(Serialize)]
+struct Subflows<'a> {
+    subflows: Vec<&'a Known>,
+}
+
+/// A further line.
+#[derive(Serialize)]
+struct Line<'a> {
+    method: &'a str,
+    connection: SocketCookie,
+    at_ns: Nanos,
+    pairs: Vec<Pair>,
+    /// Subflows that could be closed, by this method.
+    extra: Vec<SubflowId>,
+}
+
+#[derive(Serialize)]
+struct Pair {
+    a: SubflowId,
+    b: SubflowId,
+    verdict: Verdict,
+    probability: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<Evidence>,
+}
+
+pub(super) fn print(file: &Path, scope: &Scope) -> anyhow::Result<()> {
+    let known = subflows(file, scope)?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    write(&mut output, &Subflows { subflows: known.values().collect() })?;
+    let contestants = Contestant::all();
+    let mut running: BTreeMap<(SocketCookie, usize), Detector> = BTreeMap::new();
+    let mut replay = Replay::open(file)?;
+    let mut failed = Ok(());
+    let mut sink = |event: &KernelEvent| {
+        let KernelEvent::Samples(samples) = event else { return Ok(()) };
+        let Some(Known { connection, .. }) = known.get(&samples.id) else { return Ok(()) };
+        for (place, contestant) in contestants.iter().enumerate() {
+            let detector = running.entry((*connection, place)).or_insert_with(|| contestant.detector());
+            detector.take_and(samples, &mut |look| {
+                let written = write(&mut output, &line(&contestant.name, *connection, look));
+                if failed.is_ok() {
+                    failed = written;
+                }
+            });
+        }
+        std::mem::replace(&mut failed, Ok(())).map_err(Into::into)
+    };
+    while replay.next_tick(&mut sink)? {}
+    Ok(output.flush()?)
+}
+
+/// The subflows of all connections that are to be shown, by the last record of each.
+fn subflows(file: &Path, scope: &Scope) -> anyhow::Result<BTreeMap<SubflowId, Known>> {
+    let mut known = BTreeMap::new();
+    let mut names: HashMap<u32, String> = HashMap::new();
+    let mut inodes: HashMap<SubflowId, u32> = HashMap::new();
+    let mut replay = Replay::open(file)?;
+    let mut sink = |event: &KernelEvent| {
+        match event {
+            KernelEvent::Subflow(record) => {
+                let Some(msk) = record.msk.as_ref().filter(|msk| msk.cookie.0 > 0) else { return Ok(()) };
+                inodes.insert(record.id, record.netns_inode);
+                let (connection, local, remote) = (msk.cookie, record.local, record.remote);
+                let (netns, established_ns) = (None, record.established);
+                known.insert(
+                    record.id,
+                    Known { id: record.id, connection, netns, local, remote, established_ns },
+                );
+            }
+            KernelEvent::Netns(netns) => _ = names.insert(netns.inode, netns.name.clone()),
+            _ => {}
+        }
+        Ok(())
+    };
+    while replay.next_tick(&mut sink)? {}
+    for (id, subflow) in &mut known {
+        subflow.netns = inodes.get(id).and_then(|inode| names.get(inode)).cloned();
+    }
+    if let Some(wanted) = &scope.netns {
+        known.retain(|_, subflow| subflow.netns.as_ref() == Some(wanted));
+    }
+    Ok(known)
+}
+
+fn line<'a>(method: &'a str, connection: SocketCookie, look: &Look<'_>) -> Line<'a> {
+    let shown = |opinion: &Opinion| {
+        let Opinion { a, b, verdict, probability, evidence, .. } = *opinion;
+        Pair { a, b, verdict, probability, evidence }
+    };
+    let mut ids: Vec<SubflowId> = look.opinions.iter().flat_map(|opinion| [opinion.a, opinion.b]).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let beyond_one = || {
+        let groups = groups(&ids, look.opinions);
+        groups.iter().flat_map(|group| group.iter().skip(1).copied()).collect()
+    };
+    let extra = look.closed.clone().unwrap_or_else(beyond_one);
+    Line { method, connection, at_ns: look.at, pairs: look.opinions.iter().map(shown).collect(), extra }
+}
+
+fn write(output: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, line).map_err(io::Error::from)?;
+    output.write_all(b"\n")
+}

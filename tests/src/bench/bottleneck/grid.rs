@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which cells belong to which grid. Pure.
+
+use super::cell::{App, Cell, Congestion, Cross, Layout, Set};
+
+/// A collection of cells, as asked for on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grid {
+    /// Six cells of the core grid: a minute.
+    Ci,
+    /// The cells that must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
+    Core,
+    /// The core, and everything that is harder or rarer.
+    Full,
+    /// What weights are fitted on.
+    Training,
+    /// Table III of `[MPTCP-D]`.
+    Table3,
+}
+
+impl Grid {
+    /// All of them, by their names.
+    pub const ALL: [(&str, Self); 5] = [
+        ("ci", Self::Ci),
+        ("core", Self::Core),
+        ("full", Self::Full),
+        ("training", Self::Training),
+        ("table3", Self::Table3),
+    ];
+
+    /// Its cells, with so many seeds each. Those with fewer subflows and lower rates come last only within a seed, so that a run that
+    /// is cut short has seen all of one seed before the next.
+    pub fn cells(self, seeds: u32) -> Vec<Cell> {
+        match self {
+            Self::Ci => ci(),
+            Self::Core => with_seeds(&core(Set::Evaluation, &[2, 4, 8], &[20, 100, 500]), seeds),
+            Self::Full => {
+                let mut cells = core(Set::Evaluation, &[2, 4, 8], &[20, 100, 500]);
+                cells.extend(harder(Set::Evaluation, &[50, 200]));
+                with_seeds(&cells, seeds)
+            }
+            Self::Training => {
+                let mut cells = core(Set::Training, &[2, 4], Set::Training.rates());
+                cells.extend(harder(Set::Training, &[35]));
+                with_seeds(&cells, seeds)
+            }
+            Self::Table3 => table3(seeds),
+        }
+    }
+}
+
+fn with_seeds(cells: &[Cell], count: u32) -> Vec<Cell> {
+    let of_seed = |seed| cells.iter().map(move |cell| Cell { seed, ..*cell });
+    cells.first().map_or_else(Vec::new, |first| first.set.seeds(count).flat_map(of_seed).collect())
+}
+
+fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &mbit in rates {
+        for &subflows in subflows {
+            for layout in [Layout::Shared, Layout::Disjoint] {
+                for cross in [Cross::None, Cross::Bulk] {
+                    for unequal in [false, true] {
+                        for congestion in [Congestion::Cubic, Congestion::Bbr] {
+                            let base = Cell::new(set, layout, mbit);
+                            cells.push(Cell { subflows, cross, unequal, congestion, ..base });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// What the core leaves out.
+fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &mbit in rates {
+        let of = |layout| Cell::new(set, layout, mbit);
+        let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
+        for cell in [shared, disjoint] {
+            cells.push(Cell { congestion: Congestion::Reno, ..cell });
+            cells.push(Cell { cross: Cross::Short, ..cell });
+            cells.push(Cell { app: App::Limited, ..cell });
+            cells.push(Cell { app: App::Limited, cross: Cross::Bulk, ..cell });
+        }
+        for congestion in [Congestion::Cubic, Congestion::Bbr] {
+            cells.push(Cell { subflows: 4, congestion, ..of(Layout::Partly) });
+            cells.push(Cell { subflows: 4, cross: Cross::Bulk, unequal: true, congestion, ..of(Layout::Partly) });
+            cells.push(Cell { seconds: 10, congestion, ..of(Layout::Switching) });
+        }
+        cells.push(of(Layout::Fair));
+    }
+    cells
+}
+
+/// A minute of live cells that a noisy machine can still show: slow enough links, and what is told apart well.
+fn ci() -> Vec<Cell> {
+    let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
+    let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
+    vec![
+        shared,
+        Cell { cross: Cross::Bulk, ..shared },
+        Cell { congestion: Congestion::Bbr, unequal: true, ..shared },
+        disjoint,
+        Cell { cross: Cross::Bulk, ..disjoint },
+        Cell { subflows: 4, unequal: true, ..of(Layout::Partly) },
+    ]
+}
+
+/// Two paths of 100 and 20 Mbit/s; 2, 4 and 8 subflows on a path, and the control with one; long transfers and 0.5 MB ones.
+fn table3(rounds: u32) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for seed in Set::Evaluation.seeds(rounds) {
+        for subflows in [2, 4, 8, 9] {
+            let base = Cell { subflows, seed, connections: 5, ..Cell::new(Set::Evaluation, Layout::TwoRates, 100) };
+            cells.push(Cell { seconds: 20, ..base });
+            cells.push(Cell { app: App::Short, seconds: 8, ..base });
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_core_has_the_cells_that_were_asked_for() {
+        assert_eq!(Grid::Core.cells(1).len(), 144);
+        let names: BTreeSet<String> = Grid::Full.cells(2).iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), Grid::Full.cells(2).len(), "no name twice");
+    }
+
+    #[test]
+    fn training_and_evaluation_share_no_rate_rtt_buffer_or_seed() {
+        let figures = |grid: Grid| {
+            let cells = grid.cells(9);
+            let rates: BTreeSet<u32> = cells.iter().map(|cell| cell.mbit).collect();
+            let rtts: BTreeSet<u32> = cells.iter().flat_map(|cell| [cell.rtt_ms(0), cell.rtt_ms(1)]).collect();
+            let buffers: BTreeSet<u32> = cells.iter().map(Cell::buffer_ms).collect();
+            let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
+            [rates, rtts, buffers, seeds]
+        };
+        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Table3] {
+            for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
+                assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
+            }
+            assert!(evaluated.cells(1).iter().all(|cell| cell.set == Set::Evaluation));
+        }
+    }
+}
