@@ -92,9 +92,11 @@ impl Contestant {
     /// Every method, and those of MPTCP-D with each threshold that it was published with (as in `ese@1.1`).
     pub(crate) fn all() -> Vec<Self> {
         let usual = Parameters::default().alpha;
-        let plain = MethodName::ALL
-            .iter()
-            .map(|&method| Self { name: method.word().to_owned(), method, alpha: usual });
+        let plain = MethodName::ALL.iter().map(|&method| Self {
+            name: method.word().to_owned(),
+            method,
+            alpha: usual,
+        });
         let others = [MethodName::Ese, MethodName::EseLiteral].into_iter().flat_map(|method| {
             let named = move |alpha| Self { name: format!("{}@{alpha}", method.word()), method, alpha };
             Self::ALPHAS.map(named)
