@@ -10,7 +10,7 @@ mod overhead;
 mod programs;
 mod snapshot;
 mod statistics;
-mod table;
+pub(crate) mod table;
 
 use std::fs;
 use std::time::Duration;

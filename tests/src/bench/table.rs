@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// A table; the columns after the first are numbers and stand to the right.
-pub(super) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = line(&header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
     let _ = writeln!(text, "|---|{}", "---:|".repeat(header.len() - 1));

@@ -87,7 +87,13 @@ fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
         }
         for congestion in [Congestion::Cubic, Congestion::Bbr] {
             cells.push(Cell { subflows: 4, congestion, ..of(Layout::Partly) });
-            cells.push(Cell { subflows: 4, cross: Cross::Bulk, unequal: true, congestion, ..of(Layout::Partly) });
+            cells.push(Cell {
+                subflows: 4,
+                cross: Cross::Bulk,
+                unequal: true,
+                congestion,
+                ..of(Layout::Partly)
+            });
             cells.push(Cell { seconds: 10, congestion, ..of(Layout::Switching) });
         }
         cells.push(of(Layout::Fair));
@@ -114,7 +120,8 @@ fn table3(rounds: u32) -> Vec<Cell> {
     let mut cells = Vec::new();
     for seed in Set::Evaluation.seeds(rounds) {
         for subflows in [2, 4, 8, 9] {
-            let base = Cell { subflows, seed, connections: 5, ..Cell::new(Set::Evaluation, Layout::TwoRates, 100) };
+            let base =
+                Cell { subflows, seed, connections: 5, ..Cell::new(Set::Evaluation, Layout::TwoRates, 100) };
             cells.push(Cell { seconds: 20, ..base });
             cells.push(Cell { app: App::Short, seconds: 8, ..base });
         }
@@ -140,7 +147,8 @@ mod tests {
         let figures = |grid: Grid| {
             let cells = grid.cells(9);
             let rates: BTreeSet<u32> = cells.iter().map(|cell| cell.mbit).collect();
-            let rtts: BTreeSet<u32> = cells.iter().flat_map(|cell| [cell.rtt_ms(0), cell.rtt_ms(1)]).collect();
+            let rtts: BTreeSet<u32> =
+                cells.iter().flat_map(|cell| [cell.rtt_ms(0), cell.rtt_ms(1)]).collect();
             let buffers: BTreeSet<u32> = cells.iter().map(Cell::buffer_ms).collect();
             let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
             [rates, rtts, buffers, seeds]

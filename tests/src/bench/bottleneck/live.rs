@@ -59,7 +59,8 @@ pub fn run(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Err
     let report = observer.finish();
     trace::cut(&report.recording(), lab.client().inode(), &trace_of(folder, cell))?;
     let addresses = lab.paths().map(|path| path.client_address()).collect();
-    let labels = Labels { cell: *cell, addresses, switched, queues, late, busy, overflowed: overflowed(&lab)? };
+    let labels =
+        Labels { cell: *cell, addresses, switched, queues, late, busy, overflowed: overflowed(&lab)? };
     fs::write(labels_of(folder, cell), serde_json::to_vec(&labels)?)?;
     Ok(labels)
 }
@@ -164,9 +165,7 @@ fn traffic(lab: &Topology, cell: &Cell) -> Result<Spec, mpwatch_lab::Error> {
     let workload = match cell.app {
         App::Bulk => Workload::upload_for(ENDLESS),
         App::Short => Workload::upload(500_000),
-        App::Limited => {
-            Workload::Paced { rate: u64::from(cell.total_mbit()) * 700_000, duration: ENDLESS }
-        }
+        App::Limited => Workload::Paced { rate: u64::from(cell.total_mbit()) * 700_000, duration: ENDLESS },
     };
     let mut spec = lab.traffic(workload)?;
     spec.congestion = Some(cell.congestion.name().to_owned());
@@ -237,4 +236,3 @@ fn idle_time() -> f64 {
 fn cpus() -> f64 {
     thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
-

@@ -3,16 +3,25 @@
 //! replays every method on them. What makes traces (`live.rs`) needs root; what judges them (`score.rs`) does not, and is pure.
 
 pub mod cell;
+pub mod fit;
 pub mod grid;
 pub mod live;
+pub mod score;
+pub mod table3;
+pub mod tables;
 pub mod trace;
 pub mod truth;
+pub mod verdict;
 
+use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cell::Cell;
+use cell::{Cell, Set};
 use grid::Grid;
+use tables::Scores;
+use truth::Labels;
+use verdict::Verdicts;
 
 const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|training|table3]... [--seeds N] [--traces FOLDER] [--only live|score|fit]";
 
@@ -22,24 +31,36 @@ struct Request {
     grids: Vec<Grid>,
     seeds: u32,
     folder: PathBuf,
-    live: bool,
+    only: Option<Only>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Only {
+    Live,
+    Score,
+    Fit,
 }
 
 impl Request {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         let folder = std::env::temp_dir().join("mpwatch-bottleneck");
-        let mut request = Self { grids: Vec::new(), seeds: 1, folder, live: true };
+        let mut request = Self { grids: Vec::new(), seeds: 1, folder, only: None };
         let mut arguments = arguments;
         while let Some(argument) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{argument} wants a value"))?;
-            match argument.as_str() {
-                "--grid" => {
-                    let grid = Grid::ALL.iter().find(|(name, _)| *name == value);
-                    request.grids.push(grid.ok_or_else(|| format!("no grid `{value}`"))?.1);
+            match (argument.as_str(), value.as_str()) {
+                ("--grid", name) => {
+                    let grid = Grid::ALL.iter().find(|(known, _)| *known == name);
+                    request.grids.push(grid.ok_or_else(|| format!("no grid `{name}`"))?.1);
                 }
-                "--seeds" => request.seeds = value.parse().map_err(|_| "--seeds wants a number".to_owned())?,
-                "--traces" => request.folder = value.into(),
-                _ => return Err(format!("no option `{argument}`")),
+                ("--seeds", number) => {
+                    request.seeds = number.parse().map_err(|_| "--seeds wants a number".to_owned())?;
+                }
+                ("--traces", folder) => request.folder = folder.into(),
+                ("--only", "live") => request.only = Some(Only::Live),
+                ("--only", "score") => request.only = Some(Only::Score),
+                ("--only", "fit") => request.only = Some(Only::Fit),
+                (option, value) => return Err(format!("no option `{option} {value}`")),
             }
         }
         if request.grids.is_empty() {
@@ -54,12 +75,20 @@ impl Request {
 }
 
 /// Does what the arguments ask for.
-pub(super) fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str)) -> Result<(), String> {
+pub(super) fn run(
+    arguments: impl Iterator<Item = String>,
+    mut print: impl FnMut(&str),
+) -> Result<(), String> {
     let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
     let failed = |error: std::io::Error| format!("{}: {error}", request.folder.display());
     fs::create_dir_all(&request.folder).map_err(failed)?;
-    if request.live {
+    if matches!(request.only, None | Some(Only::Live)) {
         make_traces(&request, &mut print);
+    }
+    match request.only {
+        Some(Only::Live) => {}
+        None | Some(Only::Score) => judge(&request, &mut print)?,
+        Some(Only::Fit) => print(&fit(&request)?),
     }
     Ok(())
 }
@@ -72,15 +101,113 @@ fn make_traces(request: &Request, print: &mut impl FnMut(&str)) {
             continue;
         }
         let outcome = match live::run(cell, &request.folder) {
-            Ok(labels) => format!(
-                "late {:.2}, busy {:.2}, overflowed {}{}",
-                labels.late,
-                labels.busy,
-                labels.overflowed,
-                if labels.is_valid() { "" } else { " INVALID" }
-            ),
+            Ok(Labels { late, busy, overflowed, .. }) => {
+                format!("late {late:.2}, CPUs busy {busy:.2}, overflowed {overflowed}")
+            }
             Err(error) => format!("failed: {error}"),
         };
         print(&format!("{}/{} {cell}: {outcome}\n", place + 1, cells.len()));
+    }
+}
+
+/// The labels of a cell and what every method says of its trace. `None`: it was not run.
+pub fn replayed(folder: &Path, cell: &Cell) -> Result<Option<(Labels, Verdicts)>, String> {
+    let file = live::labels_of(folder, cell);
+    let Ok(text) = fs::read(&file) else { return Ok(None) };
+    let wrong = |error: serde_json::Error| format!("{}: {error}", file.display());
+    let labels: Labels = serde_json::from_slice(&text).map_err(wrong)?;
+    let trace = live::trace_of(folder, cell);
+    let outcome = crate::mpwatch(&["replay", &trace.to_string_lossy(), "--verdicts"]);
+    if outcome.code != Some(0) {
+        return Err(format!("{}: {}", trace.display(), outcome.stderr));
+    }
+    Ok(Some((labels, Verdicts::parse(&outcome.stdout).map_err(wrong)?)))
+}
+
+/// Cells that do not count, and why.
+#[derive(Default)]
+struct LeftOut {
+    not_run: Vec<String>,
+    invalid: Vec<String>,
+}
+
+fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> {
+    let (mut pooled, mut by_kind, mut left_out) = (Scores::new(), Scores::new(), LeftOut::default());
+    let mut table3 = table3::Table::default();
+    for cell in request.cells() {
+        let Some((labels, verdicts)) = replayed(&request.folder, &cell)? else {
+            left_out.not_run.push(cell.to_string());
+            continue;
+        };
+        if !labels.is_valid() {
+            left_out
+                .invalid
+                .push(format!("{cell} (late {:.2}, overflowed {})", labels.late, labels.overflowed));
+            continue;
+        }
+        table3.add(&labels, &verdicts);
+        if labels.cell.layout == cell::Layout::TwoRates {
+            continue;
+        }
+        let scores = score::score(&labels, &verdicts);
+        for (method, score) in &scores {
+            *by_kind.entry(cell.kind()).or_default().entry(method.clone()).or_default() += score;
+        }
+        pooled.insert(cell.to_string(), scores);
+    }
+    print(&text(&pooled, &by_kind, &left_out));
+    if request.grids.contains(&Grid::Table3) {
+        print(&format!("\n## Table III\n\n{}", table3.markdown()));
+    }
+    Ok(())
+}
+
+fn text(pooled: &Scores, by_kind: &Scores, left_out: &LeftOut) -> String {
+    let mut text = format!("{} cells.\n", pooled.len());
+    for (why, cells) in [
+        ("Not run", &left_out.not_run),
+        ("Left out, because the machine was too busy to emulate their networks", &left_out.invalid),
+    ] {
+        if !cells.is_empty() {
+            let _ = writeln!(text, "{why} ({}): {}.", cells.len(), cells.join(", "));
+        }
+    }
+    if !pooled.is_empty() {
+        let _ = write!(text, "\n## Pooled\n\n{}", tables::pooled(pooled));
+        let _ = write!(text, "\n## By cell, `{}` at 3 s\n\n{}", tables::OURS, tables::by_cell(by_kind));
+    }
+    text
+}
+
+/// Weights from the cells for training alone.
+fn fit(request: &Request) -> Result<String, String> {
+    let mut rows = Vec::new();
+    for cell in request.cells().into_iter().filter(|cell| cell.set == Set::Training) {
+        let Some((labels, verdicts)) = replayed(&request.folder, &cell)? else { continue };
+        if labels.is_valid() {
+            rows.push((cell.to_string(), score::evidence(&labels, &verdicts, tables::OURS)));
+        }
+    }
+    Ok(fit::run(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Request, String> {
+        Request::parse(arguments.iter().map(|&argument| argument.to_owned()))
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert_eq!(parse(&[]).unwrap().grids, [Grid::Ci]);
+        let request = parse(&["--grid", "core", "--grid", "table3", "--only", "score"]).unwrap();
+        assert_eq!((request.grids.len(), request.only), (2, Some(Only::Score)));
+        for wrong in
+            [&["--grid"][..], &["--grid", "small"], &["--only", "nothing"], &["--seeds", "x"], &["core"]]
+        {
+            assert!(parse(wrong).is_err(), "{wrong:?} was taken");
+        }
     }
 }

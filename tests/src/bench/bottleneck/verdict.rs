@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What methods said of a trace: the lines of `mpwatch replay FILE --verdicts`, read.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Deserialize;
+
+use super::truth::Time;
+
+/// A verdict on two subflows, or that there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// One bottleneck.
+    Shared,
+    /// Bottlenecks of their own.
+    Disjoint,
+    /// No bottleneck.
+    NoBottleneck,
+    /// Not decided.
+    #[default]
+    Unknown,
+}
+
+/// A subflow of a trace.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Subflow {
+    id: String,
+    /// Its connection.
+    pub connection: u64,
+    local: SocketAddr,
+    /// When it was there. `None`: never.
+    #[serde(rename = "established_ns")]
+    pub established: Option<Time>,
+}
+
+impl Subflow {
+    /// The sender's address.
+    pub fn address(&self) -> IpAddr {
+        self.local.ip()
+    }
+}
+
+/// What was said of two subflows.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pair {
+    a: String,
+    b: String,
+    /// The verdict.
+    pub verdict: Said,
+    /// The evidence, of the method that shows it.
+    pub evidence: Option<BTreeMap<String, Option<f64>>>,
+}
+
+/// What one method thought at one time.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Look {
+    method: String,
+    connection: u64,
+    /// Up to when it had the samples.
+    #[serde(rename = "at_ns")]
+    pub at: Time,
+    /// Each two subflows.
+    pub pairs: Vec<Pair>,
+    /// Ids of subflows that could be closed.
+    pub extra: Vec<String>,
+}
+
+impl Look {
+    /// What was said of two subflows, in either order.
+    pub fn of(&self, one: &str, other: &str) -> Option<&Pair> {
+        self.pairs
+            .iter()
+            .find(|pair| (pair.a == one && pair.b == other) || (pair.a == other && pair.b == one))
+    }
+}
+
+#[derive(Deserialize)]
+struct Subflows {
+    subflows: Vec<Subflow>,
+}
+
+/// All that was said of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    /// Subflows by their ids.
+    pub subflows: BTreeMap<String, Subflow>,
+    /// Looks in order of time, by method and connection.
+    looks: BTreeMap<(String, u64), Vec<Look>>,
+}
+
+impl Verdicts {
+    /// Reads the lines.
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        let mut lines = text.lines();
+        let first: Subflows = serde_json::from_str(lines.next().unwrap_or_default())?;
+        let subflows = first.subflows.into_iter().map(|subflow| (subflow.id.clone(), subflow)).collect();
+        let mut looks: BTreeMap<(String, u64), Vec<Look>> = BTreeMap::new();
+        for line in lines {
+            let look: Look = serde_json::from_str(line)?;
+            looks.entry((look.method.clone(), look.connection)).or_default().push(look);
+        }
+        Ok(Self { subflows, looks })
+    }
+
+    /// Names of the methods.
+    pub fn methods(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.looks.keys().map(|(method, _)| method.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// What one method thought of one connection, in order of time.
+    pub fn looks(&self, method: &str, connection: u64) -> &[Look] {
+        self.looks.get(&(method.to_owned(), connection)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Each two subflows of one connection that were both there: their ids.
+    pub fn pairs(&self) -> Vec<(&str, &str)> {
+        let there: Vec<_> =
+            self.subflows.iter().filter(|(_, subflow)| subflow.established.is_some()).collect();
+        let mut pairs = Vec::new();
+        for (place, (one, first)) in there.iter().enumerate() {
+            let others = there[place + 1..].iter().filter(|(_, other)| other.connection == first.connection);
+            pairs.extend(others.map(|(other, _)| (one.as_str(), other.as_str())));
+        }
+        pairs
+    }
+}
