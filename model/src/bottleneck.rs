@@ -42,12 +42,17 @@ pub struct Evidence {
     pub queue_concordance: Option<f64>,
     /// The same for what moves within some tens of milliseconds.
     pub burst_concordance: Option<f64>,
-    /// Correlation of the two delivery rates: -1 is one wins what the other loses, as behind one bottleneck; above 0 speaks against it.
+    /// How much of these movements is more than noise, 0 to 1, of the one in which it is less: near 0, concordance tells nothing.
+    pub queue_signal: Option<f64>,
+    /// Correlation of the two delivery rates, as far as those of the connection's other subflows do not explain it: -1 is one wins what
+    /// the other loses, as behind one bottleneck; above 0 speaks against it.
     pub rate_correlation: Option<f64>,
     /// Variance of the sum of the rates over the sum of their variances: near 0 they divide a constant rate.
     pub sum_variation: Option<f64>,
     /// Coefficient of variation of the delivery rates, the larger of the two: near 0 each has a saturated link for itself.
     pub rate_variation: Option<f64>,
+    /// The smaller of the two: near 0 one of them has a saturated link for itself.
+    pub least_variation: Option<f64>,
     /// Part of the losses of one that fell together with a loss of the other, beyond chance. `null`: too few losses.
     pub loss_coincidence: Option<f64>,
     /// Part of the time in which `a` had queueing delay.

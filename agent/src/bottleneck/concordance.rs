@@ -11,8 +11,10 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
-use super::feature::{View, compare};
+use super::feature::{Scene, View};
+use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
+use super::statistics::mean;
 use super::{Method, Opinion};
 
 /// Windows grow from 1 s to 3 s, in bins.
@@ -24,11 +26,15 @@ const SKIPPED: u64 = 60;
 const STANDS_STILL: u64 = 100;
 /// Share of a new look in the running log-odds. Windows overlap, so no single one may decide.
 const NEW_SHARE: f64 = 0.4;
-/// Log-odds at which a verdict is reached: 10 to 1.
+/// Log-odds at which a verdict is reached: 9 to 1.
 const SURE: f64 = 2.2;
 /// Looks that must agree before a verdict is reached, and before one is given up.
 const TO_DECIDE: u32 = 2;
 const TO_CHANGE: u32 = 4;
+/// What other subflows say of two of them weighs no more than this.
+const MOST_IMPLIED: f64 = 4.0;
+/// The last second alone, in bins: what it says against a verdict may be a change of routes.
+const LATELY: u64 = 200;
 /// A verdict without new samples is kept for this long: routes rarely change while nobody looks.
 const KEPT_FOR: Nanos = Nanos(10_000_000_000);
 
@@ -43,12 +49,28 @@ pub(crate) struct Concordance {
 #[derive(Clone, Copy, Default)]
 struct Pair {
     odds: Option<f64>,
+    /// What is added by other subflows.
+    implied: f64,
     verdict: Verdict,
     since: Option<Nanos>,
     evidence: Option<Evidence>,
     candidate: Verdict,
     agreeing: u32,
     looked: Nanos,
+    /// Looks in a row at which the last second alone said the contrary of the verdict.
+    contrary: u32,
+    /// What was before this bin is not looked at: the route was another one.
+    from: u64,
+}
+
+/// What a look shows of two subflows.
+#[derive(Clone, Copy)]
+struct Glance {
+    evidence: Evidence,
+    /// At least one of them waits in a queue.
+    congested: bool,
+    /// Log-odds by the last second alone.
+    lately: Option<f64>,
 }
 
 impl Method for Concordance {
@@ -58,21 +80,21 @@ impl Method for Concordance {
 
     fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
         let ids: Vec<SubflowId> = self.series.keys().copied().collect();
-        let mut views: BTreeMap<(SubflowId, u64), Option<View>> = BTreeMap::new();
+        let mut scenes = Scenes::default();
+        let mut seen = Vec::new();
         for (place, &a) in ids.iter().enumerate() {
             for &b in &ids[place + 1..] {
-                let evidence = self.window(a, b, at).and_then(|window| {
-                    for id in [a, b] {
-                        let series = &self.series[&id];
-                        views.entry((id, window.bins())).or_insert_with(|| View::of(series, window));
-                    }
-                    let view = |id| views.get(&(id, window.bins())).and_then(Option::as_ref);
-                    let (view_a, view_b) = (view(a)?, view(b)?);
-                    let congested = view_a.is_congested() || view_b.is_congested();
-                    Some((compare(view_a, view_b)?, congested))
-                });
-                self.pairs.entry((a, b)).or_default().look(evidence, at);
+                let glance = self.glance(&mut scenes, (a, b), at);
+                let pair = self.pairs.entry((a, b)).or_default();
+                if pair.look(glance, at) {
+                    seen.push((a, b));
+                }
             }
+        }
+        let odds: Odds = self.pairs.iter().filter_map(|(ids, pair)| Some((*ids, pair.odds?))).collect();
+        for pair in seen {
+            let implied = implied(&odds, &ids, pair);
+            self.pairs.entry(pair).or_default().consider(implied, at);
         }
         self.pairs.iter().map(|((a, b), pair)| pair.opinion(*a, *b)).collect()
     }
@@ -83,42 +105,90 @@ impl Method for Concordance {
     }
 }
 
+/// The windows that were looked at this time.
+type Scenes = BTreeMap<u64, Scene>;
+/// Log-odds of each two subflows.
+type Odds = BTreeMap<(SubflowId, SubflowId), f64>;
+
 impl Concordance {
     /// The time over which two subflows are compared. `None`: one of them has not been there for long enough, or stands still.
-    fn window(&self, a: SubflowId, b: SubflowId, at: Nanos) -> Option<Window> {
+    fn window(&self, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Window> {
         let now = at.0 / BIN_NS;
+        let from = self.pairs.get(&(a, b)).map_or(0, |pair| pair.from);
         let (a, b) = (self.series.get(&a)?, self.series.get(&b)?);
         if a.latest()?.min(b.latest()?) + STANDS_STILL < now {
             return None;
         }
-        let together = now.checked_sub(a.begun()?.max(b.begun()?) + SKIPPED)?;
+        let together = now.checked_sub((a.begun()?.max(b.begun()?) + SKIPPED).max(from))?;
         // Rounded, so that few different windows have to be worked out.
-        (together >= SHORTEST).then(|| Window::before(at, together.min(LONGEST) / 100 * 100))
+        (together >= SHORTEST).then(|| Window::before(at, together.min(LONGEST) / 50 * 50))
+    }
+
+    fn glance(&self, scenes: &mut Scenes, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Glance> {
+        let window = self.window((a, b), at)?;
+        let decided = self.pairs.get(&(a, b)).is_some_and(|pair| pair.verdict != Verdict::Unknown);
+        let scene = scenes.entry(window.bins()).or_insert_with(|| Scene::of(&self.series, window));
+        let evidence = scene.compare(a, b)?;
+        let congested = [a, b].iter().any(|id| scene.view(*id).is_some_and(View::is_congested));
+        let last = Window::before(at, LATELY);
+        let lately = (decided && window.bins() > LATELY)
+            .then(|| scenes.entry(LATELY).or_insert_with(|| Scene::of(&self.series, last)).compare(a, b));
+        Some(Glance { evidence, congested, lately: lately.flatten().map(|evidence| log_odds(&evidence)) })
     }
 }
 
+/// What other subflows say of two: who shares with one that shares with the other shares with it; who shares with one that the other
+/// one does not share with, does not. On average over the others, as sure as the less sure half of it.
+fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f64 {
+    let of = |one: SubflowId, other: SubflowId| odds.get(&(one.min(other), one.max(other))).copied();
+    let through = |other: &SubflowId| {
+        let (x, y) = (of(a, *other)?, of(b, *other)?);
+        let least = x.abs().min(y.abs());
+        Some(if x > 0.0 && y > 0.0 {
+            least
+        } else if x < 0.0 && y < 0.0 {
+            0.0
+        } else {
+            -least
+        })
+    };
+    let all: Vec<f64> = ids.iter().filter(|id| **id != a && **id != b).filter_map(through).collect();
+    mean(&all).unwrap_or(0.0).clamp(-MOST_IMPLIED, MOST_IMPLIED)
+}
+
 impl Pair {
-    fn look(&mut self, evidence: Option<(Evidence, bool)>, at: Nanos) {
-        let Some((evidence, congested)) = evidence else {
+    /// Takes in what a look shows; whether there was anything to see.
+    fn look(&mut self, glance: Option<Glance>, at: Nanos) -> bool {
+        let Some(Glance { evidence, congested, lately }) = glance else {
             if at.since(self.looked) > KEPT_FOR {
                 *self = Self::default();
             }
-            return;
+            return false;
         };
         self.looked = at;
         self.evidence = Some(evidence);
-        if congested {
+        let against = match self.verdict {
+            Verdict::Shared => lately.is_some_and(|odds| odds < -SURE),
+            Verdict::Disjoint => lately.is_some_and(|odds| odds > SURE),
+            Verdict::NoBottleneck | Verdict::Unknown => false,
+        };
+        self.contrary = if against { self.contrary + 1 } else { 0 };
+        if self.contrary >= TO_CHANGE {
+            // As if they had met a second ago.
+            let from = (at.0 / BIN_NS).saturating_sub(LATELY);
+            *self = Self { from, odds: lately, looked: at, evidence: self.evidence, ..Self::default() };
+        } else if congested {
             let new = log_odds(&evidence);
             self.odds = Some(self.odds.map_or(new, |odds| odds + NEW_SHARE * (new - odds)));
         } else {
             self.odds = None;
         }
-        self.consider(at);
+        true
     }
 
-    fn consider(&mut self, at: Nanos) {
-        let odds = self.odds;
-        let wanted = match odds {
+    /// `implied`: what other subflows say.
+    fn consider(&mut self, implied: f64, at: Nanos) {
+        let wanted = match self.odds.map(|odds| odds + implied) {
             None => Verdict::NoBottleneck,
             Some(odds) if odds > SURE => Verdict::Shared,
             Some(odds) if odds < -SURE => Verdict::Disjoint,
@@ -127,6 +197,7 @@ impl Pair {
             Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
             Some(_) => Verdict::Unknown,
         };
+        self.implied = implied;
         self.agreeing = if wanted == self.candidate { self.agreeing + 1 } else { 1 };
         self.candidate = wanted;
         let enough = if self.verdict == Verdict::Unknown { TO_DECIDE } else { TO_CHANGE };
@@ -141,59 +212,9 @@ impl Pair {
             a,
             b,
             verdict: self.verdict,
-            probability: self.odds.map(|odds| 1.0 / (1.0 + (-odds).exp())),
+            probability: self.odds.map(|odds| 1.0 / (1.0 + (-odds - self.implied).exp())),
             since: self.since,
             evidence: self.evidence,
         }
     }
-}
-
-/// Log-odds that two congested subflows share a bottleneck. Between sparse samples a queue may have done anything: whatever they show
-/// no trace of counts for less, the sparser they are.
-fn log_odds(evidence: &Evidence) -> f64 {
-    const SPARSE: f64 = 0.45;
-    const DENSE: f64 = 0.85;
-    let says = delay_says(evidence)
-        + bursts_say(evidence)
-        + rates_say(evidence)
-        + steadiness_says(evidence)
-        + losses_say(evidence);
-    let seen = ((evidence.coverage - SPARSE) / (DENSE - SPARSE)).clamp(0.0, 1.0);
-    if says < 0.0 { says * seen } else { says }
-}
-
-/// One queue is one process. Two queues may look alike for other reasons, so likeness says less than the lack of it.
-fn delay_says(evidence: &Evidence) -> f64 {
-    evidence.queue_concordance.map_or(0.0, |alike| (9.0 * (alike - 0.6)).clamp(-5.0, 2.6))
-}
-
-/// Bursts are too short for two senders to be in step about them; and too short for sparse samples, so that a lack of them says little.
-fn bursts_say(evidence: &Evidence) -> f64 {
-    evidence.burst_concordance.map_or(0.0, |alike| (2.5 * (alike - 0.3)).clamp(-0.5, 1.2))
-}
-
-/// What one gets the other one loses, while both wait: they divide something. Rising and falling together, they do not.
-fn rates_say(evidence: &Evidence) -> f64 {
-    const BUSY: f64 = 0.2;
-    let Some(correlation) = evidence.rate_correlation else { return 0.0 };
-    if correlation >= 0.0 {
-        // Other traffic pushes two that share about together, but never in lockstep.
-        const LOCKSTEP: f64 = 0.8;
-        return -2.5 * correlation - 20.0 * (correlation - LOCKSTEP).max(0.0);
-    }
-    // An application that sends at a constant rate divides that between its paths as well; but then no queue stands.
-    if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { -4.0 * correlation }
-}
-
-/// Whoever shares a link is pushed about by the other one.
-fn steadiness_says(evidence: &Evidence) -> f64 {
-    const ALONE: f64 = 0.04;
-    const PUSHED: f64 = 0.09;
-    let Some(variation) = evidence.rate_variation else { return 0.0 };
-    -5.0 * ((PUSHED - variation) / (PUSHED - ALONE)).clamp(0.0, 1.0)
-}
-
-/// A queue that overflows drops packets of all who are in it; but equal links overflow at the same time as well.
-fn losses_say(evidence: &Evidence) -> f64 {
-    evidence.loss_coincidence.map_or(0.0, |together| (2.0 * (together - 0.2)).clamp(-0.5, 0.5))
 }

@@ -3,34 +3,47 @@
 
 use mpwatch_model::bottleneck::Evidence;
 
-use super::series::{BIN_NS, Series, Window};
-use super::statistics::{aligned, concordance, correlation, high_pass, variance, variation};
+use std::collections::BTreeMap;
 
-/// Bins of a step in which delays are compared: 10 ms, and for bursts 5 ms.
+use mpwatch_model::id::SubflowId;
+
+use super::series::{BIN_NS, Series, Window};
+use super::statistics::{
+    aligned, concordance, high_pass, partial_correlations, smoothness, variance, variation,
+};
+
+/// Bins of a step in which is counted who waits: 10 ms.
 const STEP: u64 = 2;
-const BURST_STEP: u64 = 1;
 /// What is slower than 200 ms to each side is a trend; for bursts, than 40 ms.
-const TREND: usize = 20;
+const TREND: usize = 40;
 const BURST_TREND: usize = 8;
 /// Rates are over 50 ms; how steady one is over 100 ms, because the count of segments in less is too coarse.
 const RATE_STEP: u64 = 10;
 const STEADY_STEP: u64 = 20;
 /// Fewer steps than this that both have tell nothing: half a second.
-const LEAST_STEPS: usize = 50;
-/// And less than this part of the window is a trickle.
+const LEAST_STEPS: usize = 100;
+/// And fewer rates.
+const LEAST_RATES: usize = 12;
+/// Less than this part of the window is a trickle.
 const LEAST_COVERAGE: f64 = 0.35;
+/// A subflow with rates for less than this part of the window explains nothing of the others.
+const LEAST_EXPLAINING: f64 = 0.8;
 /// Delays that vary by less are the noise of the end hosts, in milliseconds.
 const NOISE_MS: f64 = 0.1;
 /// Losses nearer than this are one event.
 const TOGETHER: u64 = 10;
 /// Losses of each that it takes to compare their times.
 const LEAST_LOSSES: usize = 3;
+/// Longest difference of base RTTs that is looked across: 100 ms.
+const MOST_LAG: isize = 20;
 
 /// One subflow in one window, worked out once for all its pairs.
 pub(super) struct View {
     floor_ms: f64,
     slow: Vec<Option<f64>>,
     fast: Vec<Option<f64>>,
+    /// How much of `slow` is no noise.
+    signal: Option<f64>,
     rates: Vec<Option<f64>>,
     steady: Vec<Option<f64>>,
     losses: Vec<u64>,
@@ -40,8 +53,9 @@ pub(super) struct View {
 }
 
 impl View {
-    /// `None`: nothing in this window.
-    pub(super) fn of(series: &Series, window: Window) -> Option<Self> {
+    /// `None`: nothing in this window. `reach`: half of the longest base RTT of the connection, in bins. What leaves a queue at one time
+    /// is told of half a base RTT later, if ways there and back are alike.
+    fn of(series: &Series, window: Window, reach: f64) -> Option<Self> {
         let floor_ms = series.floor()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, STEP);
         let present: Vec<f64> = rtts.iter().flatten().copied().collect();
@@ -50,12 +64,17 @@ impl View {
         }
         let queue = (0.1 * floor_ms).max(1.0);
         let busy = present.iter().filter(|rtt| **rtt - floor_ms > queue).count();
+        let (delays, known) = series.delays(window);
+        let slow = high_pass(&delays, TREND);
+        let measured = slow.iter().zip(known).filter_map(|(value, known)| value.filter(|_| known));
+        let before = reach - half_bins(series)?;
         Some(Self {
             floor_ms,
-            slow: high_pass(&rtts, TREND),
-            fast: high_pass(&series.rtts(window, BURST_STEP), BURST_TREND),
-            rates: series.delivered(window, RATE_STEP),
-            steady: series.delivered(window, STEADY_STEP),
+            signal: smoothness(&measured.collect::<Vec<_>>()),
+            slow,
+            fast: high_pass(&delays, BURST_TREND),
+            rates: series.delivered(window, RATE_STEP, before),
+            steady: series.delivered(window, STEADY_STEP, before),
             losses: series.losses(window),
             busy: busy as f64 / present.len() as f64,
             coverage: present.len() as f64 / rtts.len() as f64,
@@ -64,7 +83,7 @@ impl View {
     }
 
     /// Enough to be compared; else a trickle, or it stands still.
-    pub(super) fn is_dense(&self) -> bool {
+    fn is_dense(&self) -> bool {
         self.coverage >= LEAST_COVERAGE
     }
 
@@ -78,41 +97,108 @@ impl View {
         let values: Vec<f64> = self.slow.iter().flatten().copied().collect();
         variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
     }
+
+    fn steadiness(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.steady.iter().flatten().copied().collect();
+        (rates.len() * 2 >= LEAST_RATES).then(|| variation(&rates)).flatten()
+    }
 }
 
-/// What can be said of two subflows over one window. `None`: too little of either.
-pub(super) fn compare(a: &View, b: &View) -> Option<Evidence> {
-    if !a.is_dense() || !b.is_dense() {
-        return None;
+fn half_bins(series: &Series) -> Option<f64> {
+    Some(series.floor()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
+}
+
+/// All subflows of a connection in one window.
+pub(super) struct Scene {
+    views: BTreeMap<SubflowId, View>,
+    rates: BTreeMap<(SubflowId, SubflowId), f64>,
+}
+
+impl Scene {
+    pub(super) fn of(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
+        let reach = series.values().filter_map(half_bins).fold(0.0, f64::max);
+        let view = |(id, series): (&SubflowId, &Series)| Some((*id, View::of(series, window, reach)?));
+        let views: BTreeMap<SubflowId, View> = series.iter().filter_map(view).collect();
+        let explain = |(_, view): &(&SubflowId, &View)| {
+            let known = view.rates.iter().flatten().count();
+            known as f64 >= LEAST_EXPLAINING * view.rates.len() as f64
+        };
+        let explaining: Vec<(&SubflowId, &View)> = views.iter().filter(explain).collect();
+        let rates = among(&explaining);
+        Self { views, rates }
     }
-    // Seen from senders at different distances the same queue is told of at different times.
-    let lag_ms = (a.floor_ms - b.floor_ms).abs();
-    let moves = a.moves() || b.moves();
-    let alike = |x: &[Option<f64>], y: &[Option<f64>], step: u64| {
-        let width_ms = (step * BIN_NS) as f64 / 1e6;
-        #[allow(clippy::cast_possible_truncation, reason = "a whole number of steps, at most twenty")]
-        let most = ((lag_ms / width_ms).ceil() as isize).min(20);
-        let lags = (-most - 1)..=(most + 1);
-        lags.filter_map(|lag| concordance_of(aligned(x, y, lag))).reduce(f64::max)
-    };
-    let (rate_a, rate_b) = aligned(&a.rates, &b.rates, 0);
-    let sum: Vec<f64> = rate_a.iter().zip(&rate_b).map(|(a, b)| a + b).collect();
-    let parts = variance(&rate_a).zip(variance(&rate_b)).map(|(a, b)| a + b);
-    let steadiness = |view: &View| variation(&view.steady.iter().flatten().copied().collect::<Vec<_>>());
-    Some(Evidence {
-        queue_concordance: moves.then(|| alike(&a.slow, &b.slow, STEP)).flatten(),
-        burst_concordance: moves.then(|| alike(&a.fast, &b.fast, BURST_STEP)).flatten(),
-        rate_correlation: correlation(&rate_a, &rate_b),
-        sum_variation: parts
-            .filter(|parts| *parts > 0.0)
-            .and_then(|parts| variance(&sum).map(|sum| sum / parts)),
-        rate_variation: steadiness(a).zip(steadiness(b)).map(|(a, b)| a.max(b)),
-        loss_coincidence: coincidence(a, b),
-        busy_a: a.busy,
-        busy_b: b.busy,
-        coverage: a.coverage.min(b.coverage),
-        window: a.window.length().micros(),
-    })
+
+    pub(super) fn view(&self, id: SubflowId) -> Option<&View> {
+        self.views.get(&id)
+    }
+
+    fn rate_correlation(&self, one: SubflowId, other: SubflowId) -> Option<f64> {
+        self.rates.get(&(one.min(other), one.max(other))).copied().or_else(|| {
+            // One of them pauses too often to be put beside all others.
+            let two = [(&one, self.view(one)?), (&other, self.view(other)?)];
+            among(&two).into_values().next()
+        })
+    }
+
+    /// What can be said of two subflows. `None`: too little of either.
+    pub(super) fn compare(&self, one: SubflowId, other: SubflowId) -> Option<Evidence> {
+        let (a, b) = (self.view(one)?, self.view(other)?);
+        if !a.is_dense() || !b.is_dense() {
+            return None;
+        }
+        let moves = a.moves() || b.moves();
+        let (rate_a, rate_b) = aligned(&a.rates, &b.rates, 0);
+        let sum: Vec<f64> = rate_a.iter().zip(&rate_b).map(|(a, b)| a + b).collect();
+        let parts = variance(&rate_a).zip(variance(&rate_b)).map(|(a, b)| a + b);
+        let steadiness = a.steadiness().zip(b.steadiness());
+        Some(Evidence {
+            queue_concordance: moves.then(|| alike(a, b, |view| &view.slow)).flatten(),
+            burst_concordance: moves.then(|| alike(a, b, |view| &view.fast)).flatten(),
+            queue_signal: a.signal.zip(b.signal).map(|(a, b)| a.min(b)),
+            rate_correlation: self.rate_correlation(one, other),
+            sum_variation: parts
+                .filter(|parts| *parts > 0.0)
+                .and_then(|parts| variance(&sum).map(|sum| sum / parts)),
+            rate_variation: steadiness.map(|(a, b)| a.max(b)),
+            least_variation: steadiness.map(|(a, b)| a.min(b)),
+            loss_coincidence: coincidence(a, b),
+            busy_a: a.busy,
+            busy_b: b.busy,
+            coverage: a.coverage.min(b.coverage),
+            window: a.window.length().micros(),
+        })
+    }
+}
+
+/// Correlations of rates with the others' influence taken out, over the steps in which all have one.
+fn among(subflows: &[(&SubflowId, &View)]) -> BTreeMap<(SubflowId, SubflowId), f64> {
+    let steps = subflows.iter().map(|(_, view)| view.rates.len()).min().unwrap_or(0);
+    let rates: Vec<&[Option<f64>]> =
+        subflows.iter().map(|(_, view)| &view.rates[view.rates.len() - steps..]).collect();
+    let common: Vec<usize> = (0..steps).filter(|step| rates.iter().all(|row| row[*step].is_some())).collect();
+    let mut found = BTreeMap::new();
+    if common.len() < LEAST_RATES.max(2 * subflows.len()) {
+        return found;
+    }
+    let rows: Vec<Vec<f64>> =
+        rates.iter().map(|row| common.iter().filter_map(|step| row[*step]).collect()).collect();
+    let partial = partial_correlations(&rows);
+    for (i, (one, _)) in subflows.iter().enumerate() {
+        for (j, (other, _)) in subflows.iter().enumerate().skip(i + 1) {
+            found.insert((**one.min(other), **one.max(other)), partial[i][j]);
+        }
+    }
+    found
+}
+
+/// How far two rows of delays agree, at the best lag that the difference of base RTTs allows: what goes by the longer way was sent
+/// earlier than what it meets in the queue, by no more than that difference.
+fn alike(a: &View, b: &View, row: impl Fn(&View) -> &[Option<f64>]) -> Option<f64> {
+    let (near, far) = if a.floor_ms <= b.floor_ms { (a, b) } else { (b, a) };
+    #[allow(clippy::cast_possible_truncation, reason = "a whole number of steps, at most twenty")]
+    let most = (((far.floor_ms - near.floor_ms) / (BIN_NS as f64 / 1e6)).ceil() as isize).min(MOST_LAG);
+    let lags = (-most - 1)..=1;
+    lags.filter_map(|lag| concordance_of(aligned(row(near), row(far), lag))).reduce(f64::max)
 }
 
 fn concordance_of((x, y): (Vec<f64>, Vec<f64>)) -> Option<f64> {

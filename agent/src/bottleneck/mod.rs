@@ -11,6 +11,7 @@ mod ese;
 mod feature;
 mod group;
 mod name;
+mod odds;
 mod rfc8382;
 mod series;
 mod statistics;
@@ -26,6 +27,7 @@ use mpwatch_model::unit::Nanos;
 pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
 pub(crate) use name::{Contestant, MethodName};
+pub(crate) use odds::TERMS;
 
 /// What a method thinks of two subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]

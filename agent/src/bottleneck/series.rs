@@ -19,6 +19,10 @@ struct Bin {
     /// Lowest RTT of what was sent in this bin: packets that enter a queue at one time wait equally long, however their
     /// acknowledgements come. `None`: nothing.
     rtt_us: Option<u32>,
+    /// When what had the lowest RTT was sent, in nanoseconds from the beginning of the bin.
+    sent_ns: u32,
+    /// When the last point of this bin came, likewise. `None`: none did.
+    came_ns: Option<u32>,
     /// Running totals after the last point of this bin or, if it is empty, of an earlier one.
     delivered: u32,
     lost: u32,
@@ -43,6 +47,24 @@ pub(super) struct Series {
 pub(super) struct Window {
     pub(super) from: u64,
     pub(super) to: u64,
+}
+
+/// Bins between two known delays that may be filled in: 60 ms.
+const LONGEST_GAP: u64 = 12;
+/// And for what was delivered: 200 ms.
+const LONGEST_PAUSE: u64 = 40;
+
+/// Nanoseconds from the beginning of the bin that holds this time.
+fn within(time: Nanos) -> u32 {
+    u32::try_from(time.0 % BIN_NS).unwrap_or(0)
+}
+
+/// The value at a place on the straight line between the known ones (in order of place) around it. `None` beyond them, and where
+/// they are further apart than `most`.
+fn between(known: &[(f64, f64)], place: f64, most: f64) -> Option<f64> {
+    let next = known.partition_point(|(known, _)| *known <= place);
+    let ((before, from), (after, to)) = (*known.get(next.checked_sub(1)?)?, *known.get(next)?);
+    (after - before <= most).then(|| from + (to - from) * (place - before) / (after - before))
 }
 
 impl Window {
@@ -76,13 +98,16 @@ impl Series {
         if let Some(bin) = self.bin_mut(number) {
             bin.delivered = point.delivered;
             bin.lost = point.lost;
+            bin.came_ns = Some(within(point.at));
             bin.cut |= begins;
         }
         self.cutting = point.cut;
         self.note_floor(point.at.0 / 1_000_000_000, rtt_us);
-        let sent = point.at.since(Nanos(point.rtt.0.saturating_mul(1_000))).0 / BIN_NS;
-        if let Some(bin) = self.bin_mut(sent) {
-            bin.rtt_us = Some(bin.rtt_us.map_or(rtt_us, |lowest| lowest.min(rtt_us)));
+        let sent = point.at.since(Nanos(point.rtt.0.saturating_mul(1_000)));
+        if let Some(bin) = self.bin_mut(sent.0 / BIN_NS)
+            && bin.rtt_us.is_none_or(|lowest| rtt_us < lowest)
+        {
+            (bin.rtt_us, bin.sent_ns) = (Some(rtt_us), within(sent));
         }
     }
 
@@ -99,9 +124,9 @@ impl Series {
             self.bins.push_back(Bin { delivered: point.delivered, lost: point.lost, ..Bin::default() });
             return;
         }
-        let last = self.bins.back().copied().unwrap_or_default();
+        let Bin { delivered, lost, .. } = self.bins.back().copied().unwrap_or_default();
         for _ in end..=number {
-            self.bins.push_back(Bin { rtt_us: None, cut: false, ..last });
+            self.bins.push_back(Bin { delivered, lost, ..Bin::default() });
         }
         while self.bins.len() as u64 > KEPT {
             self.bins.pop_front();
@@ -145,13 +170,36 @@ impl Series {
         starts.map(|from| lowest(from).map(|rtt_us| f64::from(rtt_us) / 1e3)).collect()
     }
 
-    /// Segments delivered in every `step` bins. `None` where it was not sampled before that.
-    pub(super) fn delivered(&self, window: Window, step: u64) -> Vec<Option<f64>> {
-        let latest = self.latest().unwrap_or(0);
-        let total = |number: u64| self.bin(number.min(latest)).map(|bin| bin.delivered);
-        let grown =
-            |from: u64| Some(f64::from(total(from + step - 1)?.wrapping_sub(total(from.checked_sub(1)?)?)));
-        (window.from..window.to).step_by(usize::try_from(step).unwrap_or(1)).map(grown).collect()
+    /// What was lowest in each bin, by when it was sent, in milliseconds; in empty bins what lies between their neighbours, unless those
+    /// are further apart than [`LONGEST_GAP`]. With which of them are not made up.
+    pub(super) fn delays(&self, window: Window) -> (Vec<Option<f64>>, Vec<bool>) {
+        let known: Vec<(f64, f64)> = (window.from.saturating_sub(LONGEST_GAP)..window.to + LONGEST_GAP)
+            .filter_map(|number| {
+                let bin = self.bin(number)?;
+                let sent = number as f64 + f64::from(bin.sent_ns) / BIN_NS as f64;
+                Some((sent, f64::from(bin.rtt_us?) / 1e3))
+            })
+            .collect();
+        let at = |number: u64| between(&known, number as f64 + 0.5, LONGEST_GAP as f64);
+        let is_known = |number: u64| self.bin(number).is_some_and(|bin| bin.rtt_us.is_some());
+        ((window.from..window.to).map(at).collect(), (window.from..window.to).map(is_known).collect())
+    }
+
+    /// Segments delivered in every `step` bins, of which the last one ends so many bins (and parts of them) before the window does.
+    /// `None` where it was not sampled.
+    pub(super) fn delivered(&self, window: Window, step: u64, before: f64) -> Vec<Option<f64>> {
+        let first = self.bin(window.from.max(self.first)).map_or(0, |bin| bin.delivered);
+        let known: Vec<(f64, f64)> = (window.from.saturating_sub(LONGEST_PAUSE)..=window.to + LONGEST_PAUSE)
+            .filter_map(|number| {
+                let bin = self.bin(number)?;
+                let came = number as f64 + f64::from(bin.came_ns?) / BIN_NS as f64;
+                Some((came, f64::from(bin.delivered.wrapping_sub(first).cast_signed())))
+            })
+            .collect();
+        let total =
+            |steps: u64| between(&known, (window.to - steps * step) as f64 - before, LONGEST_PAUSE as f64);
+        let whole = window.bins() / step;
+        (0..whole).rev().map(|steps| Some(total(steps)? - total(steps + 1)?)).collect()
     }
 
     /// The bins in which segments were marked lost or the congestion window began to be cut.

@@ -50,6 +50,50 @@ pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
     (sum > 0.0).then(|| (2.0 * joint.covariance / sum).clamp(-1.0, 1.0))
 }
 
+/// Correlation of each two rows with what all other rows explain taken out (from the inverse of the matrix of correlations, with a
+/// little added to its diagonal, so that rows that add up to a constant can be told from each other). Of two rows: their correlation.
+/// Rows have one length; those that do not vary have no correlation.
+pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    const ADDED: f64 = 0.05;
+    let of = |x: &Vec<f64>| rows.iter().map(|y| correlation(x, y).unwrap_or(0.0)).collect();
+    let mut matrix: Vec<Vec<f64>> = rows.iter().map(of).collect();
+    for (place, row) in matrix.iter_mut().enumerate() {
+        row[place] = 1.0 + ADDED;
+    }
+    let inverse = inverse(matrix);
+    let partial = |i: usize, j: usize| -inverse[i][j] / (inverse[i][i] * inverse[j][j]).sqrt();
+    let row = |i| (0..rows.len()).map(|j| if i == j { 1.0 } else { partial(i, j) }).collect();
+    (0..rows.len()).map(row).collect()
+}
+
+/// Of a positive definite matrix (which needs no pivots), by elimination.
+fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let size = matrix.len();
+    for (place, row) in matrix.iter_mut().enumerate() {
+        row.extend((0..size).map(|column| f64::from(u8::from(column == place))));
+    }
+    for place in 0..size {
+        let pivot = matrix[place][place];
+        let row: Vec<f64> = matrix[place].iter().map(|value| value / pivot).collect();
+        for other in (0..size).filter(|other| *other != place) {
+            let factor = matrix[other][place];
+            for (value, subtracted) in matrix[other].iter_mut().zip(&row) {
+                *value -= factor * subtracted;
+            }
+        }
+        matrix[place] = row;
+    }
+    matrix.into_iter().map(|mut row| row.split_off(size)).collect()
+}
+
+/// How smooth a row is: 1, neighbours hardly differ; 0, they differ as much as any two values, as noise does. `None`: too few values,
+/// or it does not vary.
+pub(super) fn smoothness(values: &[f64]) -> Option<f64> {
+    let variance = variance(values).filter(|variance| values.len() > 10 && *variance > 0.0)?;
+    let steps: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
+    Some((1.0 - steps / (values.len() - 1) as f64 / (2.0 * variance)).clamp(0.0, 1.0))
+}
+
 /// Takes out what moves slower than `half` places to each side: each value less the mean around it.
 pub(super) fn high_pass(row: &[Option<f64>], half: usize) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0_u32)];
@@ -98,6 +142,32 @@ mod tests {
         let row = |values: [i32; 4]| values.map(|v| (v >= 0).then(|| f64::from(v)));
         assert_eq!(aligned(&row([1, 2, -1, 4]), &row([-1, 5, 6, 7]), 0), (vec![2.0, 4.0], vec![5.0, 7.0]));
         assert_eq!(aligned(&row([1, 2, 3, 4]), &row([5, 6, 7, 8]), 2), (vec![1.0, 2.0], vec![7.0, 8.0]));
+    }
+
+    #[test]
+    fn rows_that_divide_a_constant_take_from_one_another_when_the_others_are_known() {
+        // Four rows that add up to a constant, and one that has nothing to do with them.
+        let noise = |seed: u64| {
+            (0..200_u64).map(move |n| ((n * 7919 + seed * 104_729) % 1009 * (n + seed) % 101) as f64)
+        };
+        let free: Vec<Vec<f64>> = (1..4).map(|seed| noise(seed).collect()).collect();
+        let rest = (0..200).map(|n| 400.0 - free.iter().map(|row| row[n]).sum::<f64>()).collect();
+        let rows = [free, vec![rest, noise(9).collect()]].concat();
+        assert!(correlation(&rows[0], &rows[1]).unwrap().abs() < 0.3);
+        let partial = partial_correlations(&rows);
+        assert!(partial[0][1] < -0.6 && partial[3][2] < -0.6, "{partial:?}");
+        assert!((0..4).all(|n| partial[4][n].abs() < 0.3), "{partial:?}");
+        let two = partial_correlations(&rows[..2].to_vec());
+        assert!((two[0][1] - correlation(&rows[0], &rows[1]).unwrap()).abs() < 0.1);
+    }
+
+    #[test]
+    fn noise_is_not_smooth() {
+        let slope: Vec<f64> = (0..100).map(f64::from).collect();
+        assert!(smoothness(&slope).unwrap() > 0.99);
+        let noise: Vec<f64> = (0..200_u64).map(|n| (n * 7919 % 1009 * n % 101) as f64).collect();
+        assert!(smoothness(&noise).unwrap() < 0.3);
+        assert_eq!((smoothness(&[1.0; 50]), smoothness(&[1.0, 2.0])), (None, None));
     }
 
     proptest! {

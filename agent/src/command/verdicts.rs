@@ -13,7 +13,7 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 use serde::Serialize;
 
-use crate::bottleneck::{Contestant, Detector, Look, Opinion, groups};
+use crate::bottleneck::{Contestant, Detector, Look, Opinion, TERMS, groups};
 use crate::cli::Scope;
 use crate::recording::Replay;
 use crate::source::Source as _;
@@ -54,6 +54,9 @@ struct Pair {
     probability: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence: Option<Evidence>,
+    /// What the evidence says for and against sharing, before it is weighed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terms: Option<BTreeMap<&'static str, f64>>,
 }
 
 pub(super) fn print(file: &Path, scope: &Scope) -> anyhow::Result<()> {
@@ -118,7 +121,9 @@ fn subflows(file: &Path, scope: &Scope) -> anyhow::Result<BTreeMap<SubflowId, Kn
 fn line<'a>(method: &'a str, connection: SocketCookie, look: &Look<'_>) -> Line<'a> {
     let shown = |opinion: &Opinion| {
         let Opinion { a, b, verdict, probability, evidence, .. } = *opinion;
-        Pair { a, b, verdict, probability, evidence }
+        let terms =
+            evidence.map(|evidence| TERMS.iter().map(|term| (term.name, (term.of)(&evidence))).collect());
+        Pair { a, b, verdict, probability, evidence, terms }
     };
     let mut ids: Vec<SubflowId> = look.opinions.iter().flat_map(|opinion| [opinion.a, opinion.b]).collect();
     ids.sort_unstable();

@@ -116,6 +116,7 @@ impl<'a> Path<'a> {
     }
 
     /// From now on what this path's subflows send takes another path's way, as after a change of routes: the two share its bottleneck.
+    /// Only of sockets that are not bound to an interface: those of the first subflow of a connection.
     ///
     /// # Errors
     /// When the kernel refuses.

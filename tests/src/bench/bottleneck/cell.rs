@@ -182,7 +182,7 @@ impl Cell {
             // The kernel allows nine: eight on the first path leave one for the second.
             Layout::TwoRates if self.subflows == 9 => usize::from(subflow == 8),
             Layout::Partly | Layout::TwoRates => usize::from(subflow >= self.subflows / 2),
-            Layout::Switching if after_switch => 0,
+            Layout::Switching if after_switch => 1,
             Layout::Disjoint | Layout::Switching | Layout::Fair => subflow,
         }
     }

@@ -207,7 +207,8 @@ fn let_it_run(lab: &Topology, cell: &Cell, begun: Instant) -> Result<Option<Time
     let mut switched = None;
     if cell.layout == Layout::Switching {
         thread::sleep((begun + whole / 2).saturating_duration_since(Instant::now()));
-        lab.path(1)?.send_over(&lab.path(0)?)?;
+        // The subflow of the connection's opening: those that join are bound to the interface of their endpoint.
+        lab.path(0)?.send_over(&lab.path(1)?)?;
         switched = Some(boot_time());
     }
     thread::sleep((begun + whole).saturating_duration_since(Instant::now()));

@@ -185,10 +185,10 @@ fn fit(request: &Request) -> Result<String, String> {
     for cell in request.cells().into_iter().filter(|cell| cell.set == Set::Training) {
         let Some((labels, verdicts)) = replayed(&request.folder, &cell)? else { continue };
         if labels.is_valid() {
-            rows.push((cell.to_string(), score::evidence(&labels, &verdicts, tables::OURS)));
+            rows.push(score::examples(&labels, &verdicts, tables::OURS));
         }
     }
-    Ok(fit::run(&rows))
+    Ok(fit::fit(&rows).text())
 }
 
 #[cfg(test)]

@@ -208,12 +208,17 @@ fn ask(score: &mut Score, labels: &Labels, two: &Two<'_>, looks: &[Look], onset:
     score.times.extend(first.map(|look| (look.at + LATE - onset) as f64 / SECOND as f64));
 }
 
-/// The figures that a verdict rests on, and whether the two shared: what weights are fitted on.
-pub fn evidence(
-    labels: &Labels,
-    verdicts: &Verdicts,
-    method: &str,
-) -> Vec<(BTreeMap<String, Option<f64>>, bool)> {
+/// What a verdict rests on, and whether the two shared: what weights are fitted on.
+#[derive(Clone, Debug)]
+pub struct Example {
+    /// What speaks for sharing (above 0) and against it.
+    pub terms: BTreeMap<String, f64>,
+    /// The truth.
+    pub shared: bool,
+}
+
+/// All looks of a method at a cell that had evidence, while there was a bottleneck.
+pub fn examples(labels: &Labels, verdicts: &Verdicts, method: &str) -> Vec<Example> {
     let mut rows = Vec::new();
     for two in twos(labels, verdicts) {
         let [a, b] = two.places;
@@ -222,9 +227,9 @@ pub fn evidence(
             for look in verdicts.looks(method, two.connection).iter().filter(|look| inside.contains(&look.at))
             {
                 let truth = labels.truth(a, b, onset, look.at);
-                let pair = look.of(two.ids.0, two.ids.1).and_then(|pair| pair.evidence.clone());
-                if let (Some(evidence), Truth::Shared | Truth::Disjoint) = (pair, truth) {
-                    rows.push((evidence, truth == Truth::Shared));
+                let terms = look.of(two.ids.0, two.ids.1).and_then(|pair| pair.terms.clone());
+                if let (Some(terms), Truth::Shared | Truth::Disjoint) = (terms, truth) {
+                    rows.push(Example { terms, shared: truth == Truth::Shared });
                 }
             }
         }
@@ -311,7 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn evidence_is_gathered_where_there_was_a_bottleneck() {
-        assert!(evidence(&labels(Layout::Shared), &said(3, "shared"), "m").is_empty(), "it showed none");
+    fn examples_are_gathered_where_there_was_a_bottleneck() {
+        let mut verdicts = said(3, "shared");
+        assert!(examples(&labels(Layout::Shared), &verdicts, "m").is_empty(), "it showed no evidence");
+        for look in verdicts.looks.values_mut().flatten() {
+            look.pairs[0].terms = Some(BTreeMap::from([("alike".to_owned(), 0.5)]));
+        }
+        let examples = examples(&labels(Layout::Shared), &verdicts, "m");
+        // From a second after the onset (at 2 s) to the last sample of the queues (at 6.9 s), four looks a second.
+        assert_eq!(examples.len(), 20);
+        assert!(examples.iter().all(|example| example.shared && example.terms["alike"] == 0.5));
     }
 }

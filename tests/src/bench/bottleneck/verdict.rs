@@ -49,8 +49,8 @@ pub struct Pair {
     b: String,
     /// The verdict.
     pub verdict: Said,
-    /// The evidence, of the method that shows it.
-    pub evidence: Option<BTreeMap<String, Option<f64>>>,
+    /// What the evidence says for and against sharing, of the method that shows it.
+    pub terms: Option<BTreeMap<String, f64>>,
 }
 
 /// What one method thought at one time.
@@ -87,7 +87,7 @@ pub struct Verdicts {
     /// Subflows by their ids.
     pub subflows: BTreeMap<String, Subflow>,
     /// Looks in order of time, by method and connection.
-    looks: BTreeMap<(String, u64), Vec<Look>>,
+    pub(super) looks: BTreeMap<(String, u64), Vec<Look>>,
 }
 
 impl Verdicts {

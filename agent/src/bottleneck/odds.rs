@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From evidence to the log-odds that two congested subflows share a bottleneck: a sum of terms, each with a reason that can be told.
+//! A term is above 0 where the evidence speaks for sharing and below where it speaks against it; its weight is never negative. The
+//! weights are those of a logistic regression on training runs (docs/bottleneck.md tells the command), times [`LOOKS`], and are frozen here.
+
+use mpwatch_model::bottleneck::Evidence;
+
+/// What speaks, and how loud.
+pub(crate) struct Term {
+    /// For people, and for the table that the regression prints.
+    pub(crate) name: &'static str,
+    weight: f64,
+    /// Of the evidence.
+    pub(crate) of: fn(&Evidence) -> f64,
+}
+
+/// The regression weighs single looks; a verdict rests on several that agree, so each weighs this much more than it found.
+#[cfg(test)]
+const LOOKS: f64 = 1.8;
+
+/// Log-odds without any evidence.
+const BIAS: f64 = -3.0;
+
+/// All terms.
+pub(crate) const TERMS: [Term; 9] = [
+    Term { name: "alike", weight: 7.3, of: alike },
+    Term { name: "very alike", weight: 2.6, of: very_alike },
+    Term { name: "unlike", weight: 4.4, of: unlike },
+    Term { name: "takes away", weight: 6.8, of: takes_away },
+    Term { name: "rise together", weight: 4.4, of: rise_together },
+    Term { name: "lockstep", weight: 0.5, of: lockstep },
+    Term { name: "one steady", weight: 4.1, of: one_steady },
+    Term { name: "bursts", weight: 2.5, of: bursts },
+    Term { name: "losses", weight: 0.9, of: losses },
+];
+
+/// Log-odds that two congested subflows share a bottleneck.
+pub(super) fn log_odds(evidence: &Evidence) -> f64 {
+    BIAS + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+}
+
+/// One queue is one process: delays move together in microseconds.
+fn alike(evidence: &Evidence) -> f64 {
+    evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0))
+}
+
+/// Two queues may look alike for a while; hardly as much as one queue looks like itself.
+fn very_alike(evidence: &Evidence) -> f64 {
+    const VERY: f64 = 0.75;
+    evidence.queue_concordance.map_or(0.0, |alike| (alike - VERY).max(0.0) / (1.0 - VERY))
+}
+
+/// Delays that clearly move, and not together, are those of two queues.
+fn unlike(evidence: &Evidence) -> f64 {
+    const LITTLE: f64 = 0.5;
+    let signal = evidence.queue_signal.unwrap_or(0.0);
+    evidence.queue_concordance.map_or(0.0, |alike| -(LITTLE - alike).max(0.0) * signal)
+}
+
+/// What one gets the other one loses, while both wait: they divide something. An application that sends at a constant rate divides
+/// that between its paths as well; but then no queue stands.
+fn takes_away(evidence: &Evidence) -> f64 {
+    const BUSY: f64 = 0.2;
+    let correlation = evidence.rate_correlation.unwrap_or(0.0);
+    if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { (-correlation).max(0.0) }
+}
+
+/// Those that divide something do not rise and fall together, unless other traffic makes them.
+fn rise_together(evidence: &Evidence) -> f64 {
+    -evidence.rate_correlation.unwrap_or(0.0).max(0.0)
+}
+
+/// And other traffic does not make it lockstep.
+fn lockstep(evidence: &Evidence) -> f64 {
+    const LOCKSTEP: f64 = 0.6;
+    -(evidence.rate_correlation.unwrap_or(0.0) - LOCKSTEP).max(0.0) / (1.0 - LOCKSTEP)
+}
+
+/// Whoever shares a link is pushed about by the other one.
+fn one_steady(evidence: &Evidence) -> f64 {
+    const STEADY: f64 = 0.02;
+    const PUSHED: f64 = 0.08;
+    let steadiness = |variation: f64| ((PUSHED - variation) / (PUSHED - STEADY)).clamp(0.0, 1.0);
+    -evidence.least_variation.map_or(0.0, steadiness)
+}
+
+/// Bursts are too short for two senders to be in step about them.
+fn bursts(evidence: &Evidence) -> f64 {
+    const USUAL: f64 = 0.3;
+    evidence.burst_concordance.map_or(0.0, |alike| alike - USUAL)
+}
+
+/// A queue that overflows drops packets of all who are in it; but equal links overflow at the same time as well.
+fn losses(evidence: &Evidence) -> f64 {
+    evidence.loss_coincidence.unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_term_says_nothing_where_nothing_is_known() {
+        let nothing = Evidence::default();
+        assert!(TERMS.iter().all(|term| (term.of)(&nothing) == 0.0));
+    }
+
+    /// What the regression found on the training runs, times the looks that agree: the frozen weights are these, rounded.
+    #[test]
+    fn weights_are_those_of_the_regression() {
+        let found = FITTED.map(|weight: f64| (weight * LOOKS * 10.0).round() / 10.0);
+        assert_eq!(TERMS.map(|term| term.weight), found);
+    }
+
+    const FITTED: [f64; 9] = [4.03, 1.47, 2.46, 3.80, 2.44, 0.27, 2.29, 1.40, 0.52];
+}
