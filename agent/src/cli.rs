@@ -203,6 +203,9 @@ pub(crate) struct DaemonOptions {
     /// Configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Database of every connection, for `mpwatch report`; empty: none [default: /var/lib/mpwatch/flows.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<String>,
     /// Address of the web server [default: 127.0.0.1:9917]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
@@ -257,7 +260,7 @@ pub(crate) struct ReportOptions {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeriodOptions {
     /// Database to read
-    #[arg(long, value_name = "FILE", default_value = crate::command::DATABASE)]
+    #[arg(long, value_name = "FILE", default_value = crate::config::DATABASE)]
     pub(crate) db: PathBuf,
     /// Leave out connections that closed before: so long ago (90s, 15m, 2h, 7d, 4w), or a time (2026-03-01, 2026-03-01T12:00, in UTC)
     #[arg(long, value_name = "TIME", value_parser = crate::moment::parse)]

@@ -3,7 +3,7 @@
 //! what comes after is [`KernelEvent`]s. Readable with `zstdcat FILE | jq`, and to the last tick after a crash.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::event::{KernelEvent, Start};
@@ -13,6 +13,8 @@ use crate::source::{Sink, Source};
 
 /// Version of the format. A reader refuses what is newer.
 const VERSION: u32 = 1;
+/// How a compressed file begins (RFC 8878 section 3.1.1).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// A line longer than this is no event of ours.
 const LONGEST_LINE: u64 = 1 << 20;
 
@@ -35,6 +37,18 @@ pub(crate) enum RecordingError {
         /// Why.
         source: io::Error,
     },
+    /// Two recorders.
+    #[error("{path} is being written by another mpwatch; stop that one, or name another file")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is a file that recording would destroy.
+    #[error("{path} is there, and is no recording: it is left as it is; name another file")]
+    Taken {
+        /// The file.
+        path: PathBuf,
+    },
     /// Some other file.
     #[error("{path} is not a recording of mpwatch ({why}); make one with `mpwatch record FILE`")]
     NotOurs {
@@ -42,12 +56,6 @@ pub(crate) enum RecordingError {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
-    },
-    /// Two recorders on one file would leave neither's events.
-    #[error("{path} is being written by another mpwatch; record into another file")]
-    Busy {
-        /// The file.
-        path: PathBuf,
     },
     /// From a later version.
     #[error("{path} has recording format {got}, this mpwatch reads up to {VERSION}; use a newer mpwatch")]
@@ -78,7 +86,7 @@ impl Recorder {
     /// Creates the file and writes its header and the start of the stream.
     pub(crate) fn create(path: &Path, start: &Start) -> Result<Self, RecordingError> {
         let failed = |source| RecordingError::Write { path: path.to_owned(), source };
-        let encoder = zstd::Encoder::new(BufWriter::new(claim(path)?), 3).map_err(failed)?;
+        let encoder = zstd::Encoder::new(BufWriter::new(make(path)?), 3).map_err(failed)?;
         let mut recorder = Self { path: path.to_owned(), output: BufWriter::new(encoder), failure: None };
         recorder.line(&Header { mpwatch_recording: VERSION }).map_err(failed)?;
         recorder.write(&KernelEvent::Start(start.clone()));
@@ -124,20 +132,28 @@ impl Recorder {
     }
 }
 
-/// An empty file that no other recorder writes to: it is emptied only once it is ours.
-fn claim(path: &Path) -> Result<File, RecordingError> {
+/// An empty file in the place of an older recording, but of nothing else, and held by nobody else.
+fn make(path: &Path) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
-    let file = File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
-    // A pipe or a terminal is neither locked nor emptied.
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Ok(file);
+    // A pipe or a device holds nothing that could be lost.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return File::create(path).map_err(failed);
     }
+    let mut options = File::options();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(RecordingError::Busy { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => return Err(RecordingError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
+    let mut first = [0; ZSTD.len()];
+    match file.read(&mut first).map_err(failed)? {
+        0 => {}
+        _ if first == ZSTD => {}
+        _ => return Err(RecordingError::Taken { path: path.to_owned() }),
+    }
     file.set_len(0).map_err(failed)?;
+    file.rewind().map_err(failed)?;
     Ok(file)
 }
 

@@ -29,7 +29,7 @@ fn write_for_ever(file: &Path) {
         let mut snapshot = fixture::snapshot(flows.collect());
         snapshot.at += SignedDuration::from_secs(turn.cast_signed());
         store.deliver(&Arc::new(snapshot));
-        println!("safe {}", store.written());
+        println!("safe {}", store.figures().written);
         std::io::stdout().flush().unwrap();
     }
 }

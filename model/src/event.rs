@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::{CpuAccounts, CpuTimes};
@@ -56,6 +57,14 @@ pub struct Start {
     /// The machine whose energy is divided. `None`: nobody looks at its energy.
     #[serde(default)]
     pub machine: Option<Machine>,
+}
+
+impl Start {
+    /// Calendar time at which tracing began.
+    pub fn began(&self) -> Timestamp {
+        let nanos = i128::from(self.boot_epoch_ns) + i128::from(self.at.0);
+        Timestamp::from_nanosecond(nanos).unwrap_or(Timestamp::MAX)
+    }
 }
 
 /// What is known only with a hook that a kernel may lack. `false`: outputs show `null` there.

@@ -68,6 +68,8 @@ pub struct Losses {
     pub store_snapshots_dropped: u64,
     /// Connections whose last counters could not be written to the store.
     pub store_flows_lost: u64,
+    /// Samples of long connections that could not be written to the store.
+    pub store_samples_lost: u64,
 }
 
 impl Losses {
@@ -95,6 +97,7 @@ impl Losses {
             namespaces_unreadable,
             store_snapshots_dropped,
             store_flows_lost,
+            store_samples_lost,
         } = *self;
         let counted = [
             (records_lost, "final records lost, those flows end with their last sample"),
@@ -109,6 +112,7 @@ impl Losses {
             (namespaces_unreadable, "namespaces not searched for older connections"),
             (store_snapshots_dropped, "snapshots that the store had no time for"),
             (store_flows_lost, "connections that could not be written to the store"),
+            (store_samples_lost, "samples that could not be written to the store"),
         ];
         counted
             .iter()

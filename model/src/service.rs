@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use crate::metric::{Kind, Metric, Unit};
-use crate::unit::Nanos;
+use crate::unit::{Bytes, Nanos};
 
 /// The state of the daemon at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +27,23 @@ pub struct Service {
     pub clients_refused: u64,
     /// Label values that gave up their series to `__other__`, because a larger one wanted it or its time was over.
     pub series_merged: u64,
+    /// The store. `None`: there is none.
+    pub store: Option<StoreState>,
+}
+
+/// How the store is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreState {
+    /// Whether nothing can be written at the moment.
+    pub paused: bool,
+    /// Connections written; one that was written again counts again.
+    pub written: u64,
+    /// Connections deleted to keep the limits of age and size.
+    pub retired: u64,
+    /// Connections that wait in memory because the file cannot be written.
+    pub waiting: u64,
+    /// Size of what the file holds.
+    pub size: Bytes,
 }
 
 macro_rules! rows {
@@ -53,4 +70,9 @@ rows! {
     "mpwatch_agent_socket_frames_dropped_total" Counter Count "Snapshots that readers of the Unix socket lost because they were too slow." |s| s.frames_dropped.map(|count| count as f64);
     "mpwatch_agent_clients_refused_total" Counter Count "Connections to the Unix socket or the web server that were refused because there were too many." |s| Some(s.clients_refused as f64);
     "mpwatch_agent_series_merged_total" Counter Count "Label values that gave up their series to __other__." |s| Some(s.series_merged as f64);
+    "mpwatch_agent_store_paused" Gauge Count "Whether the store cannot be written at the moment, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
+    "mpwatch_agent_store_connections_written_total" Counter Count "Connections written to the store; one that was written again counts again." |s| s.store.map(|store| store.written as f64);
+    "mpwatch_agent_store_connections_retired_total" Counter Count "Connections deleted from the store to keep its limits of age and size." |s| s.store.map(|store| store.retired as f64);
+    "mpwatch_agent_store_waiting_connections" Gauge Count "Connections that wait in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
+    "mpwatch_agent_store_size_bytes" Gauge Bytes "What the file of the store holds; free pages are not counted." |s| s.store.map(|store| store.size.0 as f64);
 }

@@ -31,11 +31,18 @@ pub(super) fn config(action: &ConfigAction, scope: &Scope) -> anyhow::Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+/// On a command line a path may be relative; nothing stays nothing.
+fn from_here(path: &str) -> String {
+    let whole = std::path::absolute(path).map(|path| path.to_string_lossy().into_owned());
+    whole.unwrap_or_else(|_| path.to_owned())
+}
+
 /// What the command line says, by the names of the keys.
 fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
     let given = [
         ("interval", options.interval.clone()),
         ("socket", scope.socket.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        ("store.path", options.db.as_deref().map(from_here)),
         ("web.listen", options.listen.clone()),
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use mpwatch_exporters::store::{Limits, Store};
+use mpwatch_exporters::store::{Beginning, Limits, Store};
 use mpwatch_model::event::Start;
 use mpwatch_model::snapshot::Snapshot;
 
@@ -20,9 +19,8 @@ impl Database {
     /// Opens it, if there is to be one. Everything is kept: who names a file says what belongs there.
     pub(super) fn open(path: Option<&Path>, start: &Start) -> anyhow::Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
-        let store = Store::open(path, &Limits::none())?;
-        let began = i128::from(start.boot_epoch_ns) + i128::from(start.at.0);
-        store.began(Timestamp::from_nanosecond(began)?);
+        let run = Beginning { boot_id: start.host.boot_id.clone(), at: start.began() };
+        let store = Store::open_run(path, &Limits::none(), Some(&run))?;
         Ok(Some(Self { path: path.to_owned(), store, is_paused: false }))
     }
 

@@ -5,6 +5,7 @@ mod calibrate;
 mod daemon;
 mod database;
 mod demo;
+mod files;
 mod record;
 mod report;
 mod selftest;
@@ -31,9 +32,6 @@ use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
 use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
-
-/// Where `report` looks where nobody says.
-pub(crate) const DATABASE: &str = "/var/lib/mpwatch/flows.db";
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mpwatch_exporters::store::Samples;
 
 use super::database::Database;
-use super::{print_line, print_report, trace};
+use super::{files, print_line, print_report, trace};
 use crate::bottleneck::MethodName;
 use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
@@ -32,6 +32,7 @@ pub(super) fn record(
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
+    files::distinct(&[Some(file), db, options.output.as_deref()])?;
     let mut live = trace(limits.interval, scope, stop_on_signals()?)?;
     let mut database = Database::open(db, live.start())?;
     let mut recorder = Recorder::create(file, live.start())?;
@@ -67,6 +68,7 @@ pub(super) fn replay(
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
+    files::distinct(&[Some(judged.file), db, options.output.as_deref()])?;
     let mut replay = Replay::open(judged.file)?;
     let mut database = Database::open(db, replay.start())?;
     let tracker = Tracker::new(replay.start().clone(), Closed::Keep).with_method(judged.method);

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use mpwatch_exporters::store::{Archive, Period};
 
-use super::print_report;
+use super::{files, print_report};
 use crate::cli::{PeriodOptions, Scope};
 
 pub(super) fn run(options: &PeriodOptions, scope: &Scope) -> anyhow::Result<()> {
@@ -16,6 +16,7 @@ pub(super) fn run(options: &PeriodOptions, scope: &Scope) -> anyhow::Result<()> 
     if let (Some(since), Some(until)) = (period.since, period.until) {
         anyhow::ensure!(since <= until, "the period ends before it begins: from {since} until {until}");
     }
+    files::distinct(&[Some(&options.db), options.report.output.as_deref()])?;
     let (report, samples) = Archive::open(&options.db)?.report(period)?;
     print_report(&scope.narrow_report(report), &samples, &options.report)
 }

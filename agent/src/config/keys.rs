@@ -2,12 +2,12 @@
 //! Everything that can be set: a row for each, from which the file's keys, the environment, the schema and `config show` follow.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 
-use super::{Config, SOCKET};
+use super::{Config, DATABASE, SOCKET};
 use crate::cli::parse_interval;
 
 /// Most connections that may have series of their own.
@@ -40,6 +40,10 @@ impl Default for Config {
             socket: PathBuf::from(SOCKET),
             listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
             top_flows: 0,
+            store_path: Some(PathBuf::from(DATABASE)),
+            store_keep: Some(Duration::from_hours(7 * 24)),
+            store_max_size: Some(1 << 30),
+            store_sample_every: Duration::from_secs(10),
             tcp: false,
             ledger: true,
             log_level: LevelFilter::INFO,
@@ -96,6 +100,53 @@ pub(super) static KEYS: &[Key] = &[
             number.map(|number| config.top_flows = number)
         },
         show: |config| config.top_flows.to_string(),
+    },
+    Key {
+        name: "store.path",
+        environment: "MPWATCH_STORE_PATH",
+        flag: "--db",
+        kind: "string",
+        help: "Database of every connection, for `mpwatch report`; empty: none.",
+        reloads: false,
+        set: |config, text| {
+            let path = if text.is_empty() { Ok(None) } else { absolute(text).map(Some) };
+            path.map(|path| config.store_path = path)
+        },
+        show: |config| quoted(&config.store_path.as_deref().unwrap_or(Path::new("")).to_string_lossy()),
+    },
+    Key {
+        name: "store.keep",
+        environment: "MPWATCH_STORE_KEEP",
+        flag: "",
+        kind: "string",
+        help: "How long closed connections are kept there, for example 12h or 30d; 0: for ever.",
+        reloads: true,
+        set: |config, text| lasting(text).map(|time| config.store_keep = (!time.is_zero()).then_some(time)),
+        show: |config| quoted(&in_units(config.store_keep.unwrap_or_default().as_secs(), TIMES)),
+    },
+    Key {
+        name: "store.max_size",
+        environment: "MPWATCH_STORE_MAX_SIZE",
+        flag: "",
+        kind: "string",
+        help: "How large it may become, for example 512M or 4G; then the oldest connections go. 0: as large as the disk.",
+        reloads: true,
+        set: |config, text| size(text).map(|size| config.store_max_size = (size > 0).then_some(size)),
+        show: |config| quoted(&in_units(config.store_max_size.unwrap_or_default(), SIZES)),
+    },
+    Key {
+        name: "store.sample_every",
+        environment: "MPWATCH_STORE_SAMPLE_EVERY",
+        flag: "",
+        kind: "string",
+        help: "Longest time between two samples of a long connection: 1s to 1h.",
+        reloads: true,
+        set: |config, text| {
+            let time = lasting(text).ok().filter(|time| (1..=3_600).contains(&time.as_secs()));
+            time.map(|time| config.store_sample_every = time)
+                .ok_or_else(|| "it lies between 1s and 1h".to_owned())
+        },
+        show: |config| quoted(&in_units(config.store_sample_every.as_secs(), TIMES)),
     },
     Key {
         name: "trace.tcp",
@@ -157,6 +208,38 @@ fn boolean(text: &str) -> Result<bool, String> {
 fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_absolute() { Ok(path) } else { Err("a path begins with /".to_owned()) }
+}
+
+/// Units of time, in seconds, the largest first.
+const TIMES: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+/// Units of size, in bytes.
+const SIZES: &[(&str, u64)] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+/// A smaller store could not keep its own tables.
+const LEAST_SIZE: u64 = 1 << 20;
+
+/// A whole number of one of these units; zero needs none.
+fn of_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let (number, each) = units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, each)))?;
+    number.parse::<u64>().ok()?.checked_mul(*each)
+}
+
+/// In the largest unit that it is a whole number of.
+fn in_units(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = units.iter().find(|(_, each)| value > 0 && value.is_multiple_of(*each));
+    fits.map_or_else(|| value.to_string(), |(unit, each)| format!("{}{unit}", value / each))
+}
+
+fn lasting(text: &str) -> Result<Duration, String> {
+    let seconds = of_units(text, TIMES);
+    seconds.map(Duration::from_secs).ok_or_else(|| "it is a whole number with s, m, h or d, or 0".to_owned())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let size = of_units(text, SIZES).filter(|size| *size == 0 || *size >= LEAST_SIZE);
+    size.ok_or_else(|| "it is a whole number with K, M or G, from 1M on, or 0".to_owned())
 }
 
 fn level(text: &str) -> Result<LevelFilter, String> {

@@ -17,6 +17,8 @@ use keys::{KEYS, Key};
 
 /// Read where nobody names another file, if it exists.
 pub(crate) const PATH: &str = "/etc/mpwatch/mpwatch.toml";
+/// Where the daemon keeps every connection, and where `report` looks.
+pub(crate) const DATABASE: &str = "/var/lib/mpwatch/flows.db";
 /// Where the daemon listens for `top`, `ls` and `show`.
 pub(crate) const SOCKET: &str = "/run/mpwatch/mpwatch.sock";
 
@@ -31,6 +33,14 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// So many of the largest connections have series of their own.
     pub(crate) top_flows: usize,
+    /// Database of every connection. `None`: there is to be none.
+    pub(crate) store_path: Option<PathBuf>,
+    /// How long closed connections are kept there. `None`: for ever.
+    pub(crate) store_keep: Option<Duration>,
+    /// How large it may become, bytes. `None`: as large as the disk.
+    pub(crate) store_max_size: Option<u64>,
+    /// Longest time between two samples of a long connection.
+    pub(crate) store_sample_every: Duration,
     /// Trace plain TCP too.
     pub(crate) tcp: bool,
     /// Account for CPU time and energy.

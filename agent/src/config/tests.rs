@@ -57,6 +57,13 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
         "[metrics]\ntop_flows = 501",
         "[metrics]\ntop_flows = -1",
         "[trace]\ntcp = \"yes\"",
+        "[store]\npath = \"here\"",
+        "[store]\nkeep = \"7\"",
+        "[store]\nkeep = \"1.5d\"",
+        "[store]\nmax_size = \"5\"",
+        "[store]\nmax_size = \"99999999999G\"",
+        "[store]\nmax_size = \"1K\"",
+        "[store]\nsample_every = \"0\"",
         "[log]\nlevel = \"loud\"",
         "[log]\nformat = \"xml\"",
         "this is not toml",
@@ -68,9 +75,17 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
 
 #[test]
 fn what_is_shown_can_be_read_back() {
-    let loaded = load("interval = \"250ms\"\n[log]\nformat = \"json\"\n", &[], &[]).unwrap();
-    let again = load(&loaded.show(true), &[], &[]).unwrap();
-    assert_eq!(again.config, loaded.config);
+    for file in [
+        "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
+        "[store]\npath = \"\"\nkeep = \"0\"\nmax_size = \"0\"\nsample_every = \"90s\"\n",
+        "[store]\npath = \"/x/y.db\"\nkeep = \"36h\"\nmax_size = \"1500M\"\n",
+    ] {
+        let loaded = load(file, &[], &[]).unwrap();
+        let again = load(&loaded.show(true), &[], &[]).unwrap();
+        assert_eq!(again.config, loaded.config, "{file}");
+    }
+    let config = load("[store]\nkeep = \"36h\"\nmax_size = \"2G\"\n", &[], &[]).unwrap().config;
+    assert_eq!((config.store_keep, config.store_max_size), (Some(Duration::from_hours(36)), Some(2 << 30)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod notify;
 mod outlet;
 mod socket;
 mod status;
+mod store;
 
 use std::net::TcpListener;
 use std::ops::ControlFlow;
@@ -24,12 +25,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::config::{Layers, Loaded};
 use crate::live::Live;
 use crate::session;
+use crate::source::Source as _;
 use crate::tracker::Closed;
 use metrics::{Metrics, Site};
 use outlet::Outlet;
 pub(crate) use socket::PROTOCOL;
 use socket::Socket;
 use status::Status;
+use store::Database;
 
 /// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel, with what is configured.
 pub(crate) fn run(
@@ -50,12 +53,17 @@ pub(crate) fn run(
     })?;
     let socket = Socket::listen(&config.socket, Arc::clone(&status))?;
     let control = control::start(layers, config.clone(), Arc::clone(&status))?;
+    let database = Database::open(config, Arc::clone(&status))?;
     let mut live = trace(&loaded, stop)?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let server = Server::start(listener, Arc::clone(&site) as _, Arc::clone(&status.clients_refused))
         .context("starting the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
     let mut outlets: Vec<Box<dyn Outlet>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];
+    if let Some(mut database) = database {
+        database.began(live.start().began());
+        outlets.push(Box::new(database));
+    }
     let outcome = serve(&mut live, &mut outlets, &control, &status);
     notify::tell("STOPPING=1");
     tracing::info!("stopping");
@@ -79,6 +87,10 @@ fn serve(
             for outlet in outlets.iter_mut() {
                 outlet.configure(&config);
             }
+        }
+        let mut snapshot = snapshot;
+        for outlet in outlets.iter() {
+            outlet.add_losses(&mut snapshot.losses);
         }
         let snapshot = Arc::new(snapshot);
         for outlet in outlets.iter_mut() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::service::Service;
+use mpwatch_model::service::{Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
 use crate::config::Config;
@@ -26,6 +26,7 @@ pub(super) struct Status {
     pub(super) readers: AtomicU64,
     pub(super) frames_dropped: AtomicU64,
     pub(super) clients_refused: Arc<AtomicU64>,
+    store: Mutex<Option<StoreState>>,
 }
 
 impl Status {
@@ -41,6 +42,7 @@ impl Status {
             readers: AtomicU64::new(0),
             frames_dropped: AtomicU64::new(0),
             clients_refused: Arc::default(),
+            store: Mutex::default(),
         }
     }
 
@@ -48,6 +50,10 @@ impl Status {
         self.ticks.fetch_add(1, Ordering::Relaxed);
         self.tick_took.store(took.0, Ordering::Relaxed);
         *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    pub(super) fn store_is(&self, state: StoreState) {
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
     }
 
     pub(super) fn config_was_read(&self, succeeded: bool) {
@@ -81,6 +87,7 @@ impl Status {
             frames_dropped: Some(read(&self.frames_dropped)),
             clients_refused: read(&self.clients_refused),
             series_merged: merged,
+            store: *self.store.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 }

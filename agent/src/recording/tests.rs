@@ -64,7 +64,7 @@ fn a_recording_that_is_being_written_is_left_alone() {
     let path = folder.path().join("a.mpw");
     let mut first = Recorder::create(&path, &empty_start()).unwrap();
     first.write(&tick(1));
-    assert!(matches!(Recorder::create(&path, &empty_start()), Err(RecordingError::Busy { .. })));
+    assert!(matches!(Recorder::create(&path, &empty_start()), Err(RecordingError::InUse { .. })));
     first.write(&tick(2));
     first.finish().unwrap();
     assert_eq!(told(Replay::open(&path).unwrap()), (vec![1, 2], None));

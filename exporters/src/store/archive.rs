@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::StoreError;
-use super::open;
+use super::open::{self, Stamp};
 use super::read::{self, Dictionary, Netns, timestamp};
 use super::row::{ConnectionRow, EventRow, PLACES, Row, RunRow, SampleRow, SubflowRow, counter, select};
 use super::write::nanos;
@@ -56,19 +56,30 @@ pub struct Archive {
     path: PathBuf,
     database: Connection,
     dictionary: Dictionary,
+    /// Set where it was taken for a file that nobody writes.
+    stamp: Option<Stamp>,
 }
 
 impl Archive {
     /// Opens a file. A writer may go on writing it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let database = open::for_reading(path)?;
+        let (database, stamp) = open::for_reading(path)?;
         let dictionary = dictionary(&database).map_err(|error| damaged(path, &error))?;
-        Ok(Self { path: path.to_owned(), database, dictionary })
+        Ok(Self { path: path.to_owned(), database, dictionary, stamp })
     }
 
     /// Every connection of a period, and the samples of its subflows. Energy and CPU time of the machine are totals of a whole run:
     /// they are in the report where the period is one run, and not known otherwise.
     pub fn report(&self, period: Period) -> Result<(Report, Samples), StoreError> {
+        let outcome = self.look(period);
+        if self.stamp.is_none() || self.stamp == open::quiet(&self.path) {
+            return outcome;
+        }
+        // A writer has come meanwhile: now its lock can be seen, and is heeded.
+        Self::open(&self.path)?.look(period)
+    }
+
+    fn look(&self, period: Period) -> Result<(Report, Samples), StoreError> {
         // One transaction, so that a writer that goes on meanwhile is not seen in part.
         let transaction =
             self.database.unchecked_transaction().map_err(|error| damaged(&self.path, &error))?;
@@ -115,7 +126,7 @@ fn damaged(path: &Path, error: &rusqlite::Error) -> StoreError {
     StoreError::Read { path: path.to_owned(), why: error.to_string() }
 }
 
-fn dictionary(database: &Connection) -> rusqlite::Result<Dictionary> {
+pub(super) fn dictionary(database: &Connection) -> rusqlite::Result<Dictionary> {
     let mut words = database.prepare("SELECT id, text FROM name")?;
     let words = words.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut netns = database.prepare("SELECT id, cookie, inode, name FROM netns")?;
@@ -129,14 +140,14 @@ fn dictionary(database: &Connection) -> rusqlite::Result<Dictionary> {
 }
 
 /// The queries for what belongs to a connection.
-struct Parts<'a> {
+pub(super) struct Parts<'a> {
     subflows: CachedStatement<'a>,
     events: CachedStatement<'a>,
     samples: CachedStatement<'a>,
 }
 
 impl<'a> Parts<'a> {
-    fn of(database: &'a Connection) -> rusqlite::Result<Self> {
+    pub(super) fn of(database: &'a Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             subflows: database
                 .prepare_cached(&select::<SubflowRow>("WHERE id >= ? AND id < ? ORDER BY id"))?,
@@ -145,7 +156,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn read(&mut self, id: i64) -> rusqlite::Result<(Vec<SubflowRow>, Vec<EventRow>)> {
+    pub(super) fn read(&mut self, id: i64) -> rusqlite::Result<(Vec<SubflowRow>, Vec<EventRow>)> {
         let subflows = self.subflows.query_map([id * PLACES, (id + 1) * PLACES], SubflowRow::read)?;
         let subflows = subflows.collect::<rusqlite::Result<_>>()?;
         let events = self.events.query_map([id], EventRow::read)?.collect::<rusqlite::Result<_>>()?;
@@ -182,6 +193,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
     let mut losses: Losses = total(runs.iter().map(|run| run.losses.as_str()))?;
     losses.store_snapshots_dropped += runs.iter().map(|run| counter(run.snapshots_dropped)).sum::<u64>();
     losses.store_flows_lost += runs.iter().map(|run| counter(run.flows_lost)).sum::<u64>();
+    losses.store_samples_lost += runs.iter().map(|run| counter(run.samples_lost)).sum::<u64>();
     let energy = whole.and_then(|run| run.energy.as_deref());
     Ok(Report {
         schema: SCHEMA,

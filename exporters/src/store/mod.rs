@@ -3,6 +3,8 @@
 //! who has a snapshot hands it over and never waits. What others may read are the views (docs/store.md).
 
 mod archive;
+mod continued;
+mod merge;
 mod names;
 mod open;
 mod read;
@@ -16,7 +18,7 @@ mod writer;
 mod tests;
 
 use std::path::Path;
-use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use jiff::Timestamp;
 use mpwatch_model::snapshot::Snapshot;
 
 pub use archive::{Archive, Period, Sample, Samples};
+pub use continued::Beginning;
 pub use open::StoreError;
 use writer::Writer;
 
@@ -76,12 +79,31 @@ pub struct StoreLosses {
     pub paused: Option<String>,
 }
 
-/// What the writer tells.
+/// How a store is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreFigures {
+    /// Connections whose rows are safe in the file; one that was written again counts again.
+    pub written: u64,
+    /// Connections deleted to keep the limits of age and size.
+    pub retired: u64,
+    /// Connections that wait in memory because the file cannot be written.
+    pub waiting: u64,
+    /// Bytes of the file that hold something; looked at every ten seconds.
+    pub bytes: u64,
+}
+
+/// What both sides tell each other.
 #[derive(Clone, Debug, Default)]
 struct Status {
+    limits: Limits,
+    began: Option<Timestamp>,
     losses: StoreLosses,
     written: u64,
     retired: u64,
+    waiting: u64,
+    bytes: u64,
+    /// How long writing at the end may take.
+    farewell: Option<Duration>,
 }
 
 /// Seen by both sides.
@@ -94,56 +116,79 @@ impl Shared {
     }
 }
 
-enum Message {
-    Began(Timestamp),
-    Snapshot(Arc<Snapshot>),
-}
-
 /// An open store.
 pub struct Store {
-    queue: Option<SyncSender<Message>>,
+    queue: Option<SyncSender<Arc<Snapshot>>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Closes when the writer is done.
+    done: Receiver<()>,
 }
 
+/// How long writing at the end is tried where nobody says.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// What closing the file may take after that.
+const PAUSE: Duration = Duration::from_millis(700);
+
 impl Store {
-    /// Opens a file, or makes it, and starts the writer.
+    /// Opens a file, or makes it, and starts the writer. The run begins with its first snapshot.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, StoreError> {
-        let (database, lock) = open::for_writing(path)?;
-        let shared = Arc::new(Shared::default());
-        let (queue, messages) = mpsc::sync_channel(limits.queue.max(1));
-        let mut writer = Writer::new(database, *limits, Arc::clone(&shared))
-            .map_err(|error| StoreError::Read { path: path.to_owned(), why: error.to_string() })?;
-        let work = move || {
-            // Until the file is closed.
-            let _lock = lock;
-            for message in messages {
-                match message {
-                    Message::Began(at) => writer.began(at),
-                    Message::Snapshot(snapshot) => writer.take(&snapshot),
-                }
-            }
-            writer.finish();
-        };
-        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(work).map_err(|error| {
-            StoreError::Open {
-                path: path.to_owned(),
-                why: error.to_string(),
-                advice: "the system has no thread left for this user",
-            }
-        })?;
-        Ok(Self { queue: Some(queue), shared, thread: Some(thread) })
+        Self::open_run(path, limits, None)
     }
 
-    /// When tracing began. Without it a run begins with its first snapshot.
+    /// As [`Store::open`], for a run of which is known when it began. One that the file has already is refused.
+    pub fn open_run(path: &Path, limits: &Limits, run: Option<&Beginning>) -> Result<Self, StoreError> {
+        let (database, lock) = open::for_writing(path)?;
+        let unreadable =
+            |error: rusqlite::Error| StoreError::Read { path: path.to_owned(), why: error.to_string() };
+        if let Some(run) = run
+            && let Some(known) = continued::number_of(&database, run).map_err(unreadable)?
+        {
+            return Err(StoreError::Known { path: path.to_owned(), run: known, began: run.at });
+        }
+        let shared = Arc::new(Shared(Mutex::new(Status {
+            limits: *limits,
+            began: run.map(|run| run.at),
+            ..Status::default()
+        })));
+        let (queue, snapshots) = mpsc::sync_channel::<Arc<Snapshot>>(limits.queue.max(1));
+        let (is_done, done) = mpsc::sync_channel(0);
+        let mut writer = Writer::new(database, Arc::clone(&shared)).map_err(unreadable)?;
+        let for_writer = Arc::clone(&shared);
+        let work = move || {
+            // Until the file is closed.
+            let (_is_done, _lock) = (is_done, lock);
+            for snapshot in snapshots {
+                writer.take(&snapshot);
+            }
+            writer.finish(for_writer.with(|status| status.farewell).unwrap_or(FAREWELL));
+        };
+        let thread =
+            std::thread::Builder::new().name("mpwatch-store".to_owned()).spawn(work).map_err(|error| {
+                StoreError::Open {
+                    path: path.to_owned(),
+                    why: error.to_string(),
+                    advice: "the system has no thread left for this user",
+                    passes: false,
+                }
+            })?;
+        Ok(Self { queue: Some(queue), shared, thread: Some(thread), done })
+    }
+
+    /// When tracing began, before the first snapshot.
     pub fn began(&self, at: Timestamp) {
-        self.send(Message::Began(at));
+        self.shared.with(|status| status.began = Some(at));
+    }
+
+    /// Other limits from the next snapshot on; the length of the queue stays.
+    pub fn limit(&self, limits: &Limits) {
+        self.shared.with(|status| status.limits = *limits);
     }
 
     /// Hands over a snapshot. Never waits: where the writer is behind, the snapshot is dropped and counted.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let Some(queue) = &self.queue else { return };
-        let outcome = queue.try_send(Message::Snapshot(Arc::clone(snapshot)));
+        let outcome = queue.try_send(Arc::clone(snapshot));
         if matches!(outcome, Err(TrySendError::Full(_))) {
             self.shared.with(|status| status.losses.snapshots_dropped += 1);
         }
@@ -151,12 +196,8 @@ impl Store {
 
     /// Hands over a snapshot, and waits while the writer is behind: for what comes from a file, and can wait.
     pub fn deliver(&self, snapshot: &Arc<Snapshot>) {
-        self.send(Message::Snapshot(Arc::clone(snapshot)));
-    }
-
-    fn send(&self, message: Message) {
         // The writer ends only after this side.
-        let _ = self.queue.as_ref().map(|queue| queue.send(message));
+        let _ = self.queue.as_ref().map(|queue| queue.send(Arc::clone(snapshot)));
     }
 
     /// What was lost so far, and whether something is wrong now.
@@ -164,18 +205,33 @@ impl Store {
         self.shared.with(|status| status.losses.clone())
     }
 
-    /// Connections whose rows are safe in the file; one that was written again counts again.
-    pub fn written(&self) -> u64 {
-        self.shared.with(|status| status.written)
-    }
-
-    /// Connections deleted to keep the limits of age and size.
-    pub fn retired(&self) -> u64 {
-        self.shared.with(|status| status.retired)
+    /// How it is doing.
+    pub fn figures(&self) -> StoreFigures {
+        let of = |status: &mut Status| {
+            let Status { written, retired, waiting, bytes, .. } = *status;
+            StoreFigures { written, retired, waiting, bytes }
+        };
+        self.shared.with(of)
     }
 
     /// Writes what is still open, as it was last seen, and closes the file.
     pub fn close(mut self) -> StoreLosses {
+        self.end();
+        self.losses()
+    }
+
+    /// As [`Store::close`], within so long. A writer that is held up longer is left behind, with what it still had: what it has
+    /// committed is safe.
+    pub fn close_within(mut self, patience: Duration) -> StoreLosses {
+        self.shared.with(|status| status.farewell = Some(patience));
+        drop(self.queue.take());
+        if self.done.recv_timeout(patience + PAUSE) == Err(RecvTimeoutError::Timeout) {
+            drop(self.thread.take());
+            self.shared.with(|status| {
+                status.losses.flows_lost += status.waiting;
+                status.losses.paused.get_or_insert_with(|| "the writer is held up".to_owned());
+            });
+        }
         self.end();
         self.losses()
     }

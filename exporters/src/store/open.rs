@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opening a database file: only one of ours, of a version that we know, and by one writer at a time.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -15,6 +16,8 @@ const STEPS: &[M<'static>] = &[M::up(include_str!("schema.sql"))];
 pub(super) const VERSION: i64 = 1;
 /// How long to wait for a reader.
 const PATIENCE_MS: u32 = 5_000;
+/// How long the writer waits for another one; then what it has waits in memory.
+const WRITER_PATIENCE_MS: u32 = 500;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,8 @@ pub enum StoreError {
         why: String,
         /// What to do.
         advice: &'static str,
+        /// Whether it may mend itself: a full disk.
+        passes: bool,
     },
     /// Some other file.
     #[error("{path} is not a database of mpwatch ({why}); name another file, or a new one to be made")]
@@ -53,6 +58,18 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The same run once more: everything in it would be counted twice.
+    #[error(
+        "{path} has this recording already: run {run}, which began at {began}; name another file to read it in again"
+    )]
+    Known {
+        /// The file.
+        path: PathBuf,
+        /// Number of the run.
+        run: i64,
+        /// When it began.
+        began: jiff::Timestamp,
+    },
     /// It was opened, and then something failed.
     #[error(
         "cannot read {path}: {why}; if the file is damaged, `sqlite3 FILE .recover` saves what can be saved"
@@ -65,23 +82,39 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the same may succeed later without anybody's help.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Open { passes: true, .. })
+    }
+}
+
 /// Opens for writing; makes the file, or brings it up to date. The lock is held as long as the file is open.
-pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), StoreError> {
-    let lock = lock(path)?;
+pub(super) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError> {
+    let lock = Lock::take(path)?;
     let database = Connection::open(path).map_err(|error| refused(path, &error))?;
     let found = check(path, &database)?;
     prepare(&database, found).map_err(|error| refused(path, &error))?;
     let mut database = database;
     Migrations::from_slice(STEPS).to_latest(&mut database).map_err(|error| StoreError::Open {
         path: path.to_owned(),
+        passes: error.to_string().contains("full"),
         why: error.to_string(),
         advice: "the file is as it was before; mend the cause and try again",
     })?;
+    // One page is read of each table, so that a damaged file is told of at once and not with the first flow.
+    database
+        .query_row(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM connection LIMIT 1)), (SELECT count(*) FROM run)",
+            [],
+            |_| Ok(()),
+        )
+        .map_err(|error| refused(path, &error))?;
     Ok((database, lock))
 }
 
 /// Opens for reading, also on a read-only file system.
-pub(super) fn for_reading(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), StoreError> {
     let open = |uri: &str| {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -92,41 +125,88 @@ pub(super) fn for_reading(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::Open {
             path: path.to_owned(),
             why: "there is no such file".to_owned(),
-            advice: "`mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` makes one",
+            advice: "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` makes one",
+            passes: false,
         });
     }
     let name = uri(path);
-    // Where neither log nor shared memory may be made beside the file, and no writer has left a log, nobody changes it either.
-    let opened = match open(&format!("{name}?mode=ro")) {
-        Err(error)
-            if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !beside(path, "-wal").exists() =>
-        {
-            open(&format!("{name}?immutable=1"))
-        }
-        outcome => outcome,
-    };
+    // Without a log nobody writes: then nothing needs to be made beside the file, not even by a user who may. The log of a writer that was
+    // killed takes its shared memory to be read.
+    let stamp = quiet(path);
+    let opened =
+        open(&if stamp.is_some() { format!("{name}?immutable=1") } else { format!("{name}?mode=ro") });
     let (database, _) = opened.map_err(|error| refused(path, &error))?;
     let _ = database.busy_timeout(std::time::Duration::from_millis(PATIENCE_MS.into()));
     if check(path, &database)? == 0 {
         return Err(StoreError::NotOurs { path: path.to_owned(), why: "it is empty".to_owned() });
     }
-    Ok(database)
+    Ok((database, stamp))
 }
 
-/// A second writer would write every flow once more.
-fn lock(path: &Path) -> Result<File, StoreError> {
-    let name = beside(path, ".lock");
-    let refuse = |error: std::io::Error| StoreError::Open {
-        path: path.to_owned(),
-        why: format!("{}: {error}", name.display()),
-        advice: "its folder must exist, and this user must be allowed to write there",
-    };
-    let file = File::options().create(true).truncate(false).write(true).open(&name).map_err(refuse)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.to_owned() }),
-        Err(std::fs::TryLockError::Error(error)) => Err(refuse(error)),
+/// What changes with a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    length: u64,
+    changed: (i64, i64),
+}
+
+/// A file that nobody writes, as far as its folder tells.
+pub(super) fn quiet(path: &Path) -> Option<Stamp> {
+    let has_log = std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
+    let found = std::fs::metadata(path).ok().filter(|_| !has_log)?;
+    Some(Stamp { length: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
+}
+
+/// Keeps other writers out as long as it lives; the file that says so goes with it, unless the process is killed.
+pub(super) struct Lock {
+    name: PathBuf,
+    // Held, never read.
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it; fails where another writer has it.
+    fn take(path: &Path) -> Result<Self, StoreError> {
+        let name = beside(path, ".lock");
+        let refuse = |error: std::io::Error| StoreError::Open {
+            path: path.to_owned(),
+            why: format!("{}: {error}", name.display()),
+            advice: "its folder must exist, and this user must be allowed to write there",
+            passes: error.kind() == std::io::ErrorKind::StorageFull,
+        };
+        loop {
+            let file =
+                File::options().create(true).truncate(false).write(true).open(&name).map_err(refuse)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(std::fs::TryLockError::WouldBlock) => {
+                    return Err(StoreError::InUse { path: path.to_owned() });
+                }
+                Err(std::fs::TryLockError::Error(error)) => return Err(refuse(error)),
+            }
+            // Whoever had it may have removed the name meanwhile: then this is a lock on nothing.
+            if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
+                return Ok(Self { name, _file: file });
+            }
+        }
     }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is still held: nobody else can have taken it.
+        let _ = std::fs::remove_file(&self.name);
+    }
+}
+
+/// What tells a file from another that takes its name.
+pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether a name still means this file.
+pub(super) fn is_still(path: &Path, file: (u64, u64)) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| identity(&found) == file)
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
@@ -166,7 +246,7 @@ fn check(path: &Path, database: &Connection) -> Result<i64, StoreError> {
 }
 
 fn prepare(database: &Connection, found: i64) -> rusqlite::Result<()> {
-    database.busy_timeout(std::time::Duration::from_millis(PATIENCE_MS.into()))?;
+    database.busy_timeout(std::time::Duration::from_millis(WRITER_PATIENCE_MS.into()))?;
     if found == 0 {
         // Before the first table, or never.
         database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -182,15 +262,23 @@ fn prepare(database: &Connection, found: i64) -> rusqlite::Result<()> {
 fn refused(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.to_owned();
     let why = error.to_string();
+    // Where there is no room for the shared memory either, SQLite calls it an error of reading and writing.
+    let is_full = error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || error
+            .sqlite_error()
+            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE);
     let advice = match error.sqlite_error_code() {
+        _ if is_full => "the disk is full: make room, or name a file elsewhere",
         Some(ErrorCode::NotADatabase) => return StoreError::NotOurs { path, why },
         Some(ErrorCode::DatabaseCorrupt) => {
             "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
         }
         Some(ErrorCode::ReadOnly) => "this user must be allowed to write the file and its folder",
-        Some(ErrorCode::DiskFull) => "the disk is full: make room, or name a file elsewhere",
+        Some(ErrorCode::CannotOpen) if beside(&path, "-wal").exists() => {
+            "its writer was killed, and what it left in the -wal file takes write access to the folder once: run this as the user that wrote it"
+        }
         Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
         _ => "its folder must exist, and this user must be allowed to use it",
     };
-    StoreError::Open { path, why, advice }
+    StoreError::Open { path, why, advice, passes: is_full }
 }

@@ -18,6 +18,7 @@ const SWEEP_AFTER: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Retention {
     aged_ns: Option<i64>,
+    age: Option<std::time::Duration>,
     words_kept: usize,
 }
 
@@ -31,7 +32,9 @@ impl Retention {
         names: &mut Known,
     ) -> rusqlite::Result<u64> {
         let mut retired = 0;
-        let due = self.aged_ns.is_none_or(|last| now_ns - last >= AGE_EVERY_NS);
+        let is_new = self.age != limits.age;
+        self.age = limits.age;
+        let due = is_new || self.aged_ns.is_none_or(|last| now_ns - last >= AGE_EVERY_NS);
         if let Some(age) = limits.age.filter(|_| due) {
             self.aged_ns = Some(now_ns);
             let oldest = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
@@ -76,7 +79,7 @@ fn delete(database: &Connection, condition: &str, value: i64) -> rusqlite::Resul
 }
 
 /// Bytes of the file that hold something.
-fn used(database: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn used(database: &Connection) -> rusqlite::Result<i64> {
     let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }

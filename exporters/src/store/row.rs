@@ -70,7 +70,7 @@ type Maybe = Option<i64>;
 rows! {
     /// A connection; counters that are the sums of its subflows' are not in it.
     ConnectionRow = "connection" {
-        id: i64, run: i64, netns: i64, token: i64, birth: i64, remote_token: Maybe, flags: i64, role: Maybe,
+        id: i64, run: i64, runs: i64, netns: i64, token: i64, birth: i64, remote_token: Maybe, flags: i64, role: Maybe,
         protocol: i64, state: i64, fallback: Maybe, pid: Maybe, comm: Maybe, cgroup: Maybe,
         local_ip: Maybe, local_port: Maybe, remote_ip: Maybe, remote_port: Maybe,
         began_ns: i64, age_ns: i64, bytes_sent: Maybe, bytes_acked: Maybe, bytes_received: Maybe,

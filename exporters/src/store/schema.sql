@@ -30,10 +30,12 @@ CREATE TABLE netns (
     UNIQUE (cookie, inode, name)
 ) STRICT;
 
+-- A connection has one row, however many runs see it: boot, netns, token and birth tell it from all others. run: the last one that saw it.
 -- flags: 1 seen open, 2 closed, 4 the timeline has its opening, 8 and its end; both by tracepoint and at exactly these times.
 CREATE TABLE connection (
     id INTEGER PRIMARY KEY,
     run INTEGER NOT NULL,
+    runs INTEGER NOT NULL,
     netns INTEGER NOT NULL,
     token INTEGER NOT NULL,
     birth INTEGER NOT NULL,
@@ -68,6 +70,9 @@ CREATE TABLE connection (
     extra_subflows INTEGER,
     bottlenecks TEXT
 ) STRICT;
+
+-- What another run may see again.
+CREATE INDEX connection_open ON connection (run) WHERE flags & 2 = 0;
 
 -- id: that of the connection times 4096, plus the place in it (1 is the first).
 -- flags: 1 initial, 2 backup, 4 stale, 8 the timeline has its SYN, 16 and its end; both by tracepoint and at exactly these times.
@@ -196,7 +201,7 @@ SELECT s.id / 4096 AS connection, s.id % 4096 AS place,
 FROM subflow AS s JOIN connection AS c ON c.id = s.id / 4096;
 
 CREATE VIEW v_connection AS
-SELECT c.id AS connection, c.run, r.host, r.boot_id,
+SELECT c.id AS connection, c.run, c.runs, r.host, r.boot_id,
     printf('%x-%08x-%x', n.cookie, c.token & 0xffffffff, c.birth) AS id,
     CASE WHEN c.token != 0 THEN printf('%08x', c.token & 0xffffffff) END AS token,
     CASE WHEN c.remote_token IS NOT NULL THEN printf('%08x', c.remote_token & 0xffffffff) END AS remote_token,

@@ -19,6 +19,8 @@ use tempfile::TempDir;
 use super::writer::Writer;
 use super::*;
 
+mod runs;
+
 fn folder() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("flows.db");
@@ -83,8 +85,8 @@ fn all_kinds() -> Vec<Flow> {
 #[test]
 fn a_connection_comes_out_as_it_went_in() {
     let (_folder, file) = folder();
-    let store = Store::open(&file, &Limits::none()).unwrap();
-    store.began(fixture::at(-250_000));
+    let beginning = Beginning { boot_id: fixture::host().boot_id, at: fixture::at(-250_000) };
+    let store = Store::open_run(&file, &Limits::none(), Some(&beginning)).unwrap();
     store.deliver(&tick(0, all_kinds()));
     assert_eq!(store.close(), StoreLosses::default());
     let mut given = fixture::report(all_kinds());
@@ -167,29 +169,35 @@ fn the_last_picture_of_a_connection_is_kept_once() {
     assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 1, "a long flow was sampled");
 }
 
-#[test]
-fn samples_are_sparse() {
+/// Samples of ten minutes of a connection that carries so much each second.
+fn samples_of_ten_minutes(each_second: u64) -> Vec<Sample> {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
-    for second in 0..600 {
+    for second in 0..600_u32 {
         let mut flow = fixture::connection(1, 1);
-        flow.age_s = 1.0 + second as f64;
-        store.deliver(&tick(second, vec![flow]));
+        flow.age_s = 1.0 + f64::from(second);
+        flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(each_second * u64::from(second)));
+        store.deliver(&tick(second.into(), vec![flow]));
     }
     store.close();
-    let (_, samples) = read(&file);
-    let found = samples.values().next().unwrap();
-    assert!((50..100).contains(&found.len()), "{} samples", found.len());
-    assert!(found.is_sorted_by_key(|sample| sample.at));
+    read(&file).1.into_values().next().unwrap()
+}
+
+#[test]
+fn samples_are_sparse() {
+    let (busy, idle) = (samples_of_ten_minutes(1), samples_of_ten_minutes(0));
+    assert!((50..100).contains(&busy.len()), "{} samples", busy.len());
+    assert!((2..20).contains(&idle.len()), "{} samples of nothing new", idle.len());
+    assert!(busy.is_sorted_by_key(|sample| sample.at));
 }
 
 #[test]
 fn what_the_disk_has_no_room_for_waits() {
     let (_folder, file) = folder();
     let (database, _lock) = open::for_writing(&file).unwrap();
-    let shared = Arc::new(Shared::default());
     let limits = Limits { backlog: 30, ..Limits::none() };
-    let mut writer = Writer::new(database, limits, Arc::clone(&shared)).unwrap();
+    let shared = Arc::new(Shared(Mutex::new(Status { limits, ..Status::default() })));
+    let mut writer = Writer::new(database, Arc::clone(&shared)).unwrap();
     writer.take(&tick(0, vec![fixture::closed(1)]));
     let pages: i64 = writer.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     writer.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
@@ -202,7 +210,7 @@ fn what_the_disk_has_no_room_for_waits() {
     writer.take(&tick(2, vec![fixture::closed(3)]));
     let losses = shared.with(|status| status.losses.clone());
     assert_eq!((losses.paused, losses.flows_lost), (None, 10));
-    writer.finish();
+    writer.finish(Duration::ZERO);
     assert_eq!(read(&file).0.connections.len(), 1 + 30 + 1);
     assert_eq!(shared.with(|status| status.written), 32);
 }
@@ -255,7 +263,7 @@ fn the_file_keeps_its_size() {
         let flows = (first..first + 200).map(|birth| another(&fixture::closed(1), birth.cast_unsigned()));
         store.deliver(&tick(second, flows.collect()));
     }
-    while store.retired() == 0 && store.losses().paused.is_none() {
+    while store.figures().retired == 0 && store.losses().paused.is_none() {
         std::thread::yield_now();
     }
     store.close();

@@ -35,6 +35,8 @@ pub(super) struct Place {
     pub(super) connection: i64,
     /// When the connection was seen so.
     pub(super) seen_at: Timestamp,
+    /// How many runs have seen it.
+    pub(super) runs: i64,
 }
 
 /// The rows of a connection.
@@ -97,7 +99,7 @@ pub(super) fn nanos(at: Timestamp) -> i64 {
     clippy::cast_possible_truncation,
     reason = "an `as` cast saturates, which is what a broken age deserves"
 )]
-fn whole_nanos(seconds: f64) -> i64 {
+pub(super) fn whole_nanos(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }
 
@@ -164,6 +166,7 @@ fn connection_row(
     Ok(ConnectionRow {
         id: place.connection,
         run: place.run,
+        runs: place.runs,
         netns: numbers.netns(id.netns.0, netns_inode, netns)?,
         token: i64::from(id.token.0.cast_signed()),
         birth: id.birth.0.cast_signed(),

@@ -2,27 +2,40 @@
 //! The writer: decides what of a snapshot is worth a row, writes it in one transaction, and where that fails keeps it and tries
 //! again with the next snapshot. Never ends the process.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection as Flow;
+use mpwatch_model::host::Losses;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use rusqlite::{Connection, ErrorCode, params};
 
+use super::continued::Continued;
+use super::merge::Earlier;
 use super::names::{Known, Names};
-use super::retention::Retention;
-use super::row::{EventRow, RunRow, SampleRow, insert, insertion, number};
+use super::open::{identity, is_still};
+use super::retention::{Retention, used};
+use super::row::{EventRow, PLACES, RunRow, SampleRow, insert, insertion, number};
 use super::write::{Place, nanos, rows, samples};
 use super::{Limits, Shared};
 
 /// From this age on a flow is long, and sampled; so is one that has carried [`LONG_BYTES`].
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
+/// From this age on a flow that is open has a row, so that a writer that is killed has told of it.
+const SETTLED_SECONDS: f64 = 10.0;
+/// A flow that carries nothing is sampled so much less often.
+const IDLE_FACTOR: f64 = 30.0;
 /// How often what is known of the run itself is written.
 const RUN_EVERY_NS: i64 = 10_000_000_000;
+/// Pause between two attempts to write at the end.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that is in snapshots now.
 struct Followed {
@@ -31,21 +44,45 @@ struct Followed {
     place: usize,
     /// The last snapshot that had it.
     turn: u64,
-    sampled_ns: Option<i64>,
+    /// It has a row of this run.
+    is_written: bool,
+    /// When it was sampled, and what it had carried then.
+    sampled: Option<(i64, Bytes)>,
+    /// What earlier runs knew of it.
+    earlier: Option<Box<Earlier>>,
+}
+
+impl Followed {
+    fn item<'a>(&self, flow: &'a Flow, seen_at: Timestamp, sampled: bool) -> Item<'a> {
+        let item = Item { row: self.row, flow: Cow::Borrowed(flow), seen_at, sampled, runs: 1 };
+        let Some(earlier) = &self.earlier else { return item };
+        let (flow, seen_at) = earlier.with(flow, seen_at);
+        Item { flow: Cow::Owned(flow), seen_at, runs: earlier.runs + 1, ..item }
+    }
 }
 
 /// A connection to be written.
 struct Item<'a> {
     row: i64,
-    flow: &'a Flow,
+    flow: Cow<'a, Flow>,
     seen_at: Timestamp,
     sampled: bool,
+    /// Runs that have seen it.
+    runs: i64,
+}
+
+/// A connection that waits to be written.
+struct Waiting {
+    flow: Flow,
+    seen_at: Timestamp,
+    runs: i64,
 }
 
 /// Owns the file.
 pub(super) struct Writer {
     pub(super) database: Connection,
-    limits: Limits,
+    path: PathBuf,
+    file: Option<(u64, u64)>,
     shared: Arc<Shared>,
     names: Known,
     retention: Retention,
@@ -55,20 +92,24 @@ pub(super) struct Writer {
     next: i64,
     turn: u64,
     followed: HashMap<ConnectionId, Followed>,
+    continued: Option<Continued>,
     previous: Option<Arc<Snapshot>>,
     /// What could not be written, by its number.
-    backlog: BTreeMap<i64, (Flow, Timestamp)>,
+    backlog: BTreeMap<i64, Waiting>,
 }
 
 impl Writer {
-    pub(super) fn new(database: Connection, limits: Limits, shared: Arc<Shared>) -> rusqlite::Result<Self> {
+    pub(super) fn new(database: Connection, shared: Arc<Shared>) -> rusqlite::Result<Self> {
         let following = |table: &str| -> rusqlite::Result<i64> {
             database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
         };
         let (run, next) = (following("run")?, following("connection")?);
+        let path = PathBuf::from(database.path().unwrap_or_default());
+        let file = std::fs::metadata(&path).ok().map(|metadata| identity(&metadata));
         Ok(Self {
             database,
-            limits,
+            path,
+            file,
             shared,
             names: Known::default(),
             retention: Retention::default(),
@@ -78,40 +119,62 @@ impl Writer {
             next,
             turn: 0,
             followed: HashMap::new(),
+            continued: None,
             previous: None,
             backlog: BTreeMap::new(),
         })
     }
 
-    pub(super) fn began(&mut self, at: Timestamp) {
-        self.began = Some(at);
-    }
-
     /// Takes in a snapshot.
     pub(super) fn take(&mut self, snapshot: &Arc<Snapshot>) {
+        if let Err(error) = self.look_for_earlier(snapshot) {
+            // Without it a connection could get a second row.
+            self.shared.with(|status| {
+                status.losses.snapshots_dropped += 1;
+                status.losses.paused = Some(reason(&error));
+            });
+            return;
+        }
         self.turn += 1;
-        self.began.get_or_insert(snapshot.at);
+        let limits = self.shared.with(|status| status.limits);
         let previous = self.previous.replace(Arc::clone(snapshot));
-        let mut items = self.changes(snapshot, previous.as_deref());
+        let mut items = self.changes(snapshot, previous.as_deref(), &limits);
         if let Some(previous) = &previous {
             items.extend(self.gone(previous));
         }
         let due = self.run_written_ns.is_none_or(|last| nanos(snapshot.at) - last >= RUN_EVERY_NS);
         self.save(&items, snapshot, due);
         if self.backlog.is_empty() {
-            self.retire(nanos(snapshot.at));
+            self.retire(nanos(snapshot.at), &limits);
         }
     }
 
-    /// What is still open stays as it was last seen; the file is closed in order.
-    pub(super) fn finish(mut self) {
+    /// Once, before the first row: what earlier runs have left open.
+    fn look_for_earlier(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
+        let told = self.shared.with(|status| status.began);
+        let began = nanos(*self.began.get_or_insert(told.unwrap_or(snapshot.at)));
+        if self.continued.is_none() {
+            self.continued = Some(Continued::of(&self.database, &snapshot.host.boot_id, began)?);
+        }
+        Ok(())
+    }
+
+    /// What is still open stays as it was last seen; the file is closed in order. Where it cannot be written that is tried again, for
+    /// so long.
+    pub(super) fn finish(mut self, patience: Duration) {
+        let end = Instant::now() + patience;
         if let Some(last) = self.previous.take() {
-            let open = last.connections.iter().filter(|flow| flow.is_open()).filter_map(|flow| {
-                let row = self.followed.get(&flow.id)?.row;
-                Some(Item { row, flow, seen_at: last.at, sampled: false })
-            });
+            let open = last
+                .connections
+                .iter()
+                .filter(|flow| flow.is_open())
+                .filter_map(|flow| Some(self.followed.get(&flow.id)?.item(flow, last.at, false)));
             let open: Vec<Item<'_>> = open.collect();
             self.save(&open, &last, true);
+            while !self.backlog.is_empty() && Instant::now() < end {
+                std::thread::sleep(PAUSE);
+                self.save(&[], &last, true);
+            }
         }
         let lost = self.backlog.len() as u64;
         self.shared.with(|status| status.losses.flows_lost += lost);
@@ -119,31 +182,50 @@ impl Writer {
         let _ = self.database.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
     }
 
-    /// Closed connections as soon as they are seen and whenever more is known of them, long ones from time to time.
-    fn changes<'a>(&mut self, snapshot: &'a Snapshot, previous: Option<&Snapshot>) -> Vec<Item<'a>> {
+    /// Closed connections as soon as they are seen and whenever more is known of them; open ones when they have been for a while, long
+    /// ones from time to time.
+    fn changes<'a>(
+        &mut self,
+        snapshot: &'a Snapshot,
+        previous: Option<&Snapshot>,
+        limits: &Limits,
+    ) -> Vec<Item<'a>> {
         let mut items = Vec::new();
+        let now_ns = nanos(snapshot.at);
         for (place, flow) in snapshot.connections.iter().enumerate() {
-            let next = &mut self.next;
-            let mut is_new = false;
-            let followed = self.followed.entry(flow.id).or_insert_with(|| {
-                is_new = true;
-                *next += 1;
-                Followed { row: *next - 1, place, turn: 0, sampled_ns: None }
-            });
+            let is_new = !self.followed.contains_key(&flow.id);
+            if is_new {
+                let followed = self.follow(flow.id, place);
+                self.followed.insert(flow.id, followed);
+            }
+            let Some(followed) = self.followed.get_mut(&flow.id) else { continue };
             let before =
                 previous.and_then(|previous| previous.connections.get(followed.place)).filter(|_| !is_new);
-            let sampled = flow.is_open()
-                && is_long(flow)
-                && is_due(flow, nanos(snapshot.at), followed.sampled_ns, &self.limits);
+            let sampled = flow.is_open() && is_long(flow) && is_due(flow, now_ns, followed.sampled, limits);
             if sampled {
-                followed.sampled_ns = Some(nanos(snapshot.at));
+                followed.sampled = Some((now_ns, carried(flow)));
             }
-            if sampled || (!flow.is_open() && before != Some(flow)) {
-                items.push(Item { row: followed.row, flow, seen_at: snapshot.at, sampled });
+            let settled = !followed.is_written && flow.age_s >= SETTLED_SECONDS;
+            if sampled || settled || (!flow.is_open() && before != Some(flow)) {
+                followed.is_written = true;
+                items.push(followed.item(flow, snapshot.at, sampled));
             }
             (followed.place, followed.turn) = (place, self.turn);
         }
         items
+    }
+
+    /// A connection that this run has not seen before: the row that another run has begun, or a new one.
+    fn follow(&mut self, id: ConnectionId, place: usize) -> Followed {
+        let known = self.continued.as_mut().and_then(|continued| continued.find(&self.database, id));
+        let (row, earlier) = match known {
+            Some((row, earlier)) => (row, Some(Box::new(earlier))),
+            None => {
+                self.next += 1;
+                (self.next - 1, None)
+            }
+        };
+        Followed { row, place, turn: 0, is_written: false, sampled: None, earlier }
     }
 
     /// Connections that are in no snapshot any more. Their last picture has been written, unless the one in which they were closed
@@ -154,7 +236,7 @@ impl Writer {
         self.followed.retain(|_, followed| {
             let is_here = followed.turn == turn;
             if let Some(flow) = previous.connections.get(followed.place).filter(|f| !is_here && f.is_open()) {
-                items.push(Item { row: followed.row, flow, seen_at: previous.at, sampled: false });
+                items.push(followed.item(flow, previous.at, false));
             }
             is_here
         });
@@ -170,11 +252,14 @@ impl Writer {
         match self.commit(items, snapshot, with_run) {
             Ok(()) => {
                 self.backlog.clear();
+                let size = if with_run { used(&self.database).ok() } else { None };
                 if with_run {
                     self.run_written_ns = Some(nanos(snapshot.at));
                 }
                 self.shared.with(|status| {
                     status.written += written;
+                    status.waiting = 0;
+                    status.bytes = size.map_or(status.bytes, |size| size.unsigned_abs());
                     status.losses.paused = None;
                 });
             }
@@ -185,17 +270,20 @@ impl Writer {
     fn postpone(&mut self, items: &[Item<'_>], error: &rusqlite::Error) {
         // Numbers that were given in what was rolled back mean nothing.
         self.names = Known::default();
-        for item in items {
-            self.backlog.insert(item.row, (item.flow.clone(), item.seen_at));
+        for Item { row, flow, seen_at, runs, .. } in items {
+            let waiting = Waiting { flow: flow.as_ref().clone(), seen_at: *seen_at, runs: *runs };
+            self.backlog.insert(*row, waiting);
         }
+        let most = self.shared.with(|status| status.limits.backlog);
         let mut lost = 0;
-        while self.backlog.len() > self.limits.backlog {
+        while self.backlog.len() > most {
             self.backlog.pop_first();
             lost += 1;
         }
         let samples = items.iter().filter(|item| item.sampled).count() as u64;
         let waiting = self.backlog.len();
         self.shared.with(|status| {
+            status.waiting = waiting as u64;
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
             status.losses.paused = Some(format!("{}; {waiting} connections wait for it", reason(error)));
@@ -203,6 +291,10 @@ impl Writer {
     }
 
     fn commit(&mut self, items: &[Item<'_>], snapshot: &Snapshot, with_run: bool) -> rusqlite::Result<()> {
+        if with_run && !self.file.is_some_and(|file| is_still(&self.path, file)) {
+            // SQLite would go on writing what nobody can open any more.
+            return Err(rusqlite::Error::InvalidPath(self.path.clone()));
+        }
         let transaction = self.database.unchecked_transaction()?;
         if with_run {
             let run = self.run_row(snapshot)?;
@@ -212,11 +304,12 @@ impl Writer {
                 .prepare_cached("UPDATE run SET to_ns = ? WHERE id = ?")?
                 .execute(params![nanos(snapshot.at), self.run])?;
         }
-        let waiting = self.backlog.iter().map(|(&row, (flow, seen_at))| Item {
+        let waiting = self.backlog.iter().map(|(&row, waiting)| Item {
             row,
-            flow,
-            seen_at: *seen_at,
+            flow: Cow::Borrowed(&waiting.flow),
+            seen_at: waiting.seen_at,
             sampled: false,
+            runs: waiting.runs,
         });
         let mut tables = Tables::of(&transaction)?;
         let mut names = Names { database: &transaction, known: &mut self.names };
@@ -242,7 +335,13 @@ impl Writer {
             from_ns: nanos(self.began.unwrap_or(snapshot.at)),
             to_ns: nanos(snapshot.at),
             missing: json(&host.missing)?,
-            losses: json(&snapshot.losses)?,
+            // Its own losses have columns of their own.
+            losses: json(&Losses {
+                store_snapshots_dropped: 0,
+                store_flows_lost: 0,
+                store_samples_lost: 0,
+                ..snapshot.losses
+            })?,
             counters: json(&snapshot.counters)?,
             cpus: snapshot.cpus.as_ref().map(json).transpose()?,
             energy: snapshot.energy.as_ref().map(json).transpose()?,
@@ -252,8 +351,8 @@ impl Writer {
         })
     }
 
-    fn retire(&mut self, now_ns: i64) {
-        match self.retention.enforce(&self.database, &self.limits, now_ns, &mut self.names) {
+    fn retire(&mut self, now_ns: i64, limits: &Limits) {
+        match self.retention.enforce(&self.database, limits, now_ns, &mut self.names) {
             Ok(0) => {}
             Ok(retired) => self.shared.with(|status| status.retired += retired),
             // Nothing is lost by it; the next time may be better.
@@ -274,19 +373,29 @@ fn reason(error: &rusqlite::Error) -> String {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
         Some(ErrorCode::ReadOnly) => "the file may not be written any more".to_owned(),
+        Some(ErrorCode::DatabaseBusy) => "another program holds the file".to_owned(),
+        _ if matches!(error, rusqlite::Error::InvalidPath(_)) => {
+            "the file was removed, or another took its name; start mpwatch again".to_owned()
+        }
         _ => error.to_string(),
     }
 }
 
-fn is_long(flow: &Flow) -> bool {
-    let carried = flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default();
-    flow.age_s >= LONG_SECONDS || carried >= LONG_BYTES
+fn carried(flow: &Flow) -> Bytes {
+    flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default()
 }
 
-/// The younger a flow, the sooner its next sample: an eighth of its age, up to the limit.
-fn is_due(flow: &Flow, now_ns: i64, sampled_ns: Option<i64>, limits: &Limits) -> bool {
+fn is_long(flow: &Flow) -> bool {
+    flow.age_s >= LONG_SECONDS || carried(flow) >= LONG_BYTES
+}
+
+/// The younger a flow, the sooner its next sample: an eighth of its age, up to the limit; much later where nothing has moved.
+fn is_due(flow: &Flow, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
     let gap = (flow.age_s / 8.0).clamp(0.0, limits.sample_every.as_secs_f64());
-    sampled_ns.is_none_or(|last| (now_ns - last) as f64 / 1e9 >= gap)
+    sampled.is_none_or(|(last_ns, then)| {
+        let gap = if carried(flow) == then { gap * IDLE_FACTOR } else { gap };
+        (now_ns - last_ns) as f64 / 1e9 >= gap
+    })
 }
 
 /// The insertions of a transaction.
@@ -306,8 +415,11 @@ impl<'a> Tables<'a> {
     }
 
     fn write(&mut self, item: &Item<'_>, run: i64, names: &mut Names<'_>) -> rusqlite::Result<()> {
-        let place = Place { run, connection: item.row, seen_at: item.seen_at };
-        let rows = rows(item.flow, place, names)?;
+        let place = Place { run, connection: item.row, seen_at: item.seen_at, runs: item.runs };
+        let rows = rows(&item.flow, place, names)?;
+        if item.runs > 1 {
+            self.move_samples(item.row, rows.connection.began_ns)?;
+        }
         insert(&mut self.connection, &rows.connection)?;
         for subflow in &rows.subflows {
             insert(&mut self.subflow, subflow)?;
@@ -322,10 +434,27 @@ impl<'a> Tables<'a> {
         }
         if item.sampled {
             let mut insertion = insertion::<SampleRow>(self.database)?;
-            for sample in samples(item.flow, place) {
+            for sample in samples(&item.flow, place) {
                 insert(&mut insertion, &sample)?;
             }
         }
+        Ok(())
+    }
+
+    /// Samples are relative to the beginning of their connection, which another run may have known better.
+    fn move_samples(&self, connection: i64, began_ns: i64) -> rusqlite::Result<()> {
+        let mut stored = self.database.prepare_cached("SELECT began_ns - ? FROM connection WHERE id = ?")?;
+        let shift: i64 = stored.query_one([began_ns, connection], |row| row.get(0))?;
+        if shift == 0 {
+            return Ok(());
+        }
+        // By way of negative times, so that none meets another that has not moved yet.
+        let (first, last) = (connection * PLACES, (connection + 1) * PLACES);
+        let range = params![first, last];
+        let away = "UPDATE sample SET after_ns = -1 - after_ns WHERE subflow >= ? AND subflow < ?";
+        self.database.prepare_cached(away)?.execute(range)?;
+        let back = "UPDATE sample SET after_ns = -1 - after_ns + ? WHERE subflow >= ? AND subflow < ?";
+        self.database.prepare_cached(back)?.execute(params![shift, first, last])?;
         Ok(())
     }
 }

@@ -73,6 +73,7 @@ families! {
     "mpwatch_loss_sample_points_total" Counter Count [] "Points of samples that found their ring full: verdicts on bottlenecks take longer." |s, take| take(&[], s.losses.points_lost as f64);
     "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots that the store had no time for." |s, take| take(&[], s.losses.store_snapshots_dropped as f64);
     "mpwatch_loss_store_flows_total" Counter Count [] "Connections that could not be written to the store." |s, take| take(&[], s.losses.store_flows_lost as f64);
+    "mpwatch_loss_store_samples_total" Counter Count [] "Samples of long connections that could not be written to the store." |s, take| take(&[], s.losses.store_samples_lost as f64);
     "mpwatch_loss_energy_windows_broken_total" Counter Count [] "Windows whose energy was charged to nobody, a bug of mpwatch." |s, take| take(&[], s.losses.energy_windows_broken as f64);
     "mpwatch_loss_events_missed_total" Counter Count [] "Events that a program missed because it had itself been interrupted; no total depends on them." |s, take| take(&[], s.losses.events_missed as f64);
     "mpwatch_loss_decode_errors_total" Counter Count [] "Records that could not be decoded." |s, take| take(&[], s.losses.decode_errors as f64);

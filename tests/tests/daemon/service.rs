@@ -48,6 +48,11 @@ impl Place {
         self.folder.path().join("mpwatch.sock")
     }
 
+    /// Where daemons keep connections, unless a test says otherwise.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.folder.path().join("flows.db")
+    }
+
     pub(crate) fn configure(&self, text: &str) {
         fs::write(self.folder.path().join("mpwatch.toml"), text).unwrap();
     }
@@ -79,6 +84,7 @@ impl Place {
             .arg("--socket")
             .arg(self.socket())
             .args(arguments)
+            .env("MPWATCH_STORE_PATH", self.database())
             .env("NOTIFY_SOCKET", self.folder.path().join("notify"))
             .env("WATCHDOG_USEC", "400000")
             .stdin(Stdio::null())
@@ -140,7 +146,12 @@ impl Daemon {
             let log = self.log.lock().unwrap();
             log.iter().rfind(|entry| entry["message"] == message).cloned()
         };
-        poll_until(message, PATIENCE, find).unwrap_or_else(|error| panic!("{error}: {:?}", self.log.lock()))
+        poll_until(message, PATIENCE, find).unwrap_or_else(|error| panic!("{error}: {}", self.said()))
+    }
+
+    /// Everything that it has logged.
+    pub(crate) fn said(&self) -> String {
+        format!("{:?}", self.log.lock().unwrap())
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One connection, several runs: what an earlier run knew and a later one can no longer see, put together into one record. Pure.
+
+use jiff::Timestamp;
+use mpwatch_model::connection::{Connection, Fallback};
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::lifecycle::FallbackReason;
+use mpwatch_model::ratio::excess;
+use mpwatch_model::subflow::{Scheduler, Subflow};
+use mpwatch_model::timeline::TimelineEntry;
+use mpwatch_model::unit::Bytes;
+
+use super::read::timestamp;
+use super::write::{nanos, whole_nanos};
+
+/// What the file already holds of a connection that another run has seen.
+#[derive(Clone)]
+pub(super) struct Earlier {
+    /// Its record.
+    pub(super) flow: Connection,
+    /// UTC nanoseconds of its beginning, and until which it was known.
+    pub(super) began_ns: i64,
+    pub(super) until_ns: i64,
+    /// Whether the two runs saw the same time: what both have counted is then the same and not to be added.
+    pub(super) overlaps: bool,
+    /// Runs that have seen it.
+    pub(super) runs: i64,
+}
+
+impl Earlier {
+    /// With what a run has seen until then; and until when the whole is known.
+    pub(super) fn with(&self, flow: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
+        let until_ns = nanos(flow.closed_at.unwrap_or(seen_at));
+        // A recording may be imported after what came later.
+        let is_later = match (self.flow.closed_at, flow.closed_at) {
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            _ => until_ns >= self.until_ns,
+        };
+        let (old, new) = if is_later { (&self.flow, flow) } else { (flow, &self.flow) };
+        let mut one = connection(old, new, self.overlaps);
+        let last_ns = if is_later { until_ns } else { self.until_ns };
+        let began_ns = one.opened_at.map_or(self.began_ns.min(until_ns - whole_nanos(flow.age_s)), nanos);
+        one.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
+        (one, timestamp(last_ns))
+    }
+}
+
+/// The kernel's counters are totals over a connection's life, so the later ones hold; times and names may be known to the earlier run
+/// only; what mpwatch itself counts (CPU time, joules, rounds of the scheduler) each run has a part of.
+fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
+    let mut one = new.clone();
+    one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
+    one.remote_token = new.remote_token.or(old.remote_token);
+    one.role = new.role.or(old.role);
+    one.process = new.process.or(old.process);
+    one.cgroup = new.cgroup.clone().or_else(|| old.cgroup.clone());
+    // The addresses of the initial subflow, which only the earlier run may have seen.
+    (one.local, one.remote) = (old.local.or(new.local), old.remote.or(new.remote));
+    one.opened_at = old.opened_at.or(new.opened_at);
+    one.seen_open = one.opened_at.is_some();
+    one.fallback = fallback(old.fallback, new.fallback);
+    one.second_path = old.second_path.or(new.second_path);
+    if let (Some(path), Some(later)) = (&mut one.second_path, new.second_path) {
+        path.effective_after_bytes = path.effective_after_bytes.or(later.effective_after_bytes);
+    }
+    one.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
+    one.extra_subflows = new.extra_subflows.or(old.extra_subflows);
+    one.timeline = timeline(&old.timeline, &new.timeline);
+    settle(&mut one);
+    one
+}
+
+fn fallback(old: Option<Fallback>, new: Option<Fallback>) -> Option<Fallback> {
+    old.filter(|old| old.reason != FallbackReason::Unknown).or(new).or(old)
+}
+
+/// In the order of the earlier run, which the later one adds to.
+fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
+    let find = |all: &[Subflow], one: &Subflow| all.iter().find(|other| other.id == one.id).cloned();
+    let known =
+        old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
+    let added = new.iter().filter(|new| find(old, new).is_none()).cloned();
+    known.chain(added).collect()
+}
+
+fn subflow(old: &Subflow, new: Subflow, overlaps: bool) -> Subflow {
+    let (most_samples, least) = if old.rtt_samples > new.rtt_samples { (old, &new) } else { (&new, old) };
+    let percentiles = (most_samples.rtt_p50.or(least.rtt_p50), most_samples.rtt_p99.or(least.rtt_p99));
+    Subflow {
+        interface: new.interface.or(old.interface),
+        created_at: old.created_at.or(new.created_at),
+        handshake: old.handshake.or(new.handshake),
+        joined_after: old.joined_after.or(new.joined_after),
+        joined_after_bytes: old.joined_after_bytes.or(new.joined_after_bytes),
+        rtt_p50: percentiles.0,
+        rtt_p99: percentiles.1,
+        rtt_samples: most_samples.rtt_samples,
+        timeouts: new.timeouts.or(old.timeouts),
+        scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
+        cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
+        energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
+        closed: new.closed.or(old.closed),
+        ..new
+    }
+}
+
+fn both<T>(old: Option<T>, new: Option<T>, put_together: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (old, new) {
+        (Some(old), Some(new)) => Some(put_together(old, new)),
+        (old, new) => old.or(new),
+    }
+}
+
+fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
+    if overlaps {
+        return if old.considered > new.considered { old } else { new };
+    }
+    Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
+}
+
+/// What a run knows no joules of adds none to what another one knows: the sum is what was seen.
+fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
+    match (old.active, new.active) {
+        _ if overlaps => {
+            if old.cpu > new.cpu {
+                old
+            } else {
+                new
+            }
+        }
+        (Some(_), None) => FlowEnergy { cpu: old.cpu + new.cpu, ..old },
+        (None, Some(_)) => FlowEnergy { cpu: old.cpu + new.cpu, ..new },
+        _ => FlowEnergy::sum([&old, &new]),
+    }
+}
+
+fn timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
+    let added = new.iter().filter(|entry| !old.contains(entry));
+    let mut all: Vec<TimelineEntry> = old.iter().chain(added).cloned().collect();
+    super::timeline::in_order(&mut all);
+    all
+}
+
+/// What follows from the subflows.
+fn settle(connection: &mut Connection) {
+    let subflows = &connection.subflows;
+    connection.bytes_retransmitted = subflows.iter().map(|one| one.bytes_retransmitted).sum();
+    let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
+    let payload = connection.bytes_sent.unwrap_or(unique) + connection.bytes_received.unwrap_or_default();
+    let wire =
+        subflows.iter().map(|one| one.wire_bytes_sent_estimate + one.wire_bytes_received_estimate).sum();
+    connection.excess_ratio = excess(payload, wire);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection that several runs have seen is one connection: nothing of it is counted twice, nothing that one of them knew is lost.
+
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::subflow::Scheduler;
+use mpwatch_model::unit::Microjoules;
+
+use super::*;
+
+/// As a restarted daemon sees it: times are not known, counters are the kernel's, CPU time and energy begin again.
+fn adopted(connection: &Flow) -> Flow {
+    let mut flow = connection.clone();
+    (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
+    flow.age_s = 1.0;
+    for subflow in &mut flow.subflows {
+        (subflow.created_at, subflow.handshake, subflow.joined_after) = (None, None, None);
+        (subflow.joined_after_bytes, subflow.retransmits) = (None, None);
+        subflow.rtt_samples = 1;
+        subflow.scheduler = Some(Scheduler { considered: 5, picked: 3 });
+    }
+    flow.timeline =
+        vec![TimelineEntry { at: fixture::at(20_000_000), source: Source::Sampled, what: What::Adopted }];
+    flow
+}
+
+fn run(file: &std::path::Path, second: i64, pictures: Vec<Vec<Flow>>) {
+    let store = Store::open(file, &Limits::none()).unwrap();
+    for (picture, nth) in pictures.into_iter().zip(0..) {
+        store.deliver(&tick(second + nth, picture));
+    }
+    assert_eq!(store.close(), StoreLosses::default());
+}
+
+#[test]
+fn a_connection_that_outlives_a_run_goes_on_in_its_row() {
+    let (_folder, file) = folder();
+    let first = consistent(fixture::connection(1, 2));
+    run(&file, 0, vec![vec![first.clone()]]);
+    let mut second = adopted(&first);
+    second.bytes_sent = first.bytes_sent.map(|bytes| bytes + Bytes(7));
+    // A subflow that ended while nobody looked, and one that is new.
+    let mut third = second.subflows.remove(1);
+    third.id.cookie = SocketCookie(999);
+    second.subflows.push(third.clone());
+    run(&file, 20, vec![vec![second.clone()], vec![second.clone()]]);
+    let (report, samples) = read(&file);
+    assert_eq!(report.connections.len(), 1);
+    let found = &report.connections[0];
+    assert_eq!((found.id, found.opened_at, found.seen_open), (first.id, first.opened_at, true));
+    assert_eq!((found.bytes_sent, found.bytes_reinjected), (second.bytes_sent, None));
+    assert_eq!(found.second_path, first.second_path);
+    let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();
+    assert_eq!(ids, [first.subflows[0].id, first.subflows[1].id, third.id]);
+    let [kept, gone, _] = &found.subflows[..] else { panic!("three subflows") };
+    assert_eq!((gone.bytes_sent, gone.closed), (first.subflows[1].bytes_sent, None), "as it was last seen");
+    assert_eq!(
+        (kept.created_at, kept.handshake),
+        (first.subflows[0].created_at, first.subflows[0].handshake)
+    );
+    assert_eq!(kept.rtt_samples, first.subflows[0].rtt_samples);
+    let before = first.subflows[0].scheduler.unwrap();
+    assert_eq!(
+        kept.scheduler,
+        Some(Scheduler { considered: before.considered + 5, picked: before.picked + 3 }),
+        "each run has counted a part"
+    );
+    let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
+    assert_eq!(kept.cpu, Some(cpu + cpu));
+    assert_eq!(kept.energy.unwrap().active, FlowEnergy::sum([&energy, &energy]).active);
+    let told: Vec<&What> = found.timeline.iter().map(|entry| &entry.what).collect();
+    assert_eq!(told.iter().filter(|what| ***what == What::Adopted).count(), 1);
+    assert!(told.contains(&&What::Opened));
+    let of_first = &samples[&(first.id, first.subflows[0].id)];
+    assert_eq!(of_first.len(), 2, "one by each run, in their order: {of_first:?}");
+    assert!(of_first.is_sorted_by_key(|sample| sample.at));
+    let database = Connection::open(&file).unwrap();
+    let of = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(of("SELECT sum(bytes_sent) FROM v_connection"), row::number(second.bytes_sent.unwrap().0));
+    assert_eq!((of("SELECT runs FROM v_connection"), of("SELECT count(*) FROM v_run")), (2, 2));
+    // Now it closes, in a third run.
+    let mut last = adopted(&first);
+    (last.closed_at, last.state) = (Some(fixture::at(41_000_000)), mpwatch_model::lifecycle::TcpState::Close);
+    run(&file, 40, vec![vec![last]]);
+    let (report, _) = read(&file);
+    assert_eq!(report.connections[0].closed_at, Some(fixture::at(41_000_000)));
+    assert!((report.connections[0].age_s - 41.0).abs() < 1e-6);
+}
+
+#[test]
+fn another_boot_is_another_connection() {
+    let (_folder, file) = folder();
+    for boot in ["a", "b"] {
+        let store = Store::open(&file, &Limits::none()).unwrap();
+        let mut snapshot = fixture::snapshot(vec![fixture::connection(1, 2)]);
+        snapshot.host.boot_id = boot.to_owned();
+        store.deliver(&Arc::new(snapshot));
+        store.close();
+    }
+    assert_eq!(read(&file).0.connections.len(), 2);
+}
+
+#[test]
+fn what_two_runs_saw_at_the_same_time_is_not_added() {
+    let (_folder, file) = folder();
+    let flow = consistent(fixture::closed(1));
+    run(&file, 0, vec![vec![flow.clone()], Vec::new()]);
+    // A recording of the same time, with an earlier beginning, imported late.
+    let mut seen = fixture::snapshot(vec![fixture::connection(1, 2)]);
+    seen.at -= SignedDuration::from_secs(1);
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&Arc::new(seen));
+    store.close();
+    let (report, _) = read(&file);
+    assert_eq!(report.connections.len(), 1);
+    let found = &report.connections[0];
+    assert_eq!((found.closed_at, found.bytes_sent), (flow.closed_at, flow.bytes_sent), "what is later holds");
+    assert_eq!(found.subflows[0].cpu, flow.subflows[0].cpu);
+    assert_eq!(found.subflows[0].energy.unwrap().active, flow.subflows[0].energy.unwrap().active);
+}
+
+#[test]
+fn a_run_that_is_there_is_refused() {
+    let (_folder, file) = folder();
+    let beginning = Beginning { boot_id: fixture::host().boot_id, at: fixture::at(-5) };
+    let open = || Store::open_run(&file, &Limits::none(), Some(&beginning));
+    let store = open().unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    store.close();
+    let refused = open().err().expect("a second time").to_string();
+    assert!(refused.contains("has this recording already: run 1"), "{refused}");
+    assert!(!file.with_extension("db.lock").exists());
+}
+
+#[test]
+fn energy_of_a_run_that_knows_none_takes_none_away() {
+    let (_folder, file) = folder();
+    let first = consistent(fixture::connection(1, 1));
+    run(&file, 0, vec![vec![first.clone()]]);
+    let mut second = adopted(&first);
+    second.subflows[0].energy = Some(FlowEnergy::absent(mpwatch_model::unit::Nanos(10)));
+    run(&file, 20, vec![vec![second]]);
+    let found = read(&file).0.connections[0].subflows[0].energy.unwrap();
+    assert_eq!(found.active, first.subflows[0].energy.unwrap().active);
+    assert!(found.active > Some(Microjoules(0)));
+}
+
+#[test]
+fn an_open_connection_has_a_row_once_it_has_settled() {
+    let (_folder, file) = folder();
+    let mut flow = fixture::connection(1, 1);
+    (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![flow.clone()]));
+    flow.age_s = 11.0;
+    store.deliver(&tick(10, vec![flow.clone()]));
+    store.deliver(&tick(11, vec![flow]));
+    while store.figures().written == 0 {
+        std::thread::yield_now();
+    }
+    let database = Connection::open(&file).unwrap();
+    let count = |table: &str| -> i64 {
+        database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((count("connection"), count("sample")), (1, 0));
+    assert_eq!(store.figures().written, 1, "and not with every snapshot");
+}
+
+#[test]
+fn a_writer_that_is_held_up_is_left_behind_in_time() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    while store.figures().written == 0 {
+        std::thread::yield_now();
+    }
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.deliver(&tick(1, vec![fixture::connection(2, 2)]));
+    let losses = store.close_within(Duration::from_millis(10));
+    assert_eq!((losses.flows_lost, losses.paused.is_some()), (1, true));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(read(&file).0.connections.len(), 1, "what was committed is safe");
+}
+
+#[test]
+fn a_writer_that_is_held_up_for_a_while_writes_everything() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    let other = Connection::open(&file).unwrap();
+    while other.execute_batch("BEGIN IMMEDIATE").is_err() {}
+    let open = fixture::connection(2, 2);
+    store.deliver(&tick(1, vec![open.clone()]));
+    while store.losses().paused.is_none() {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| store.close_within(Duration::from_mins(1)));
+        other.execute_batch("ROLLBACK").unwrap();
+        let losses = closing.join().unwrap();
+        assert_eq!((losses.flows_lost, losses.paused), (0, None));
+    });
+    assert!(read(&file).0.connections.iter().any(|one| one.id == open.id && one.is_open()));
+}
+
+#[test]
+fn a_file_that_is_taken_away_is_told_of() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    std::fs::rename(&file, file.with_extension("old")).unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    while store.losses().paused.is_none() {
+        std::thread::yield_now();
+    }
+    assert!(store.losses().paused.unwrap().contains("the file was removed"));
+    assert_eq!(store.figures().waiting, 1);
+    std::fs::rename(file.with_extension("old"), &file).unwrap();
+    assert_eq!(store.close().paused, None, "it is back");
+    assert_eq!(read(&file).0.connections.len(), 1);
+}
+
+#[test]
+fn reading_makes_nothing_beside_the_file() {
+    let (folder, file) = folder();
+    run(&file, 0, vec![vec![fixture::closed(1)]]);
+    let names = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["flows.db"], "neither a log nor a lock is left");
+    let archive = Archive::open(&file).unwrap();
+    assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 1);
+    assert_eq!(names(), ["flows.db"]);
+    // What a writer adds meanwhile is seen, although the file was taken for a quiet one.
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(20, vec![fixture::closed(2)]));
+    while store.figures().written == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 2);
+}
