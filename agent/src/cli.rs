@@ -172,7 +172,7 @@ pub(crate) enum Command {
 }
 
 /// Options of `top`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TopOptions {
     /// Print snapshots one after the other instead of a screen
     #[arg(long, short)]
@@ -180,21 +180,15 @@ pub(crate) struct TopOptions {
     /// Stop after this many snapshots
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Time between two snapshots: 100ms to 60s; attached to the daemon, it is the daemon's
-    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
-    pub(crate) interval: Duration,
+    /// Time between two snapshots: 100ms to 60s; traces by itself, also where a daemon runs [default: the daemon's, or 1s]
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
     /// With --batch: one JSON object a line
     #[arg(long, requires = "batch")]
     pub(crate) json: bool,
     /// With --batch: also write every connection to this database, for `mpwatch report`
     #[arg(long, value_name = "FILE", requires = "batch")]
     pub(crate) db: Option<PathBuf>,
-}
-
-impl Default for TopOptions {
-    fn default() -> Self {
-        Self { batch: false, count: None, interval: Duration::from_secs(1), json: false, db: None }
-    }
 }
 
 /// Options of `daemon`. Each is also a key of its file and a variable of the environment: see `mpwatch config show`.

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::exit;
 use facts::{Facts, Roots};
+pub(crate) use rules::is_kept;
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -43,6 +43,7 @@ pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
         Some(TracerError::Permission { .. }) => PERMISSION,
         _ if error.is::<ConfigError>() => USAGE,
+        _ if matches!(error.downcast_ref::<AttachError>(), Some(AttachError::HowToTrace { .. })) => USAGE,
         _ if matches!(error.downcast_ref::<AttachError>(), Some(AttachError::Permission { .. })) => {
             PERMISSION
         }

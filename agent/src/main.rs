@@ -15,6 +15,7 @@ mod exit;
 mod live;
 mod moment;
 mod names;
+mod privilege;
 mod recording;
 mod session;
 mod source;

@@ -39,7 +39,7 @@ pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> 
 /// The daemon's latest snapshot, or two of our own, so that the second one has rates.
 fn glance(scope: &Scope) -> anyhow::Result<Snapshot> {
     let stop = stop_on_signals()?;
-    if let Some(mut daemon) = Daemon::find(scope, &stop)? {
+    if let Some(mut daemon) = Daemon::find(scope, false, &stop)? {
         return daemon.next()?.ok_or_else(|| anyhow::anyhow!("interrupted before the first snapshot"));
     }
     let mut live = trace(GLANCE, scope, stop)?;

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{Size, Style};
@@ -17,14 +18,18 @@ use crate::session;
 use crate::source::Source as _;
 use crate::tracker::Closed;
 
+/// Time between two snapshots where nobody says.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Height of a table that nobody has to fit on a screen.
 const UNLIMITED: u16 = u16::MAX;
 
 pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     // A store begins with what its own tracing began with.
-    let daemon = if options.db.is_some() { None } else { Daemon::find(scope, &stop)? };
-    let live = if daemon.is_some() { None } else { Some(trace(options.interval, scope, stop)?) };
+    let daemon =
+        if options.db.is_some() { None } else { Daemon::find(scope, options.interval.is_some(), &stop)? };
+    let live =
+        if daemon.is_some() { None } else { Some(trace(options.interval.unwrap_or(INTERVAL), scope, stop)?) };
     let mut database = match &live {
         Some(live) => Database::open(options.db.as_deref(), live.start())?,
         None => None,

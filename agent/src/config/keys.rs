@@ -38,6 +38,7 @@ impl Default for Config {
         Self {
             interval: Duration::from_secs(1),
             socket: PathBuf::from(SOCKET),
+            socket_group: "mpwatch".to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
             top_flows: 0,
             store_path: Some(PathBuf::from(DATABASE)),
@@ -72,6 +73,19 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| absolute(text).map(|path| config.socket = path),
         show: |config| quoted(&config.socket.to_string_lossy()),
+    },
+    Key {
+        name: "socket_group",
+        environment: "MPWATCH_SOCKET_GROUP",
+        flag: "",
+        kind: "string",
+        help: "Group whose members may read from the socket: a name, or a number.",
+        reloads: false,
+        set: |config, text| {
+            config.socket_group = text.to_owned();
+            Ok(())
+        },
+        show: |config| quoted(&config.socket_group),
     },
     Key {
         name: "web.listen",

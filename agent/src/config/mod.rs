@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) interval: Duration,
     /// Unix socket for snapshots.
     pub(crate) socket: PathBuf,
+    /// Group whose members may read from it: a name or a number.
+    pub(crate) socket_group: String,
     /// Address of the web server.
     pub(crate) listen: SocketAddr,
     /// So many of the largest connections have series of their own.

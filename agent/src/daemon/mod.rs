@@ -24,6 +24,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Layers, Loaded};
 use crate::live::Live;
+use crate::privilege::{drop_to_kept, without_any};
 use crate::session;
 use crate::source::Source as _;
 use crate::tracker::Closed;
@@ -51,10 +52,11 @@ pub(crate) fn run(
     let listener = TcpListener::bind(config.listen).with_context(|| {
         format!("cannot listen at {}; another program may, or set `web.listen` (--listen)", config.listen)
     })?;
-    let socket = Socket::listen(&config.socket, Arc::clone(&status))?;
-    let control = control::start(layers, config.clone(), Arc::clone(&status))?;
-    let database = Database::open(config, Arc::clone(&status))?;
+    let socket = Socket::listen(config, Arc::clone(&status))?;
+    let control = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
+    let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     let mut live = trace(&loaded, stop)?;
+    drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let server = Server::start(listener, Arc::clone(&site) as _, Arc::clone(&status.clients_refused))
         .context("starting the web server")?;

@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::snapshot::Snapshot;
+use nix::unistd::{Gid, Group};
 
 use super::outlet::Outlet;
 use super::status::Status;
+use crate::config::Config;
+use crate::privilege::without_any;
 
 /// Version of what is said on the socket.
 pub(crate) const PROTOCOL: u32 = 1;
@@ -26,8 +29,6 @@ pub(crate) const PROTOCOL: u32 = 1;
 const MOST_READERS: u64 = 32;
 /// Snapshots that may wait for a reader.
 const QUEUE: usize = 2;
-/// The group whose members may read.
-const GROUP: &str = "mpwatch";
 /// How long readers have for the last snapshot.
 const FAREWELL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -51,25 +52,34 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Listens, in the place of a daemon that is gone.
-    pub(super) fn listen(path: &Path, status: Arc<Status>) -> anyhow::Result<Self> {
+    pub(super) fn listen(config: &Config, status: Arc<Status>) -> anyhow::Result<Self> {
+        let path = &config.socket;
         let failed =
             || format!("cannot listen at {}; set `socket` (--socket) to another path", path.display());
         make_place(path).with_context(failed)?;
         let listener = UnixListener::bind(path).with_context(failed)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o660)).with_context(failed)?;
-        if let Ok(Some(group)) = nix::unistd::Group::from_name(GROUP) {
-            nix::unistd::chown(path, None, Some(group.gid)).map_err(io::Error::from).with_context(failed)?;
+        if let Some(group) = group(&config.socket_group) {
+            nix::unistd::chown(path, None, Some(group)).map_err(io::Error::from).with_context(failed)?;
         }
         let shared = Arc::new(Shared { status, readers: Mutex::default(), latest: Mutex::default() });
         let (snapshots, incoming) = mpsc::sync_channel(1);
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        let for_writer = Arc::clone(&shared);
-        let writer =
-            spawn("mpwatch-frames").spawn(move || for_writer.hand_out(&incoming)).with_context(failed)?;
-        let for_readers = Arc::clone(&shared);
-        spawn("mpwatch-socket").spawn(move || for_readers.welcome(&listener)).with_context(failed)?;
+        let (for_writer, for_readers) = (Arc::clone(&shared), Arc::clone(&shared));
+        let writer = without_any(|| {
+            let writer = spawn("mpwatch-frames").spawn(move || for_writer.hand_out(&incoming))?;
+            spawn("mpwatch-socket").spawn(move || for_readers.welcome(&listener))?;
+            Ok(writer)
+        });
+        let writer = writer.with_context(failed)?;
         Ok(Self { path: path.to_owned(), shared, snapshots: Some(snapshots), writer: Some(writer) })
     }
+}
+
+/// By its name, or as a number. `None`: this machine has none of that name, and only the owner reads.
+fn group(named: &str) -> Option<Gid> {
+    let known = Group::from_name(named).ok().flatten().map(|group| group.gid);
+    known.or_else(|| named.parse().ok().map(Gid::from_raw))
 }
 
 /// Removes what a daemon left that is gone; never what is in use or no socket.

@@ -124,27 +124,49 @@ struct Need {
     name: &'static str,
     number: u32,
     required: bool,
+    /// What comes after a colon is what is lost without it.
     purpose: &'static str,
+    /// Whether a daemon still has it when it has attached.
+    kept: bool,
 }
 
 /// Numbers of linux/capability.h.
 const CAP_SYS_ADMIN: u32 = 21;
 const NEEDS: [Need; 4] = [
-    Need { name: "cap_bpf", number: 39, required: true, purpose: "loading programs" },
-    Need { name: "cap_perfmon", number: 38, required: true, purpose: "attaching them to tracepoints" },
+    Need {
+        name: "cap_bpf",
+        number: 39,
+        required: true,
+        purpose: "loading programs and reading their maps",
+        kept: true,
+    },
+    Need {
+        name: "cap_perfmon",
+        number: 38,
+        required: true,
+        purpose: "attaching them to tracepoints, and energy counters",
+        kept: true,
+    },
     Need {
         name: "cap_sys_admin",
         number: CAP_SYS_ADMIN,
         required: false,
         purpose: "entering network namespaces: connections older than mpwatch stay unseen",
+        kept: false,
     },
     Need {
         name: "cap_sys_ptrace",
         number: 19,
         required: false,
         purpose: "finding the network namespaces of other users' processes: connections in them that are older than mpwatch stay unseen",
+        kept: true,
     },
 ];
+
+/// Whether a daemon still needs a capability, by its number, when it has attached.
+pub(crate) fn is_kept(number: u8) -> bool {
+    NEEDS.iter().any(|need| need.kept && need.number == u32::from(number))
+}
 
 fn capabilities(facts: &Facts) -> Vec<Check> {
     let held = facts.capabilities.unwrap_or_default();
@@ -155,7 +177,9 @@ fn capability(need: &Need, held: Capabilities) -> Check {
     let name = format!("capabilities/{}", need.name);
     // CAP_SYS_ADMIN includes what CAP_BPF and CAP_PERFMON were split off from.
     if held.has(need.number) || need.required && held.has(CAP_SYS_ADMIN) {
-        Check::ok(name, "granted")
+        let then = if need.kept { "a daemon keeps it" } else { "a daemon gives it up once it traces" };
+        let purpose = need.purpose.split(':').next().unwrap_or_default();
+        Check::ok(name, format!("granted, for {purpose}; {then}"))
     } else if need.required {
         Check {
             is_permission: true,

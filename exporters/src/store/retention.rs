@@ -34,10 +34,11 @@ impl Retention {
         let mut retired = 0;
         let is_new = self.age != limits.age;
         self.age = limits.age;
-        let due = is_new || self.aged_ns.is_none_or(|last| now_ns - last >= AGE_EVERY_NS);
-        if let Some(age) = limits.age.filter(|_| due) {
+        let age_ns = limits.age.map_or(i64::MAX, |age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+        let due = is_new || self.aged_ns.is_none_or(|last| now_ns - last >= AGE_EVERY_NS.min(age_ns));
+        if limits.age.is_some() && due {
             self.aged_ns = Some(now_ns);
-            let oldest = now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+            let oldest = now_ns.saturating_sub(age_ns);
             retired += delete(database, "began_ns + age_ns < ?", oldest)?;
         }
         if let Some(bytes) = limits.bytes {

@@ -149,6 +149,19 @@ impl Daemon {
         poll_until(message, PATIENCE, find).unwrap_or_else(|error| panic!("{error}: {}", self.said()))
     }
 
+    #[allow(dead_code, reason = "not every test looks at it")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Memory that it uses now, kB.
+    #[allow(dead_code, reason = "not every test looks at it")]
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Everything that it has logged.
     pub(crate) fn said(&self) -> String {
         format!("{:?}", self.log.lock().unwrap())
