@@ -203,6 +203,9 @@ pub(crate) struct DaemonOptions {
     /// Address of the web server [default: 127.0.0.1:9917]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// Web-config file of Prometheus exporters: TLS and basic auth [default: neither]
+    #[arg(long = "web.config.file", alias = "web-config", value_name = "FILE")]
+    pub(crate) web_config: Option<String>,
     /// Time between two snapshots: 100ms to 60s [default: 1s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) interval: Option<String>,

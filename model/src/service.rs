@@ -17,13 +17,15 @@ pub struct Service {
     pub tick_took: Nanos,
     /// Whether the latest reading of the configuration succeeded. After a failure the one before it stays in force.
     pub config_ok: bool,
+    /// Whether the latest reading of the web-config file and its certificates succeeded, likewise. Also without such a file.
+    pub web_config_ok: bool,
     /// When the configuration that is in force was read.
     pub config_read_at: Option<Timestamp>,
     /// Readers on the Unix socket now. `None`: there is no socket.
     pub readers: Option<u64>,
     /// Snapshots that a reader of the socket lost because it was too slow. `None`: there is no socket.
     pub frames_dropped: Option<u64>,
-    /// Connections to the socket or the web server refused because there were too many.
+    /// Connections to the socket or the web server refused, or let go after a silence, because there were too many.
     pub clients_refused: u64,
     /// Label values that gave up their series to `__other__`, because a larger one wanted it or its time was over.
     pub series_merged: u64,
@@ -65,10 +67,11 @@ rows! {
     "mpwatch_agent_interval_seconds" Gauge Seconds "Time between two snapshots, as configured." |s| Some(s.interval.seconds());
     "mpwatch_agent_tick_work_seconds" Gauge Seconds "How long the daemon worked on the latest snapshot." |s| Some(s.tick_took.seconds());
     "mpwatch_agent_config_last_reload_successful" Gauge Count "Whether the latest reading of the configuration succeeded; if not, the one before it is in force." |s| Some(f64::from(u8::from(s.config_ok)));
+    "mpwatch_agent_web_config_last_reload_successful" Gauge Count "Whether the latest reading of the web-config file and its certificates succeeded; if not, what was in force stays." |s| Some(f64::from(u8::from(s.web_config_ok)));
     "mpwatch_agent_config_last_reload_success_timestamp_seconds" Gauge Seconds "When the configuration in force was read." |s| s.config_read_at.map(|at| at.as_microsecond() as f64 / 1e6);
     "mpwatch_agent_socket_readers" Gauge Count "Readers on the Unix socket." |s| s.readers.map(|count| count as f64);
     "mpwatch_agent_socket_frames_dropped_total" Counter Count "Snapshots that readers of the Unix socket lost because they were too slow." |s| s.frames_dropped.map(|count| count as f64);
-    "mpwatch_agent_clients_refused_total" Counter Count "Connections to the Unix socket or the web server that were refused because there were too many." |s| Some(s.clients_refused as f64);
+    "mpwatch_agent_clients_refused_total" Counter Count "Connections to the Unix socket or the web server that were refused or let go because there were too many." |s| Some(s.clients_refused as f64);
     "mpwatch_agent_series_merged_total" Counter Count "Label values that gave up their series to __other__." |s| Some(s.series_merged as f64);
     "mpwatch_agent_store_paused" Gauge Count "Whether the store cannot be written at the moment, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
     "mpwatch_agent_store_connections_written_total" Counter Count "Connections written to the store; one that was written again counts again." |s| s.store.map(|store| store.written as f64);

@@ -44,6 +44,7 @@ fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
         ("socket", scope.socket.as_ref().map(|path| path.to_string_lossy().into_owned())),
         ("store.path", options.db.as_deref().map(from_here)),
         ("web.listen", options.listen.clone()),
+        ("web.config", options.web_config.clone()),
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
         ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),

@@ -40,6 +40,7 @@ impl Default for Config {
             socket: PathBuf::from(SOCKET),
             socket_group: "mpwatch".to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
+            web_config: None,
             top_flows: 0,
             store_path: Some(PathBuf::from(DATABASE)),
             store_keep: Some(Duration::from_hours(7 * 24)),
@@ -100,6 +101,21 @@ pub(super) static KEYS: &[Key] = &[
             address.map(|address| config.listen = address)
         },
         show: |config| quoted(&config.listen.to_string()),
+    },
+    Key {
+        name: "web.config",
+        environment: "MPWATCH_WEB_CONFIG",
+        flag: "--web.config.file",
+        kind: "string",
+        help: "Web-config file of Prometheus exporters: TLS and basic auth of the web server. Empty: neither. Read again when it changes.",
+        reloads: false,
+        set: |config, text| {
+            config.web_config = if text.is_empty() { None } else { Some(absolute(text)?) };
+            Ok(())
+        },
+        show: |config| {
+            quoted(&config.web_config.iter().map(|path| path.to_string_lossy()).collect::<String>())
+        },
     },
     Key {
         name: "metrics.top_flows",

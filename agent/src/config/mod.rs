@@ -33,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) socket_group: String,
     /// Address of the web server.
     pub(crate) listen: SocketAddr,
+    /// TLS and basic auth of the web server. `None`: neither.
+    pub(crate) web_config: Option<PathBuf>,
     /// So many of the largest connections have series of their own.
     pub(crate) top_flows: usize,
     /// Database of every connection. `None`: there is to be none.

@@ -54,6 +54,7 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
         "interval = 7.5e9",
         "socket = \"here\"",
         "[web]\nlisten = \"everywhere\"",
+        "[web]\nconfig = \"web.yml\"",
         "[metrics]\ntop_flows = 501",
         "[metrics]\ntop_flows = -1",
         "[trace]\ntcp = \"yes\"",

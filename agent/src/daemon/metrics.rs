@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots for Prometheus: sums are taken on the tracker's thread, once a tick; a scrape only writes down what is there.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use mpwatch_exporters::http::Pages;
+use mpwatch_exporters::http::{Pages, WebConfigError};
 use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 
@@ -39,6 +40,14 @@ impl Pages for Site {
 
     fn readiness(&self) -> Result<(), String> {
         self.status.readiness()
+    }
+
+    fn access_changed(&self, outcome: Result<(), WebConfigError>) {
+        self.status.web_config_ok.store(outcome.is_ok(), Ordering::Relaxed);
+        match outcome {
+            Ok(()) => tracing::info!("web-config file and certificates read again"),
+            Err(error) => tracing::error!(%error, "TLS and basic auth stay as they were"),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
-use mpwatch_exporters::http::Server;
+use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::unit::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -52,13 +52,15 @@ pub(crate) fn run(
     let listener = TcpListener::bind(config.listen).with_context(|| {
         format!("cannot listen at {}; another program may, or set `web.listen` (--listen)", config.listen)
     })?;
+    let access = config.web_config.as_deref().map_or_else(|| Ok(Access::open()), Access::by_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let control = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     let mut live = trace(&loaded, stop)?;
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
-    let server = Server::start(listener, Arc::clone(&site) as _, Arc::clone(&status.clients_refused))
+    let refused = Arc::clone(&status.clients_refused);
+    let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
         .context("starting the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
     let mut outlets: Vec<Box<dyn Outlet>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];

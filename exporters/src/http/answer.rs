@@ -7,7 +7,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::Pages;
@@ -27,7 +29,16 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: it traces, and its latest snapshot is current</li></ul></body></html>\n"
 );
 
-pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Response<Full<Bytes>> {
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// To who did not say who they are, or said it wrong.
+pub(super) fn unauthorized() -> Answer {
+    let mut refusal = plain(StatusCode::UNAUTHORIZED, TEXT, "a name and a password are needed\n".to_owned());
+    refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"mpwatch\""));
+    refusal
+}
+
+pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Answer {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refusal =
             plain(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
@@ -51,7 +62,7 @@ pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Response<Ful
     }
 }
 
-fn plain(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn plain(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -59,7 +70,7 @@ fn plain(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Resp
 }
 
 /// The metrics, compressed for who takes it.
-fn packed<B>(request: &Request<B>, text: String) -> Response<Full<Bytes>> {
+fn packed<B>(request: &Request<B>, text: String) -> Answer {
     let small = takes_gzip(request).then(|| gzip(&text)).flatten();
     let is_packed = small.is_some();
     let mut response = plain(StatusCode::OK, METRICS, small.unwrap_or_else(|| text.into_bytes()));

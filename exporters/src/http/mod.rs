@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The web server of the daemon: a thread of its own with the only async runtime of the program. It answers GET on four paths, reads
+//! The web server of the daemon: a thread of its own with the only async runtime of the program. It answers GET on a few paths, reads
 //! no bodies, and a client that sends garbage, stalls or never reads costs nothing but its own connection.
 
 mod answer;
+mod clients;
+mod web_config;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,13 +16,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::header::AUTHORIZATION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// Clients at a time; one more is told to come back by a closed connection.
+use clients::{Clients, Place};
+use web_config::Rules;
+pub use web_config::{Access, WebConfigError};
+
+/// Clients at a time; one more takes the place of the one that has been quiet for longest.
 const MOST_CLIENTS: usize = 64;
 /// A client that has not told what it wants by then is let go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +46,8 @@ pub trait Pages: Send + Sync + 'static {
     fn metrics(&self) -> Result<String, String>;
     /// Whether what `/metrics` says is current; if not, why.
     fn readiness(&self) -> Result<(), String>;
+    /// The web-config file, or a certificate that it names, has changed. After an error, what was in force stays.
+    fn access_changed(&self, outcome: Result<(), WebConfigError>);
 }
 
 /// The server. Dropping it ends it.
@@ -47,11 +58,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves on a socket that listens already. `refused` counts the clients that are turned away because there are too many.
-    pub fn start(listener: TcpListener, pages: Arc<dyn Pages>, refused: Arc<AtomicU64>) -> io::Result<Self> {
+    /// Serves on a socket that listens already. `refused` counts the clients that are let go because there are too many.
+    pub fn start(
+        listener: TcpListener,
+        access: Access,
+        pages: Arc<dyn Pages>,
+        refused: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_name("mpwatch-auth")
+            .build()?;
         let (stop, stopped) = oneshot::channel();
         let listener = {
             let _inside = runtime.enter();
@@ -59,7 +80,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("mpwatch-http".to_owned()).spawn(move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, pages, refused));
+                tokio::spawn(accept(listener, Arc::new(Site { access, pages }), refused));
                 // Ends with the server that holds the other end; and the runtime, with all that runs in it, after it.
                 let _ = stopped.await;
             });
@@ -83,29 +104,53 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, pages: Arc<dyn Pages>, refused: Arc<AtomicU64>) {
-    let room = Arc::new(Semaphore::new(MOST_CLIENTS));
+/// What is served, and to whom.
+struct Site {
+    access: Access,
+    pages: Arc<dyn Pages>,
+}
+
+impl Site {
+    fn rules(&self) -> Arc<Rules> {
+        let (rules, changed) = self.access.current();
+        if let Some(outcome) = changed {
+            self.pages.access_changed(outcome);
+        }
+        rules
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, refused: Arc<AtomicU64>) {
+    let clients = Clients::new(MOST_CLIENTS);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-            refused.fetch_add(1, Ordering::Relaxed);
-            continue;
-        };
-        let pages = Arc::clone(&pages);
-        tokio::spawn(async move {
-            serve(stream, pages).await;
-            drop(place);
-        });
+        let (place, evicted) = clients.enter();
+        refused.fetch_add(u64::from(evicted), Ordering::Relaxed);
+        let task = tokio::spawn(welcome(stream, Arc::clone(&site), Arc::clone(&place)));
+        place.served_by(task.abort_handle());
     }
 }
 
-async fn serve(stream: TcpStream, pages: Arc<dyn Pages>) {
+async fn welcome(stream: TcpStream, site: Arc<Site>, place: Arc<Place>) {
+    let rules = site.rules();
+    match &rules.tls {
+        None => serve(stream, site, place).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                serve(stream, site, place).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, place: Arc<Place>) {
     let answer = service_fn(move |request| {
-        let answer = answer::answer(&request, &*pages);
-        async move { Ok::<_, Infallible>(answer) }
+        place.heard();
+        let site = Arc::clone(&site);
+        async move { Ok::<_, Infallible>(site.answer(&request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -116,6 +161,19 @@ async fn serve(stream: TcpStream, pages: Arc<dyn Pages>) {
     if within(LONGEST, connection.as_mut()).await.is_none() {
         connection.as_mut().graceful_shutdown();
         within(PATIENCE, connection).await;
+    }
+}
+
+impl Site {
+    async fn answer<B>(&self, request: &Request<B>) -> answer::Answer {
+        let rules = self.rules();
+        if let Some(users) = &rules.users {
+            let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+            if !users.allow(header).await {
+                return answer::unauthorized();
+            }
+        }
+        answer::answer(request, &*self.pages)
     }
 }
 

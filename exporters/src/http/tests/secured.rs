@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! TLS and basic auth, as clients meet them.
+
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+use super::*;
+
+const USERS: &str = "basic_auth_users:\n  prometheus: ";
+const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+
+/// A folder with a web-config file.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new(web_config: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("web.yml", web_config);
+        folder
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// As a tool that rotates certificates does: never half a file.
+    fn write(&self, name: &str, text: &str) {
+        let beside = self.path("new");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, self.path(name)).unwrap();
+    }
+
+    fn access(&self) -> Access {
+        Access::by_file(&self.path("web.yml")).unwrap()
+    }
+}
+
+fn hash(password: &str) -> String {
+    // The lowest cost that there is.
+    bcrypt::hash(password, 4).unwrap()
+}
+
+fn login(user: &str, password: &str) -> String {
+    format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// Who vouches, and certificates that it has signed.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap(), key)
+    }
+
+    /// The server's pair, into its folder.
+    fn install(&self, folder: &Folder) {
+        let (certificate, key) = self.sign("localhost");
+        folder.write("server.key", &key.serialize_pem());
+        folder.write("server.crt", &certificate.pem());
+    }
+
+    fn client(
+        &self,
+        shows: Option<(rcgen::Certificate, KeyPair)>,
+        version: &'static SupportedProtocolVersion,
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(self.0.der().to_vec())).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots);
+        match shows {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(
+                    vec![certificate.der().clone()],
+                    PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+                )
+                .unwrap(),
+        }
+    }
+}
+
+/// The head and body of an answer over TLS.
+fn get_tls(server: &Server, client: ClientConfig, headers: &str) -> io::Result<String> {
+    let connection = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(connection, connect(server));
+    write!(stream, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n")?;
+    let mut answer = String::new();
+    match stream.read_to_string(&mut answer) {
+        Err(error) if answer.is_empty() => Err(error),
+        _ => Ok(answer),
+    }
+}
+
+#[test]
+fn who_does_not_say_who_they_are_gets_401() {
+    let folder = Folder::new(&format!("{USERS}{}\n", hash("right")));
+    let (server, _) = start_with(folder.access());
+    let wrong = [
+        String::new(),
+        login("prometheus", "wrong"),
+        login("prometheus", ""),
+        login("nobody", "right"),
+        "Authorization: Basic x\r\n".to_owned(),
+        "Authorization: Bearer right\r\n".to_owned(),
+    ];
+    for headers in &wrong {
+        for path in ["/metrics", "/", "/healthz", "/nothing"] {
+            let (head, body) = get(&server, path, headers);
+            assert!(
+                head.starts_with("http/1.1 401") && head.contains("www-authenticate: basic"),
+                "{headers}: {head}"
+            );
+            assert!(!String::from_utf8_lossy(&body).contains("a_metric"));
+        }
+    }
+    for _ in 0..2 {
+        assert!(get(&server, "/metrics", &login("prometheus", "right")).0.starts_with("http/1.1 200"));
+    }
+}
+
+#[test]
+fn a_password_that_changes_is_asked_for_at_once() {
+    let folder = Folder::new(&format!("{USERS}{}\n", hash("old")));
+    let (server, pages) = start_with(folder.access());
+    assert!(get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 200"));
+    folder.write("web.yml", "basic_auth_user: {}\n");
+    assert!(
+        get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 200"),
+        "a bad file changes nothing"
+    );
+    folder.write("web.yml", &format!("{USERS}{}\n", hash("new")));
+    assert!(get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 401"));
+    assert!(get(&server, "/", &login("prometheus", "new")).0.starts_with("http/1.1 200"));
+    let changes = pages.changes.lock().unwrap();
+    assert!(matches!(&changes[..], [Err(why), Ok(())] if why.contains("basic_auth_user")), "{changes:?}");
+}
+
+#[test]
+fn over_tls_only_who_speaks_tls_is_served() {
+    let authority = Authority::new();
+    let folder = Folder::new(TLS);
+    authority.install(&folder);
+    let (server, _) = start_with(folder.access());
+    for version in [&TLS12, &TLS13] {
+        assert!(get_tls(&server, authority.client(None, version), "").unwrap().starts_with("HTTP/1.1 200"));
+    }
+    assert!(get_tls(&server, Authority::new().client(None, &TLS13), "").is_err(), "another authority");
+    let plain = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(!plain.starts_with(b"HTTP"), "plain HTTP was answered");
+    // Whoever stops in the middle of the greeting holds up nobody.
+    let _stuck: Vec<TcpStream> = (0..MOST_CLIENTS * 2).map(|_| connect(&server)).collect();
+    assert!(get_tls(&server, authority.client(None, &TLS13), "").unwrap().starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn the_oldest_version_is_what_the_file_says() {
+    let authority = Authority::new();
+    let folder = Folder::new(&format!("{TLS}  min_version: TLS13\n{USERS}{}\n", hash("right")));
+    authority.install(&folder);
+    let (server, _) = start_with(folder.access());
+    assert!(get_tls(&server, authority.client(None, &TLS12), "").is_err());
+    let asked = |headers: &str| get_tls(&server, authority.client(None, &TLS13), headers).unwrap();
+    assert!(asked("").starts_with("HTTP/1.1 401"));
+    assert!(asked(&login("prometheus", "right")).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_new_certificate_is_shown_without_a_restart() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let folder = Folder::new(TLS);
+    old.install(&folder);
+    let (server, _) = start_with(folder.access());
+    assert!(get_tls(&server, old.client(None, &TLS13), "").is_ok());
+    new.install(&folder);
+    assert!(get_tls(&server, new.client(None, &TLS13), "").unwrap().starts_with("HTTP/1.1 200"));
+    assert!(get_tls(&server, old.client(None, &TLS13), "").is_err());
+}
+
+#[test]
+fn clients_show_certificates_where_the_file_asks_for_them() {
+    let authority = Authority::new();
+    let asks = |kind: &str| format!("{TLS}  client_auth_type: {kind}\n  client_ca_file: clients.crt\n");
+    let folder = Folder::new(&asks("RequireAndVerifyClientCert"));
+    authority.install(&folder);
+    folder.write("clients.crt", &authority.0.pem());
+    let (server, _) = start_with(folder.access());
+    let shown = |by: &Authority| authority.client(Some(by.sign("client")), &TLS12);
+    assert!(get_tls(&server, shown(&authority), "").unwrap().starts_with("HTTP/1.1 200"));
+    assert!(get_tls(&server, shown(&Authority::new()), "").is_err());
+    assert!(get_tls(&server, authority.client(None, &TLS12), "").is_err());
+    folder.write("web.yml", &asks("VerifyClientCertIfGiven"));
+    assert!(get_tls(&server, authority.client(None, &TLS12), "").unwrap().starts_with("HTTP/1.1 200"));
+    assert!(get_tls(&server, shown(&Authority::new()), "").is_err());
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_told_with_its_name() {
+    let told = |web_config: &str, prepare: &dyn Fn(&Folder)| {
+        let folder = Folder::new(web_config);
+        prepare(&folder);
+        Access::by_file(&folder.path("web.yml")).err().expect("an error").to_string()
+    };
+    let nothing = |_: &Folder| ();
+    assert!(told(TLS, &nothing).contains("server.crt"));
+    assert!(told("basic_auth_users:\n  a: plain\n", &nothing).contains("no bcrypt hash"));
+    assert!(told("rate_limit: 5\n", &nothing).contains("rate_limit"));
+    let mixed = |folder: &Folder| {
+        let authority = Authority::new();
+        authority.install(folder);
+        folder.write("server.key", &authority.sign("localhost").1.serialize_pem());
+    };
+    assert!(told(TLS, &mixed).contains("certificate and key"));
+    let key_only = |folder: &Folder| {
+        Authority::new().install(folder);
+        folder.write("server.crt", "nothing");
+    };
+    assert!(told(TLS, &key_only).contains("no certificate in PEM"));
+    let no_authority = format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n");
+    assert!(told(&no_authority, &|folder| Authority::new().install(folder)).contains("client_ca_file"));
+    assert!(Access::by_file(Path::new("/nowhere/web.yml")).is_err());
+}
