@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a column is, for both kinds of rows: flows, and sums over flows. Which ones there are stands in [`super::flows`] and
+//! [`super::sums`]; numbers of flows are rows of the metric table.
+
+use std::cmp::Ordering;
+
+use super::app::{App, Tab};
+use super::flows::FLOW_COLUMNS;
+use super::sums::SUM_COLUMNS;
+use crate::layout::Wish;
+
+/// A value to sort by. What is not known comes last in either direction.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Order {
+    Unknown,
+    Number(f64),
+    Word(String),
+}
+
+impl Order {
+    pub(crate) fn number(value: Option<f64>) -> Self {
+        value.map_or(Self::Unknown, Self::Number)
+    }
+
+    /// Numbers from the largest down, words from A on; `reverse` turns both round.
+    pub(crate) fn compare(&self, other: &Self, reverse: bool) -> Ordering {
+        let turned = |order: Ordering| if reverse { order.reverse() } else { order };
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => turned(b.total_cmp(a)),
+            (Self::Word(a), Self::Word(b)) => turned(a.cmp(b)),
+            (Self::Unknown, Self::Unknown) => Ordering::Equal,
+            (Self::Unknown, _) => Ordering::Greater,
+            (_, Self::Unknown) => Ordering::Less,
+            (Self::Number(_), Self::Word(_)) => Ordering::Less,
+            (Self::Word(_), Self::Number(_)) => Ordering::Greater,
+        }
+    }
+}
+
+/// What a column shows: `T` makes the text of a row at a width, `O` its value to sort by.
+pub(crate) struct Column<T: ?Sized, O: ?Sized> {
+    /// Its name: in the configuration, and of what is sorted by.
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    /// One phrase for the lists.
+    pub(crate) help: &'static str,
+    /// The least that is of use, and all that it can use.
+    pub(crate) least: usize,
+    pub(crate) full: usize,
+    /// Stands at the right of its column.
+    pub(crate) number: bool,
+    pub(crate) text: Box<T>,
+    pub(crate) order: Box<O>,
+}
+
+/// A column of a view: its name, its rank (lower ones stay longer), whether it comes only when everything else is shown in full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub(crate) key: &'static str,
+    pub(crate) rank: u8,
+    pub(crate) extra: bool,
+}
+
+pub(crate) const fn first(key: &'static str, rank: u8) -> Choice {
+    Choice { key, rank, extra: false }
+}
+
+pub(crate) const fn extra(key: &'static str, rank: u8) -> Choice {
+    Choice { key, rank, extra: true }
+}
+
+/// The columns of a view after what was chosen by hand.
+pub(crate) fn chosen(usual: &[Choice], by_hand: &[(&'static str, bool)]) -> Vec<Choice> {
+    let hidden = |choice: &&Choice| !by_hand.contains(&(choice.key, false));
+    let mut choices: Vec<Choice> = usual.iter().filter(hidden).copied().collect();
+    for (key, shown) in by_hand {
+        match choices.iter_mut().find(|choice| choice.key == *key) {
+            // What is asked for comes before what only has room left.
+            Some(choice) if *shown => choice.extra = false,
+            None if *shown => choices.push(first(key, 40)),
+            _ => {}
+        }
+    }
+    choices
+}
+
+/// Its wishes in a place of a view.
+pub(crate) fn wish<T: ?Sized, O: ?Sized>(column: &Column<T, O>, choice: Choice, natural: usize) -> Wish {
+    let least = column.least.max(column.title.chars().count());
+    let full = natural.clamp(least, column.full.max(least));
+    Wish { least, full, rank: choice.rank, extra: choice.extra }
+}
+
+/// A column of either kind as lists show it.
+pub(crate) struct Described {
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) help: &'static str,
+}
+
+/// The columns that a view could have.
+pub(crate) fn of_tab(tab: Tab) -> Vec<Described> {
+    fn described<T: ?Sized, O: ?Sized>(columns: &[Column<T, O>]) -> Vec<Described> {
+        columns.iter().map(|c| Described { key: c.key, title: c.title, help: c.help }).collect()
+    }
+    match tab {
+        Tab::Connections | Tab::Energy => described(&FLOW_COLUMNS),
+        Tab::Paths | Tab::Peers => described(&SUM_COLUMNS),
+        Tab::Health => Vec::new(),
+    }
+}
+
+/// A column's name, if there is one.
+pub(crate) fn key(name: &str) -> Option<&'static str> {
+    let flows = FLOW_COLUMNS.iter().map(|column| column.key);
+    flows.chain(SUM_COLUMNS.iter().map(|column| column.key)).find(|key| *key == name)
+}
+
+/// Those of these names that there are.
+pub(crate) fn known(names: &[(String, bool)]) -> Vec<(&'static str, bool)> {
+    names.iter().filter_map(|(name, shown)| Some((key(name)?, *shown))).collect()
+}
+
+/// The names of all columns, for the configuration.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = FLOW_COLUMNS.iter().map(|column| column.key).collect();
+    names.extend(SUM_COLUMNS.iter().map(|column| column.key));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The columns shown in a view at present.
+pub(crate) fn shown(app: &App, tab: Tab) -> Vec<Choice> {
+    let usual = match tab {
+        Tab::Connections => super::flows::CONNECTIONS,
+        Tab::Energy => super::flows::ENERGY,
+        Tab::Paths => super::sums::PATHS,
+        Tab::Peers => super::sums::PEERS,
+        Tab::Health => &[],
+    };
+    chosen(usual, &app.tables[tab.index()].columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_comes_last_both_ways() {
+        let mut values = [Order::Number(1.0), Order::Unknown, Order::Number(5.0)];
+        values.sort_by(|a, b| a.compare(b, false));
+        assert_eq!(values, [Order::Number(5.0), Order::Number(1.0), Order::Unknown]);
+        values.sort_by(|a, b| a.compare(b, true));
+        assert_eq!(values, [Order::Number(1.0), Order::Number(5.0), Order::Unknown]);
+    }
+
+    #[test]
+    fn every_column_of_a_view_exists_and_names_are_unique() {
+        let flows: Vec<_> = FLOW_COLUMNS.iter().map(|column| column.key).collect();
+        let sums: Vec<_> = SUM_COLUMNS.iter().map(|column| column.key).collect();
+        for keys in [&flows, &sums] {
+            let mut unique = keys.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), keys.len());
+        }
+        let views = [(super::super::flows::CONNECTIONS, &flows), (super::super::flows::ENERGY, &flows)];
+        for (view, columns) in views.into_iter().chain([
+            (super::super::flows::DETAIL, &flows),
+            (super::super::sums::PATHS, &sums),
+            (super::super::sums::PEERS, &sums),
+        ]) {
+            for choice in view {
+                assert!(columns.contains(&choice.key), "{}", choice.key);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_chosen_by_hand_come_and_go() {
+        let usual = [first("rate", 1), extra("cgroup", 9)];
+        let keys = |by_hand: &[(&'static str, bool)]| {
+            chosen(&usual, by_hand).iter().map(|choice| choice.key).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&[("rate", false)]), ["cgroup"]);
+        assert_eq!(keys(&[("age", true)]), ["rate", "cgroup", "age"]);
+        assert!(!chosen(&usual, &[("cgroup", true)])[1].extra);
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is to be said of a connection in plain words, most serious first: who has never seen mpwatch must understand these lines.
+
+use jiff::Timestamp;
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::lifecycle::Protocol;
+use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::subflow::Subflow;
+use mpwatch_model::timeline::What;
+use mpwatch_model::unit::Micros;
+
+use super::theme::Ink;
+
+/// One sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// How serious it is.
+    pub(crate) ink: Ink,
+    /// The sentence.
+    pub(crate) text: String,
+}
+
+impl Finding {
+    fn new(ink: Ink, text: String) -> Self {
+        Self { ink, text }
+    }
+
+    /// A letter that says the same as the colour.
+    pub(crate) fn mark(&self) -> &'static str {
+        match self.ink {
+            Ink::Alarm => "✗",
+            Ink::Warning => "!",
+            Ink::Good => "✓",
+            _ => "·",
+        }
+    }
+}
+
+/// Everything that is to be said; `joules` writes energy as the user wants it.
+pub(crate) fn of(connection: &Connection, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
+    let mut found = failures(connection);
+    found.extend(gaps(connection));
+    if let Some(fallback) = connection.fallback {
+        let why = fallback.reason.words();
+        found.push(Finding::new(Ink::Warning, format!("runs as plain TCP, one path only: {why}")));
+    }
+    found.extend(connection.bottlenecks.iter().flat_map(|known| bottlenecks(connection, known, joules)));
+    found.extend(single(connection));
+    found.extend(ending(connection));
+    found
+}
+
+/// Seconds from the opening; from the first thing known where that was not seen.
+pub(crate) fn offset(connection: &Connection, at: Timestamp) -> String {
+    let from =
+        connection.opened_at.or_else(|| connection.timeline.first().map(|entry| entry.at)).unwrap_or(at);
+    let seconds = (at.as_nanosecond() - from.as_nanosecond()) as f64 / 1e9;
+    format!("{seconds:+.2} s")
+}
+
+/// `1`, `1 and 2`, `1, 2 and 3`.
+pub(crate) fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+fn place(connection: &Connection, id: SubflowId) -> String {
+    connection.place(id).map_or_else(|| id.to_string(), |place| place.to_string())
+}
+
+fn duration(micros: Micros) -> String {
+    display(Unit::Seconds, Some(micros.0 as f64 / 1e6))
+}
+
+/// When a subflow stopped working, as well as it is known: the beginning of the gap before it was found stale or closed, or that.
+pub(crate) fn died_at(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
+    let ended = subflow.closed.filter(|closed| closed.reason.is_failure()).map(|closed| closed.at);
+    let stale = connection.timeline.iter().rev().find_map(|entry| match entry.what {
+        What::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
+        _ => None,
+    });
+    let stale = stale.filter(|_| ended.is_some() || subflow.stale);
+    stale.into_iter().chain(ended).min()
+}
+
+fn failures(connection: &Connection) -> Vec<Finding> {
+    let failed = connection.subflows.iter().zip(1..).filter_map(|(subflow, place)| {
+        let died = died_at(connection, subflow);
+        if died.is_none() && !subflow.stale {
+            return None;
+        }
+        let died = died.map_or_else(|| "a time not seen".to_owned(), |at| offset(connection, at));
+        let over = subflow.interface.map(|name| format!(" ({name})")).unwrap_or_default();
+        let closed = subflow
+            .closed
+            .map(|closed| format!("{} at {}", closed.reason.words(), offset(connection, closed.at)));
+        Some(match closed {
+            _ if !connection.is_open() && reset_with_it(connection, subflow) => return None,
+            Some(why) if why.ends_with(&died) => Finding::new(
+                Ink::Alarm,
+                format!(
+                    "path {place}{over} DIED at {died}: {}",
+                    why.trim_end_matches(&format!(" at {died}"))
+                ),
+            ),
+            Some(why) => {
+                Finding::new(Ink::Alarm, format!("path {place}{over} DIED: no answer since {died}, {why}"))
+            }
+            None => Finding::new(
+                Ink::Alarm,
+                format!(
+                    "path {place}{over} DIED: no acknowledgements since {died}; its data goes over the others"
+                ),
+            ),
+        })
+    });
+    failed.collect()
+}
+
+/// A reset that ended the whole connection is no failure of the path.
+fn reset_with_it(connection: &Connection, subflow: &Subflow) -> bool {
+    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
+    (end.as_nanosecond() - closed.at.as_nanosecond()).abs() < 100_000_000
+}
+
+fn gaps(connection: &Connection) -> Option<Finding> {
+    let gaps = connection.timeline.iter().filter_map(|entry| match entry.what {
+        What::Stalled { gap } => Some((gap, entry.at)),
+        _ => None,
+    });
+    let gaps: Vec<_> = gaps.collect();
+    let (longest, at) = gaps.iter().max_by_key(|(gap, _)| *gap)?;
+    let (gap, at) = (duration(*longest), offset(connection, *at));
+    let text = match gaps.len() {
+        1 => format!("GAP of {gap}: no path moved any data from {at} on"),
+        several => format!("GAP of {gap} from {at} on: no path moved any data; {several} such gaps in all"),
+    };
+    Some(Finding::new(Ink::Alarm, text))
+}
+
+fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
+    let groups = known.groups.iter().filter(|group| group.len() > 1);
+    let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
+    let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
+    let all = known.pairs.len();
+    if all == 0 {
+        return found;
+    }
+    if number(Verdict::Disjoint) == all {
+        let text = "every subflow has a bottleneck of its own: each adds throughput".to_owned();
+        found.push(Finding::new(Ink::Good, text));
+    } else if number(Verdict::NoBottleneck) == all {
+        found.push(Finding::new(Ink::Good, "no path is congested".to_owned()));
+    } else if number(Verdict::Unknown) == all {
+        let text = "whether subflows share a bottleneck is not known yet: too few samples".to_owned();
+        found.push(Finding::new(Ink::Faint, text));
+    } else if number(Verdict::Unknown) > 0 {
+        let pairs = number(Verdict::Unknown);
+        found.push(Finding::new(
+            Ink::Faint,
+            format!("bottlenecks of {pairs} of {all} pairs are not known yet"),
+        ));
+    }
+    found
+}
+
+fn shared(
+    connection: &Connection,
+    known: &Bottlenecks,
+    group: &[SubflowId],
+    joules: &dyn Fn(f64) -> String,
+) -> Finding {
+    let names: Vec<String> = group.iter().map(|id| place(connection, *id)).collect();
+    let inside = |pair: &&PairVerdict| {
+        pair.verdict == Verdict::Shared && group.contains(&pair.a) && group.contains(&pair.b)
+    };
+    let pairs: Vec<&PairVerdict> = known.pairs.iter().filter(inside).collect();
+    let sure = pairs.iter().filter_map(|pair| pair.probability).reduce(f64::min);
+    let since = pairs.iter().filter_map(|pair| pair.since).max();
+    let sure = sure.map(|sure| format!(", {:.0} % sure", sure * 100.0)).unwrap_or_default();
+    let since = since.map(|since| format!(", since +{}", duration(since))).unwrap_or_default();
+    let extra = group.len() - 1;
+    let (extras, add) =
+        if extra == 1 { ("1 extra subflow", "adds") } else { (&*format!("{extra} extra subflows"), "add") };
+    let waste = wasted(connection, &group[1..]).map(|waste| format!(" and cost {}", joules(waste)));
+    Finding::new(
+        Ink::Warning,
+        format!(
+            "subflows {} SHARE one bottleneck{sure}{since}: {extras} {add} no throughput{}",
+            listed(&names),
+            waste.unwrap_or_default()
+        ),
+    )
+}
+
+/// Joules that these subflows have cost. `None`: not known.
+pub(crate) fn wasted(connection: &Connection, extra: &[SubflowId]) -> Option<f64> {
+    let those = connection.subflows.iter().filter(|subflow| extra.contains(&subflow.id));
+    let energies: Vec<FlowEnergy> = those.filter_map(|subflow| subflow.energy).collect();
+    FlowEnergy::sum(&energies).active.filter(|_| !energies.is_empty()).map(|active| active.joules())
+}
+
+fn single(connection: &Connection) -> Option<Finding> {
+    let alone = connection.protocol == Protocol::Mptcp
+        && connection.fallback.is_none()
+        && connection.is_open()
+        && connection.subflows.len() == 1
+        && connection.age_s > 3.0;
+    let text = "one path only: no second subflow has joined (ip mptcp endpoint show; ip mptcp limits)";
+    alone.then(|| Finding::new(Ink::Faint, text.to_owned()))
+}
+
+fn ending(connection: &Connection) -> Option<Finding> {
+    let closed = connection.closed_at?;
+    let lasted = display(Unit::Seconds, Some(connection.age_s));
+    let reasons: Vec<&str> = connection
+        .subflows
+        .iter()
+        .filter_map(|subflow| subflow.closed)
+        .map(|end| end.reason.words())
+        .collect();
+    let how = reasons.last().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(Finding::new(Ink::Faint, format!("closed at {} after {lasted}{how}", closed.strftime("%H:%M:%S"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::fixture;
+
+    use super::*;
+
+    fn texts(connection: &Connection) -> Vec<String> {
+        of(connection, &|joules| format!("{joules:.1} J"))
+            .into_iter()
+            .map(|finding| format!("{} {}", finding.mark(), finding.text))
+            .collect()
+    }
+
+    #[test]
+    fn a_dead_path_is_told_with_its_gap() {
+        let told = texts(&fixture::failover(1));
+        assert_eq!(told[0], "✗ path 1 (eth1) DIED: no answer since +6.00 s, timed out at +9.41 s");
+        assert_eq!(
+            told[1],
+            "✗ path 2 (eth2) DIED: no acknowledgements since a time not seen; its data goes over the others"
+        );
+        assert_eq!(told[2], "✗ GAP of 412 ms: no path moved any data from +5.60 s on");
+    }
+
+    #[test]
+    fn subflows_behind_one_bottleneck_are_named_with_what_they_waste() {
+        let mut connection = fixture::connection(1, 3);
+        connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
+        assert_eq!(
+            texts(&connection),
+            [
+                "! subflows 1, 2 and 3 SHARE one bottleneck, 98 % sure, since +1.75 s: 2 extra subflows add no throughput and cost 5.2 J"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_healthy_connection_says_so() {
+        assert_eq!(
+            texts(&fixture::connection(1, 2)),
+            ["✓ every subflow has a bottleneck of its own: each adds throughput"]
+        );
+        assert!(texts(&fixture::connection(1, 1))[0].starts_with("· one path only"));
+        assert!(texts(&fixture::closed(1)).last().unwrap().contains("after 12.0 s: closed normally (FIN)"));
+        assert!(texts(&fixture::fallen_back(1))[0].starts_with("! runs as plain TCP"));
+    }
+}

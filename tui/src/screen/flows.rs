@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows of flows: a connection, or one of its subflows below it, and the columns that they have.
+
+use std::sync::LazyLock;
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
+use mpwatch_model::metric::{self, CONNECTION, Costly, Metric, SUBFLOW, Unit};
+use mpwatch_model::subflow::Subflow;
+
+use super::app::App;
+use super::columns::{Choice, Column, Order, extra, first};
+use super::finding;
+use super::history::{Series, Track};
+use super::text::{Text, sparkline};
+use super::theme::Ink;
+use crate::cell::{bar, pad};
+
+/// A row with everything that its cells need.
+pub(crate) struct FlowView<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) connection: &'a Connection,
+    /// Its place in the connection, from 0, if it is a subflow's row.
+    pub(crate) subflow: Option<(usize, &'a Subflow)>,
+    /// It is the last one of its connection.
+    pub(crate) last: bool,
+    pub(crate) folded: bool,
+}
+
+/// Makes the text of a row.
+pub(crate) type TextFn = dyn Fn(&FlowView<'_>, usize) -> Text + Send + Sync;
+/// Its value to sort by.
+pub(crate) type OrderFn = dyn Fn(&FlowView<'_>) -> Order + Send + Sync;
+/// A column of these rows.
+pub(crate) type FlowColumn = Column<TextFn, OrderFn>;
+
+/// The columns of the connections view.
+pub(crate) const CONNECTIONS: &[Choice] = &[
+    first("flow", 0),
+    first("bottleneck", 3),
+    first("share", 4),
+    first("rate", 1),
+    first("rates", 2),
+    first("srtt_seconds", 5),
+    first("retransmitted_segments_total", 7),
+    first("sent_bytes_total", 9),
+    first("received_bytes_total", 10),
+    first("rtt_p99_seconds", 8),
+    first("watts", 6),
+    extra("active_joules_total", 11),
+    extra("joules_per_gigabyte", 12),
+    extra("congestion_window_segments", 13),
+    extra("cpu_seconds_total", 14),
+    extra("state", 15),
+    extra("netns", 16),
+    extra("joined_after_seconds", 17),
+];
+
+/// The columns of the energy view.
+pub(crate) const ENERGY: &[Choice] = &[
+    first("flow", 0),
+    first("watts", 1),
+    first("active_joules_total", 2),
+    first("bounds", 4),
+    first("joules_per_gigabyte", 3),
+    first("wasted", 5),
+    first("source", 7),
+    first("cpu_seconds_total", 6),
+    first("rate", 8),
+    extra("full_joules_total", 9),
+    extra("rates", 10),
+];
+
+/// The columns of a connection's detail, where the rows are its subflows.
+pub(crate) const DETAIL: &[Choice] = &[
+    first("flow", 0),
+    first("bottleneck", 3),
+    first("share", 4),
+    first("rate", 1),
+    first("srtt_seconds", 2),
+    first("rtt_min_seconds", 8),
+    first("rtt_p99_seconds", 7),
+    first("retransmitted_segments_total", 5),
+    first("congestion_window_segments", 9),
+    first("sent_bytes_total", 10),
+    first("received_bytes_total", 11),
+    first("active_joules_total", 6),
+    extra("joined_after_seconds", 12),
+    extra("handshake_seconds", 13),
+    extra("timeouts_total", 14),
+    extra("cpu_seconds_total", 15),
+    extra("joules_per_gigabyte", 16),
+];
+
+/// All columns: our own, and every metric of the table.
+pub(crate) static FLOW_COLUMNS: LazyLock<Vec<FlowColumn>> = LazyLock::new(|| {
+    let mut columns = own();
+    columns.extend(metrics());
+    columns
+});
+
+type TextOf = fn(&FlowView<'_>, usize) -> Text;
+type OrderOf = fn(&FlowView<'_>) -> Order;
+
+fn column(
+    (key, title, help): (&'static str, &'static str, &'static str),
+    (least, full): (usize, usize),
+    number: bool,
+    text: TextOf,
+    order: OrderOf,
+) -> FlowColumn {
+    Column { key, title, help, least, full, number, text: Box::new(text), order: Box::new(order) }
+}
+
+fn own() -> Vec<FlowColumn> {
+    vec![
+        column(("flow", "FLOW", "the connection, and below it its subflows"), (24, 70), false, flow, |v| {
+            Order::Word(v.connection.process.map(|p| p.comm.text().into_owned()).unwrap_or_default())
+        }),
+        column(
+            ("bottleneck", "BOTTLENECK", "which subflows share a bottleneck"),
+            (10, 20),
+            false,
+            bottleneck,
+            |v| Order::number(v.connection.extra_subflows.map(f64::from)),
+        ),
+        column(("share", "SHARE", "part of what the connection has sent"), (9, 17), false, share, |v| {
+            Order::number(v.connection.subflows.iter().filter_map(|s| s.share_sent).reduce(f64::max))
+        }),
+        column(
+            ("rate", "RATE", "sent and received now; the arrow says which is more"),
+            (8, 9),
+            true,
+            rate,
+            |v| Order::Number(v.connection.send.0.saturating_add(v.connection.receive.0) as f64),
+        ),
+        column(
+            ("rates", "OVER TIME", "rate over time; a connection's subflows on its scale"),
+            (9, 40),
+            false,
+            rates,
+            |v| {
+                Order::Number(
+                    v.app.history.connection(v.connection.id).map_or(0.0, |t| t.recent(v.app.turn())),
+                )
+            },
+        ),
+        column(("watts", "POWER", "energy above idle, over the latest interval"), (7, 8), true, watts, |v| {
+            Order::number(v.track().and_then(|track| track.watts(v.app.turn())))
+        }),
+        column(("bounds", "BETWEEN", "bounds of the energy above idle"), (13, 19), false, bounds, |v| {
+            Order::number(v.energy().and_then(|energy| energy.hi).map(|hi| hi.joules()))
+        }),
+        column(("wasted", "EXTRA", "energy of subflows that add no throughput"), (7, 9), true, wasted, |v| {
+            Order::number(waste_of(v.connection))
+        }),
+        column(
+            ("source", "SOURCE", "where joules come from"),
+            (9, 13),
+            false,
+            |v, _| Text::new(v.energy().map_or("-", |energy| energy.source.word()), Ink::Faint),
+            |v| Order::Word(v.energy().map(|energy| energy.source.word().to_owned()).unwrap_or_default()),
+        ),
+        column(
+            ("state", "STATE", "state of the socket"),
+            (6, 11),
+            false,
+            |v, _| state(v),
+            |v| Order::Word(v.connection.state.word().to_owned()),
+        ),
+        column(
+            ("netns", "NETNS", "network namespace"),
+            (5, 16),
+            false,
+            |v, _| {
+                let name = if v.subflow.is_some() {
+                    String::new()
+                } else {
+                    v.app.mask.name("netns", &v.connection.netns)
+                };
+                Text::plain(name)
+            },
+            |v| Order::Word(v.connection.netns.clone()),
+        ),
+        column(
+            ("cgroup", "CGROUP", "control group"),
+            (6, 30),
+            false,
+            |v, _| {
+                let group =
+                    v.connection.cgroup.as_deref().filter(|_| v.subflow.is_none() && !v.app.mask.is_on());
+                Text::plain(mpwatch_model::endpoint::printable(group.unwrap_or("")).into_owned())
+            },
+            |v| Order::Word(v.connection.cgroup.clone().unwrap_or_default()),
+        ),
+    ]
+}
+
+/// The rows of the metric table: one column for the metric of a connection and the same of a subflow.
+fn metrics() -> Vec<FlowColumn> {
+    let thing = |name: &'static str| name.splitn(3, '_').nth(2).unwrap_or(name);
+    let mut columns: Vec<FlowColumn> = SUBFLOW
+        .iter()
+        .map(|of_subflow| {
+            let key = thing(of_subflow.name);
+            metric_column(key, CONNECTION.iter().find(|one| thing(one.name) == key), Some(of_subflow))
+        })
+        .collect();
+    let only =
+        CONNECTION.iter().filter(|one| SUBFLOW.iter().all(|other| thing(other.name) != thing(one.name)));
+    columns.extend(only.map(|one| metric_column(thing(one.name), Some(one), None)));
+    columns
+}
+
+fn metric_column(
+    key: &'static str,
+    of_connection: Option<&'static Metric<Connection>>,
+    of_subflow: Option<&'static Metric<Subflow>>,
+) -> FlowColumn {
+    let described = of_subflow.map(|one| (one.title, one.help, one.unit));
+    let (title, help, unit) = described
+        .or(of_connection.map(|one| (one.title, one.help, one.unit)))
+        .unwrap_or(("", "", Unit::Count));
+    let usual = if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 };
+    let value = move |view: &FlowView<'_>| match view.subflow {
+        Some((_, subflow)) => of_subflow.and_then(|one| (one.read)(subflow)),
+        None => of_connection.and_then(|one| (one.read)(view.connection)),
+    };
+    let text = move |view: &FlowView<'_>, _: usize| {
+        let has = if view.subflow.is_some() { of_subflow.is_some() } else { of_connection.is_some() };
+        if has { Text::plain(view.marked(unit, value(view))) } else { Text::default() }
+    };
+    // A connection without the metric itself is sorted by the largest of its subflows.
+    let order = move |view: &FlowView<'_>| {
+        let open = view.connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
+        let of_subflows = || of_subflow.and_then(|one| open.filter_map(one.read).reduce(f64::max));
+        Order::number(of_connection.map_or_else(of_subflows, |one| (one.read)(view.connection)))
+    };
+    let (text, order) = (Box::new(text), Box::new(order));
+    Column { key, title, help, least: usual, full: usual + 1, number: true, text, order }
+}
+
+impl FlowView<'_> {
+    fn track(&self) -> Option<&Track> {
+        match self.subflow {
+            Some((_, subflow)) => self.app.history.subflow(subflow.id),
+            None => self.app.history.connection(self.connection.id),
+        }
+    }
+
+    fn energy(&self) -> Option<&mpwatch_model::energy::FlowEnergy> {
+        match self.subflow {
+            Some((_, subflow)) => subflow.energy(),
+            None => self.connection.energy(),
+        }
+    }
+
+    /// `~` where energy was not measured by a counter of this machine.
+    fn tilde(&self) -> &'static str {
+        if self.energy().is_some_and(|energy| !energy.source.is_measured()) { "~" } else { "" }
+    }
+
+    fn marked(&self, unit: Unit, value: Option<f64>) -> String {
+        let energy = matches!(unit, Unit::Joules | Unit::JoulesPerGigabyte) && value.is_some();
+        format!("{}{}", if energy { self.tilde() } else { "" }, self.app.settings.units.compact(unit, value))
+    }
+
+    /// What it is over is drawn faint.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.connection.is_open() || self.subflow.is_some_and(|(_, subflow)| subflow.closed.is_some())
+    }
+}
+
+fn flow(view: &FlowView<'_>, width: usize) -> Text {
+    match view.subflow {
+        Some((place, subflow)) => Text::first_that_fits(subflow_forms(view, place, subflow), width),
+        None => Text::first_that_fits(connection_forms(view), width),
+    }
+}
+
+fn connection_forms(view: &FlowView<'_>) -> Vec<Text> {
+    let (c, mask) = (view.connection, &view.app.mask);
+    let fold = match (c.subflows.is_empty(), view.folded) {
+        (true, _) => "  ",
+        (_, true) => "▸ ",
+        (_, false) => "▾ ",
+    };
+    let arrow = if c.role == Some(Role::Server) { "←" } else { "→" };
+    let id = c.id.short();
+    let name = c.process.map_or_else(|| "-".to_owned(), |p| mask.name("process", &p.comm.text()));
+    let pid = c.process.filter(|_| !mask.is_on()).map(|p| format!("/{}", p.pid)).unwrap_or_default();
+    let [local, remote] =
+        [c.local, c.remote].map(|end| end.map_or_else(|| "-".to_owned(), |at| mask.address(at)));
+    let remote_ip = c.remote.map_or_else(|| "-".to_owned(), |at| mask.ip(at.ip()));
+    let (tag, ink) = match (c.is_open(), c.fallback.is_some(), c.protocol) {
+        (false, ..) => (" closed", Ink::Faint),
+        (_, true, _) => (" fallback", Ink::Warning),
+        (.., Protocol::Tcp) => (" TCP", Ink::Faint),
+        _ => ("", Ink::Normal),
+    };
+    let form = |text: String, ends: String| {
+        let all = Text::plain(fold).and(text, Ink::Strong).and(ends, Ink::Normal).and(tag, ink);
+        if c.is_open() { all } else { all.all(Ink::Faint) }
+    };
+    vec![
+        form(format!("{id} {name}{pid}"), format!(" {local} {arrow} {remote}")),
+        form(format!("{id} {name}"), format!(" {arrow} {remote}")),
+        form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
+        form(name.clone(), format!(" {arrow} {remote_ip}")),
+        form(name.clone(), String::new()),
+    ]
+}
+
+fn subflow_forms(view: &FlowView<'_>, place: usize, subflow: &Subflow) -> Vec<Text> {
+    let mask = &view.app.mask;
+    let branch = if view.last { "╰─ " } else { "├─ " };
+    let interface = subflow
+        .interface
+        .map_or_else(|| "-".to_owned(), |name| mpwatch_model::endpoint::printable(&name.text()).into_owned());
+    let number = format!("{} ", place + 1);
+    let [local, remote] = [subflow.local, subflow.remote].map(|end| mask.ip(end.ip()));
+    let arrow = if view.connection.role == Some(Role::Server) { "←" } else { "→" };
+    let ends = format!(" {local} {arrow} {remote}");
+    let faint = if subflow.closed.is_some() { Ink::Faint } else { Ink::Normal };
+    let form = |interface: &str, (tag, ink): (String, Ink), ends: &str| {
+        let tag = if tag.is_empty() { tag } else { format!(" {tag}") };
+        let head = Text::new(branch, Ink::Faint).and(number.clone(), Ink::Path(place));
+        head.and(interface, faint).and(tag, ink).and(ends, faint)
+    };
+    let [full, short] = tags(view, subflow);
+    vec![
+        form(&interface, full.clone(), &ends),
+        form(&interface, full, ""),
+        form(&interface, short.clone(), ""),
+        form("", short, ""),
+    ]
+}
+
+/// What is not as usual with a subflow, in two lengths.
+fn tags(view: &FlowView<'_>, subflow: &Subflow) -> [(String, Ink); 2] {
+    let both = |long: String, short: &str, ink| [(long, ink), (short.to_owned(), ink)];
+    let died = finding::died_at(view.connection, subflow);
+    let when = died.map(|at| finding::offset(view.connection, at));
+    match (subflow.closed, subflow.state) {
+        (Some(closed), _) if closed.reason.is_failure() && when.is_some() => {
+            let when = when.unwrap_or_default();
+            let long = format!("✗ DIED {when}: {}", closed.reason.short());
+            [(long, Ink::Alarm), (format!("✗ DIED {when}"), Ink::Alarm)]
+        }
+        (Some(closed), _) => both(format!("closed: {}", closed.reason.short()), "closed", Ink::Faint),
+        (None, _) if subflow.stale => {
+            let when = when.map(|when| format!(" {when}")).unwrap_or_default();
+            [(format!("✗ DIED{when}: no ACKs"), Ink::Alarm), (format!("✗ DIED{when}"), Ink::Alarm)]
+        }
+        (None, TcpState::SynSent | TcpState::SynRecv) => both("opening".to_owned(), "opening", Ink::Faint),
+        (None, TcpState::Established) if subflow.backup => both("backup".to_owned(), "backup", Ink::Faint),
+        (None, TcpState::Established) => both(String::new(), "", Ink::Normal),
+        (None, _) => both("closing".to_owned(), "closing", Ink::Faint),
+    }
+}
+
+/// The groups behind one bottleneck, each with its letter.
+pub(crate) fn groups(connection: &Connection) -> impl Iterator<Item = (usize, &Vec<SubflowId>)> {
+    let all = connection.bottlenecks.iter().flat_map(|found| &found.groups);
+    all.filter(|group| group.len() > 1).enumerate()
+}
+
+/// A letter for a group.
+pub(crate) fn letter(group: usize) -> char {
+    char::from(b'A' + u8::try_from(group % 26).unwrap_or(0))
+}
+
+fn bottleneck(view: &FlowView<'_>, width: usize) -> Text {
+    match view.subflow {
+        Some((_, subflow)) => Text::first_that_fits(of_subflow(view.connection, subflow), width),
+        None => Text::first_that_fits(of_connection(view.connection), width),
+    }
+}
+
+fn of_connection(connection: &Connection) -> Vec<Text> {
+    let Some(found) = &connection.bottlenecks else { return vec![Text::default()] };
+    let places: Vec<String> = groups(connection)
+        .map(|(_, group)| {
+            let places = group.iter().filter_map(|id| connection.place(*id)).map(|place| place.to_string());
+            places.collect::<Vec<_>>().join("+")
+        })
+        .collect();
+    let is_all = |verdict| found.pairs.iter().all(|pair| pair.verdict == verdict);
+    let words = |text: &str, ink| vec![Text::new(text, ink)];
+    if !places.is_empty() {
+        let all = places.join(" ");
+        return vec![
+            Text::new(format!("{all} SHARE ONE"), Ink::Warning),
+            Text::new(format!("{all} SHARED"), Ink::Warning),
+            Text::new("SHARED", Ink::Warning),
+        ];
+    }
+    if found.pairs.is_empty() || is_all(Verdict::Unknown) {
+        words("not known", Ink::Faint)
+    } else if is_all(Verdict::NoBottleneck) {
+        words("none", Ink::Faint)
+    } else {
+        words("separate", Ink::Good)
+    }
+}
+
+fn of_subflow(connection: &Connection, subflow: &Subflow) -> Vec<Text> {
+    for (number, group) in groups(connection) {
+        let Some(position) = group.iter().position(|id| *id == subflow.id) else { continue };
+        let bracket = match position {
+            0 => '╭',
+            last if last + 1 == group.len() => '╰',
+            _ => '│',
+        };
+        let letter = letter(number);
+        let form = |text: String| Text::new(text, Ink::Group(number));
+        return vec![
+            form(format!("{bracket} {letter} same queue")),
+            form(format!("{bracket} {letter} shared")),
+            form(format!("{bracket} {letter}")),
+        ];
+    }
+    vec![Text::default()]
+}
+
+fn share(view: &FlowView<'_>, width: usize) -> Text {
+    let Some((place, subflow)) = view.subflow else { return Text::default() };
+    let percent = subflow.share_sent.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let room = width.min(17).saturating_sub(5);
+    let drawn = pad(&bar(subflow.share_sent.unwrap_or(0.0), room), room, false);
+    Text::new(drawn, Ink::Path(place)).and(pad(&percent, 5.min(width), true), Ink::Normal)
+}
+
+fn rate(view: &FlowView<'_>, _: usize) -> Text {
+    let (send, receive) = match view.subflow {
+        Some((_, subflow)) => (subflow.send.0, subflow.receive.0),
+        None => (view.connection.send.0, view.connection.receive.0),
+    };
+    let (arrow, more) = if receive > send { ("↓", receive) } else { ("↑", send) };
+    if more == 0 {
+        return Text::new("0", Ink::Faint);
+    }
+    let amount = view.app.settings.units.compact(Unit::BitsPerSecond, Some(more as f64));
+    Text::new(arrow, Ink::Faint).and(amount, Ink::Normal)
+}
+
+fn rates(view: &FlowView<'_>, width: usize) -> Text {
+    let turn = view.app.turn();
+    let values =
+        |track: Option<&Track>| track.map(|track| track.values(Series::Rate, turn)).unwrap_or_default();
+    let own = values(view.track());
+    // Subflows on the scale of their connection: so that they can be compared.
+    let scale = values(view.app.history.connection(view.connection.id));
+    let width = width.min(40);
+    let recent = &scale[scale.len().saturating_sub(width)..];
+    let most = recent.iter().copied().fold(0.0, f32::max);
+    let ink = view.subflow.map_or(Ink::Normal, |(place, _)| Ink::Path(place));
+    Text::new(sparkline(&own, most, width), ink)
+}
+
+fn watts(view: &FlowView<'_>, _: usize) -> Text {
+    let watts = view.track().and_then(|track| track.watts(view.app.turn()));
+    let text = watts.map(|watts| format!("{}{}", view.tilde(), metric::watts(watts).replace(' ', "")));
+    Text::plain(text.unwrap_or_else(|| "-".to_owned()))
+}
+
+fn bounds(view: &FlowView<'_>, _: usize) -> Text {
+    let bounds = view.energy().and_then(|energy| energy.lo.zip(energy.hi));
+    let text = bounds.map(|(lo, hi)| {
+        let [lo, hi] = [lo, hi].map(|end| view.app.settings.units.compact(Unit::Joules, Some(end.joules())));
+        format!("{}{lo}..{hi}", view.tilde())
+    });
+    Text::plain(text.unwrap_or_else(|| "-".to_owned()))
+}
+
+fn waste_of(connection: &Connection) -> Option<f64> {
+    let extra: Vec<SubflowId> = groups(connection).flat_map(|(_, group)| group[1..].to_vec()).collect();
+    match connection.extra_subflows {
+        Some(0) => Some(0.0),
+        _ if extra.is_empty() => None,
+        _ => finding::wasted(connection, &extra),
+    }
+}
+
+fn wasted(view: &FlowView<'_>, _: usize) -> Text {
+    if view.subflow.is_some() {
+        return Text::default();
+    }
+    let waste = waste_of(view.connection);
+    let ink = if waste.is_some_and(|joules| joules > 0.0) { Ink::Warning } else { Ink::Normal };
+    let mark = if waste.is_some_and(|joules| joules > 0.0) { view.tilde() } else { "" };
+    Text::new(format!("{mark}{}", view.app.settings.units.compact(Unit::Joules, waste)), ink)
+}
+
+fn state(view: &FlowView<'_>) -> Text {
+    let (state, over) = match view.subflow {
+        Some((_, subflow)) => (subflow.state, subflow.closed.is_some()),
+        None => (view.connection.state, !view.connection.is_open()),
+    };
+    Text::plain(if over { "closed" } else { state.word() })
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text in several inks with a width on the screen, and the small drawings made of letters: bars, sparklines.
+
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::theme::{Ink, Theme};
+use crate::cell::clip;
+
+/// Pieces side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) Vec<(String, Ink)>);
+
+impl Text {
+    pub(crate) fn new(text: impl Into<String>, ink: Ink) -> Self {
+        Self(vec![(text.into(), ink)])
+    }
+
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Ink::Normal)
+    }
+
+    #[must_use]
+    pub(crate) fn and(mut self, text: impl Into<String>, ink: Ink) -> Self {
+        self.0.push((text.into(), ink));
+        self
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|(text, _)| text.width()).sum()
+    }
+
+    /// All in one ink, as what is over is drawn.
+    #[must_use]
+    pub(crate) fn all(self, ink: Ink) -> Self {
+        Self(self.0.into_iter().map(|(text, _)| (text, ink)).collect())
+    }
+
+    /// The first that fits; the last one is cut if none does.
+    pub(crate) fn first_that_fits(forms: impl IntoIterator<Item = Self>, width: usize) -> Self {
+        let mut last = Self::default();
+        for form in forms {
+            if form.width() <= width {
+                return form;
+            }
+            last = form;
+        }
+        last.clipped(width)
+    }
+
+    /// Cut at this width.
+    #[must_use]
+    pub(crate) fn clipped(self, width: usize) -> Self {
+        let mut room = width;
+        let mut kept = Vec::with_capacity(self.0.len());
+        for (text, ink) in self.0 {
+            let wanted = text.width();
+            if wanted <= room {
+                room -= wanted;
+                kept.push((text, ink));
+            } else {
+                kept.push((clip(&text, room), ink));
+                break;
+            }
+        }
+        Self(kept)
+    }
+
+    /// As wide as this, exactly.
+    #[must_use]
+    pub(crate) fn fitted(self, width: usize, right: bool) -> Self {
+        let mut text = self.clipped(width);
+        let blanks = " ".repeat(width.saturating_sub(text.width()));
+        text.0.insert(if right { 0 } else { text.0.len() }, (blanks, Ink::Normal));
+        text
+    }
+
+    pub(crate) fn string(&self) -> String {
+        self.0.iter().map(|(text, _)| text.as_str()).collect()
+    }
+
+    pub(crate) fn line(self, theme: Theme) -> Line<'static> {
+        Line::from(
+            self.0
+                .into_iter()
+                .map(|(text, ink)| Span::styled(text, theme.style(ink)))
+                .collect::<Vec<Span<'static>>>(),
+        )
+    }
+}
+
+/// Words in lines of at most this width; a word that is wider is cut.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(clip(word, width)),
+        }
+    }
+    lines
+}
+
+/// The latest values as a line of blocks as high as their part of `most`: a dot is zero, a blank is not known.
+pub(crate) fn sparkline(values: &[f32], most: f32, width: usize) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &values[values.len().saturating_sub(width)..];
+    let blank = std::iter::repeat_n(' ', width - shown.len());
+    let block = |value: &f32| {
+        if value.is_nan() {
+            ' '
+        } else if *value <= 0.0 || most <= 0.0 {
+            '·'
+        } else {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
+            let height = ((value / most).clamp(0.0, 1.0) * 7.0).round() as usize;
+            BLOCKS[height]
+        }
+    };
+    blank.chain(shown.iter().map(block)).collect()
+}
+
+/// Parts of a whole as one bar of full blocks, exactly this wide: each part rounded so that the whole is.
+pub(crate) fn stacked(parts: &[(u64, Ink)], width: usize) -> Text {
+    let weights: Vec<u64> = parts.iter().map(|(part, _)| *part).collect();
+    let cells = mpwatch_model::cpu::divide(width as u64, &weights);
+    let piece = |(cells, (_, ink)): (u64, &(u64, Ink))| {
+        let count = usize::try_from(cells).unwrap_or(0);
+        ("█".repeat(count), *ink)
+    };
+    Text(cells.zip(parts).map(piece).filter(|(text, _)| !text.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_and_padded_over_its_pieces() {
+        let text = Text::plain("abc").and("defg", Ink::Alarm);
+        assert_eq!(text.clone().clipped(5).string(), "abcd…");
+        assert_eq!(text.clone().fitted(9, true).string(), "  abcdefg");
+        let forms = [text, Text::plain("ab"), Text::plain("a")];
+        assert_eq!(Text::first_that_fits(forms.clone(), 7).string(), "abcdefg");
+        assert_eq!(Text::first_that_fits(forms.clone(), 6).string(), "ab");
+        assert_eq!(Text::first_that_fits(forms, 0).string(), "");
+    }
+
+    #[test]
+    fn a_sparkline_tells_nothing_from_zero() {
+        assert_eq!(sparkline(&[f32::NAN, 0.0, 1.0, 4.0, 8.0], 8.0, 7), "    ·▂▅█".replacen(' ', "", 1));
+        assert_eq!(sparkline(&[1.0, 2.0, 3.0], 3.0, 2), "▆█");
+        assert_eq!(sparkline(&[], 0.0, 3), "   ");
+    }
+
+    #[test]
+    fn a_stacked_bar_is_as_wide_as_asked_for() {
+        for width in 0..40 {
+            let bar =
+                stacked(&[(3, Ink::Path(0)), (1, Ink::Path(1)), (0, Ink::Path(2)), (9, Ink::Faint)], width);
+            assert_eq!(bar.width(), width);
+        }
+        assert_eq!(stacked(&[(1, Ink::Good), (1, Ink::Alarm)], 4).0[1], ("██".to_owned(), Ink::Alarm));
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("abcdefgh", 4), ["abc…"]);
+    }
+}
