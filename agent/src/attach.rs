@@ -113,6 +113,11 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// The socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The next snapshot. `None`: stopped.
     pub(crate) fn next(&mut self) -> Result<Option<Snapshot>, AttachError> {
         let line = match self.line() {

@@ -61,6 +61,12 @@ pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Whether somebody with more rights could do it.
+pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
+    let of_tracer = matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. }));
+    of_tracer || matches!(error.downcast_ref::<AttachError>(), Some(AttachError::Permission { .. }))
+}
+
 /// The whole chain of causes as one line; a cause that the message before it already names is not repeated.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();

@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::clock;
 use crate::energy::meter::{self, Meter};
 use crate::names::Names;
+use crate::screen::pace::Pace;
 use crate::source::{Sink, Source};
 
 /// A socket leaves the kernel's tables a moment before its end is traced: who stops us when all sockets are gone expects to see
@@ -42,6 +43,8 @@ pub(crate) struct Live {
     names: Names,
     interval: Duration,
     due: Instant,
+    /// Who may change the interval while tracing goes on.
+    pace: Option<Arc<Pace>>,
     ended: bool,
     stop: Arc<AtomicBool>,
     owners_by_search: bool,
@@ -70,6 +73,7 @@ impl Live {
             names: Names::new(),
             interval: options.interval,
             due: Instant::now(),
+            pace: None,
             ended: false,
             stop,
             owners_by_search,
@@ -77,9 +81,24 @@ impl Live {
         })
     }
 
+    /// From now on the interval is what is wished for here.
+    pub(crate) fn follow(&mut self, pace: Arc<Pace>) {
+        self.pace = Some(pace);
+    }
+
+    /// Takes over an interval that was wished for meanwhile, counted from the tick before.
+    fn keep_pace(&mut self) {
+        let wished = self.pace.as_ref().and_then(|pace| pace.interval());
+        if let Some(interval) = wished.filter(|interval| *interval != self.interval) {
+            let before = self.due.checked_sub(self.interval).unwrap_or(self.due);
+            (self.due, self.interval) = (before + interval, interval);
+        }
+    }
+
     /// Waits for the next tick, taking in final records meanwhile.
     fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
+            self.keep_pace();
             let left = self.due.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

@@ -17,6 +17,7 @@ mod moment;
 mod names;
 mod privilege;
 mod recording;
+mod screen;
 mod session;
 mod source;
 mod tracker;

@@ -30,13 +30,6 @@ pub fn table(snapshot: &Snapshot, size: Size, style: Style) -> String {
     lines(snapshot, size, style).join("\n")
 }
 
-/// The same, to be written over the frame before it: from the upper left corner, clearing what it does not cover.
-pub fn live_frame(snapshot: &Snapshot, size: Size, style: Style) -> String {
-    let lines = lines(snapshot, size, style);
-    let drawn: Vec<String> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
-    format!("\x1b[H{}\x1b[J", drawn.join("\r\n"))
-}
-
 fn lines(snapshot: &Snapshot, size: Size, style: Style) -> Vec<String> {
     if size.columns < empty::SMALLEST.columns || size.rows < empty::SMALLEST.rows {
         return empty::too_small(size);

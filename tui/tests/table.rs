@@ -6,7 +6,7 @@
 use insta::assert_snapshot;
 use mpwatch_model::fixture;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::{Size, Style, live_frame, table};
+use mpwatch_tui::{Size, Style, table};
 
 fn draw(snapshot: &Snapshot, columns: u16, rows: u16) -> String {
     table(snapshot, Size { columns, rows }, Style::Plain)
@@ -124,11 +124,4 @@ fn without_sgr(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or("").to_owned();
     pieces.fold(first, |plain, piece| plain + piece.split_once('m').map_or("", |(_, rest)| rest))
-}
-
-#[test]
-fn a_live_frame_overwrites_the_one_before() {
-    let frame = live_frame(&normal(), Size { columns: 80, rows: 24 }, Style::Plain);
-    assert!(frame.starts_with("\x1b[H") && frame.ends_with("\x1b[K\x1b[J"));
-    assert_eq!(frame.matches("\x1b[K").count(), draw(&normal(), 80, 24).lines().count());
 }

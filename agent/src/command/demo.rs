@@ -14,12 +14,13 @@ use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
+use mpwatch_tui::screen::Settings;
 
 use self::simulation::Simulation;
-use super::top::Screen;
 use super::{on_a_terminal, print_report, trace_with};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
 use crate::live::stop_on_signals;
+use crate::screen::{Screen, load_settings};
 use crate::session;
 use crate::tracker::Closed;
 
@@ -41,24 +42,40 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && scope.shows(connection);
 
     let mut traffic = Traffic::start(&topology, options, scope.tcp)?;
-    let mut screen =
-        (!options.headless && !options.json && on_a_terminal()).then(Screen::open).transpose()?;
+    let screen =
+        (!options.headless && !options.json && on_a_terminal()).then(|| open(options, &stop)).transpose()?;
+    if let Some(screen) = &screen {
+        live.follow(screen.pace());
+    }
     let began = Instant::now();
     let mut report = session::run(&mut live, Closed::Keep, None, |mut snapshot| {
         snapshot.connections.retain(is_ours);
-        if let Some(screen) = &mut screen {
-            screen.draw(&snapshot)?;
-        }
         traffic.script(&topology, options, began.elapsed())?;
         let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());
+        if let Some(screen) = &screen {
+            screen.show(Arc::new(snapshot));
+        }
         let over = traffic.ended_at.is_some_and(|at| quiet || at.elapsed() > LINGER);
         Ok(if over || interrupted(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    drop(screen);
+    // The report is for the terminal that was there before.
+    screen.map(Screen::close).transpose()?;
     traffic.finish()?;
     report.connections.retain(is_ours);
     let format = if options.json { Format::Json } else { Format::Text };
     print_report(&report, &Samples::new(), &ReportOptions { format, output: None })
+}
+
+/// The live view, with a line that says what is going on.
+fn open(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<Screen> {
+    let what = match options.scenario {
+        Scenario::TwoPaths => "one upload over two links",
+        Scenario::Shared => "one upload with three subflows",
+        Scenario::Failover => "one upload over two links, one of which is cut half way",
+        Scenario::Requests => "many small requests over two links",
+    };
+    let banner = format!("DEMO for {} s: {what}; real MPTCP traffic in private namespaces", options.seconds);
+    Screen::open(Settings { banner: Some(banner), ..load_settings()? }, Arc::clone(stop))
 }
 
 fn interrupted(stop: &AtomicBool) -> bool {

@@ -7,6 +7,7 @@ mod database;
 mod demo;
 mod files;
 mod record;
+mod replay_view;
 mod report;
 mod selftest;
 mod show;
@@ -48,6 +49,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
         Some(Command::Replay { file, verdicts: true, .. }) => verdicts::print(file, scope)?,
+        Some(Command::Replay { file, method, screen: true, .. }) => {
+            replay_view::run(record::Judged { file, method: *method }, scope)?;
+        }
         Some(Command::Replay { file, snapshots, db, method, report, .. }) => {
             let judged = record::Judged { file, method: *method };
             record::replay(judged, *snapshots, db.as_deref(), report, scope)?;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch top`: snapshots as they come. On a terminal a table that is redrawn in place; with `--batch` one after the other.
+//! `mpwatch top`: snapshots as they come. On a terminal the live view; with `--batch`, or without a terminal, one after the other.
 
-use std::io::{self, Write};
+mod live_view;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::{Size, Style};
+use mpwatch_tui::{Size, Style, table};
 
 use super::database::Database;
 use super::{on_a_terminal, print, print_line, trace};
@@ -25,6 +26,9 @@ const UNLIMITED: u16 = u16::MAX;
 
 pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
+    if !options.batch && on_a_terminal() {
+        return live_view::run(options, scope, &stop);
+    }
     // A store begins with what its own tracing began with.
     let daemon =
         if options.db.is_some() { None } else { Daemon::find(scope, options.interval.is_some(), &stop)? };
@@ -34,23 +38,19 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         Some(live) => Database::open(options.db.as_deref(), live.start())?,
         None => None,
     };
-    let mut screen = (!options.batch && on_a_terminal()).then(Screen::open).transpose()?;
-    let mut left = options.count.unwrap_or(u64::MAX);
-    let mut each = |snapshot| {
+    let mut left = Countdown::new(options.count);
+    let mut each = |snapshot: Snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.offer(&snapshot);
         }
         let snapshot = scope.narrow(Arc::unwrap_or_clone(snapshot));
-        match &mut screen {
-            Some(screen) => screen.draw(&snapshot)?,
-            None if options.json => print_line(&snapshot)?,
-            None => {
-                print(&mpwatch_tui::table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
-            }
+        if options.json {
+            print_line(&snapshot)?;
+        } else {
+            print(&table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
         }
-        left = left.saturating_sub(1);
-        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(left.next())
     };
     if let Some(mut daemon) = daemon {
         while let Some(snapshot) = daemon.next()? {
@@ -66,45 +66,16 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The terminal while a table is redrawn on it; what was there before comes back when it is dropped.
-pub(super) struct Screen {
-    style: Style,
-}
+/// Snapshots that are still to be shown.
+struct Countdown(u64);
 
-impl Screen {
-    pub(super) fn open() -> io::Result<Self> {
-        let style = if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-            Style::Plain
-        } else {
-            Style::Colour
-        };
-        // Alternate screen, cursor hidden.
-        write(b"\x1b[?1049h\x1b[?25l")?;
-        Ok(Self { style })
+impl Countdown {
+    fn new(count: Option<u64>) -> Self {
+        Self(count.unwrap_or(u64::MAX))
     }
 
-    pub(super) fn draw(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        let frame = mpwatch_tui::live_frame(snapshot, size(), self.style);
-        write(frame.as_bytes())
+    fn next(&mut self) -> ControlFlow<()> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // Nothing to be done when the terminal is gone.
-        let _ = write(b"\x1b[?25h\x1b[?1049l");
-    }
-}
-
-fn write(bytes: &[u8]) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    output.write_all(bytes)?;
-    output.flush()
-}
-
-/// Size of the terminal; 80x24 where it does not say.
-fn size() -> Size {
-    let (columns, rows) =
-        terminal_size::terminal_size().map_or((80, 24), |(width, height)| (width.0, height.0));
-    Size { columns, rows }
 }

@@ -211,6 +211,15 @@ fn hint(wrong: &str) -> String {
     }
 }
 
+/// The name among these that is most like a wrong one, as a hint.
+pub(crate) fn nearest(wrong: &str, names: &[&str]) -> String {
+    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(name, wrong);
+    match names.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b))) {
+        Some(name) if likeness(&name) > 0.5 => format!("did you mean `{name}`?"),
+        _ => format!("there are {}", names.join(", ")),
+    }
+}
+
 /// JSON Schema of the file.
 pub(crate) fn schema() -> Value {
     let mut schema = json!({

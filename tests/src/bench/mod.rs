@@ -11,6 +11,7 @@ mod programs;
 mod snapshot;
 mod statistics;
 pub(crate) mod table;
+mod tui;
 
 use std::fs;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub struct Effort {
     pub subflows: &'static [u32],
     /// How long an idle mpwatch is watched.
     pub idle: Duration,
+    /// Frames of the live view that are drawn, of each kind.
+    pub frames: usize,
 }
 
 impl Effort {
@@ -38,6 +41,7 @@ impl Effort {
         window: Duration::from_millis(500),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
+        frames: 600,
     };
     /// Enough to see that it works; its figures say nothing.
     pub const QUICK: Self = Self {
@@ -46,15 +50,16 @@ impl Effort {
         window: Duration::from_millis(50),
         subflows: &[40],
         idle: Duration::from_millis(100),
+        frames: 2,
     };
 }
 
 type Subject = fn(Effort) -> String;
 
-const SUBJECTS: [(&str, Subject); 3] =
-    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run)];
+const SUBJECTS: [(&str, Subject); 4] =
+    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run), ("tui", tui::run)];
 
-const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle]... [--rounds N] [--quick]";
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|tui]... [--rounds N] [--quick]";
 
 /// What was asked for on the command line.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of flows: a connection, or one of its subflows below it, and the columns that they have.
 
+mod groups;
+mod name;
+
 use std::sync::LazyLock;
 
-use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::metric::{self, CONNECTION, Costly, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
@@ -17,6 +18,9 @@ use super::history::{Series, Track};
 use super::text::{Text, sparkline};
 use super::theme::Ink;
 use crate::cell::{bar, pad};
+use groups::bottleneck;
+pub(crate) use groups::{groups, letter};
+use name::flow;
 
 /// A row with everything that its cells need.
 pub(crate) struct FlowView<'a> {
@@ -271,158 +275,6 @@ impl FlowView<'_> {
     pub(crate) fn is_over(&self) -> bool {
         !self.connection.is_open() || self.subflow.is_some_and(|(_, subflow)| subflow.closed.is_some())
     }
-}
-
-fn flow(view: &FlowView<'_>, width: usize) -> Text {
-    match view.subflow {
-        Some((place, subflow)) => Text::first_that_fits(subflow_forms(view, place, subflow), width),
-        None => Text::first_that_fits(connection_forms(view), width),
-    }
-}
-
-fn connection_forms(view: &FlowView<'_>) -> Vec<Text> {
-    let (c, mask) = (view.connection, &view.app.mask);
-    let fold = match (c.subflows.is_empty(), view.folded) {
-        (true, _) => "  ",
-        (_, true) => "▸ ",
-        (_, false) => "▾ ",
-    };
-    let arrow = if c.role == Some(Role::Server) { "←" } else { "→" };
-    let id = c.id.short();
-    let name = c.process.map_or_else(|| "-".to_owned(), |p| mask.name("process", &p.comm.text()));
-    let pid = c.process.filter(|_| !mask.is_on()).map(|p| format!("/{}", p.pid)).unwrap_or_default();
-    let [local, remote] =
-        [c.local, c.remote].map(|end| end.map_or_else(|| "-".to_owned(), |at| mask.address(at)));
-    let remote_ip = c.remote.map_or_else(|| "-".to_owned(), |at| mask.ip(at.ip()));
-    let (tag, ink) = match (c.is_open(), c.fallback.is_some(), c.protocol) {
-        (false, ..) => (" closed", Ink::Faint),
-        (_, true, _) => (" fallback", Ink::Warning),
-        (.., Protocol::Tcp) => (" TCP", Ink::Faint),
-        _ => ("", Ink::Normal),
-    };
-    let form = |text: String, ends: String| {
-        let all = Text::plain(fold).and(text, Ink::Strong).and(ends, Ink::Normal).and(tag, ink);
-        if c.is_open() { all } else { all.all(Ink::Faint) }
-    };
-    vec![
-        form(format!("{id} {name}{pid}"), format!(" {local} {arrow} {remote}")),
-        form(format!("{id} {name}"), format!(" {arrow} {remote}")),
-        form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
-        form(name.clone(), format!(" {arrow} {remote_ip}")),
-        form(name.clone(), String::new()),
-    ]
-}
-
-fn subflow_forms(view: &FlowView<'_>, place: usize, subflow: &Subflow) -> Vec<Text> {
-    let mask = &view.app.mask;
-    let branch = if view.last { "╰─ " } else { "├─ " };
-    let interface = subflow
-        .interface
-        .map_or_else(|| "-".to_owned(), |name| mpwatch_model::endpoint::printable(&name.text()).into_owned());
-    let number = format!("{} ", place + 1);
-    let [local, remote] = [subflow.local, subflow.remote].map(|end| mask.ip(end.ip()));
-    let arrow = if view.connection.role == Some(Role::Server) { "←" } else { "→" };
-    let ends = format!(" {local} {arrow} {remote}");
-    let faint = if subflow.closed.is_some() { Ink::Faint } else { Ink::Normal };
-    let form = |interface: &str, (tag, ink): (String, Ink), ends: &str| {
-        let tag = if tag.is_empty() { tag } else { format!(" {tag}") };
-        let head = Text::new(branch, Ink::Faint).and(number.clone(), Ink::Path(place));
-        head.and(interface, faint).and(tag, ink).and(ends, faint)
-    };
-    let [full, short] = tags(view, subflow);
-    vec![
-        form(&interface, full.clone(), &ends),
-        form(&interface, full, ""),
-        form(&interface, short.clone(), ""),
-        form("", short, ""),
-    ]
-}
-
-/// What is not as usual with a subflow, in two lengths.
-fn tags(view: &FlowView<'_>, subflow: &Subflow) -> [(String, Ink); 2] {
-    let both = |long: String, short: &str, ink| [(long, ink), (short.to_owned(), ink)];
-    let died = finding::died_at(view.connection, subflow);
-    let when = died.map(|at| finding::offset(view.connection, at));
-    match (subflow.closed, subflow.state) {
-        (Some(closed), _) if closed.reason.is_failure() && when.is_some() => {
-            let when = when.unwrap_or_default();
-            let long = format!("✗ DIED {when}: {}", closed.reason.short());
-            [(long, Ink::Alarm), (format!("✗ DIED {when}"), Ink::Alarm)]
-        }
-        (Some(closed), _) => both(format!("closed: {}", closed.reason.short()), "closed", Ink::Faint),
-        (None, _) if subflow.stale => {
-            let when = when.map(|when| format!(" {when}")).unwrap_or_default();
-            [(format!("✗ DIED{when}: no ACKs"), Ink::Alarm), (format!("✗ DIED{when}"), Ink::Alarm)]
-        }
-        (None, TcpState::SynSent | TcpState::SynRecv) => both("opening".to_owned(), "opening", Ink::Faint),
-        (None, TcpState::Established) if subflow.backup => both("backup".to_owned(), "backup", Ink::Faint),
-        (None, TcpState::Established) => both(String::new(), "", Ink::Normal),
-        (None, _) => both("closing".to_owned(), "closing", Ink::Faint),
-    }
-}
-
-/// The groups behind one bottleneck, each with its letter.
-pub(crate) fn groups(connection: &Connection) -> impl Iterator<Item = (usize, &Vec<SubflowId>)> {
-    let all = connection.bottlenecks.iter().flat_map(|found| &found.groups);
-    all.filter(|group| group.len() > 1).enumerate()
-}
-
-/// A letter for a group.
-pub(crate) fn letter(group: usize) -> char {
-    char::from(b'A' + u8::try_from(group % 26).unwrap_or(0))
-}
-
-fn bottleneck(view: &FlowView<'_>, width: usize) -> Text {
-    match view.subflow {
-        Some((_, subflow)) => Text::first_that_fits(of_subflow(view.connection, subflow), width),
-        None => Text::first_that_fits(of_connection(view.connection), width),
-    }
-}
-
-fn of_connection(connection: &Connection) -> Vec<Text> {
-    let Some(found) = &connection.bottlenecks else { return vec![Text::default()] };
-    let places: Vec<String> = groups(connection)
-        .map(|(_, group)| {
-            let places = group.iter().filter_map(|id| connection.place(*id)).map(|place| place.to_string());
-            places.collect::<Vec<_>>().join("+")
-        })
-        .collect();
-    let is_all = |verdict| found.pairs.iter().all(|pair| pair.verdict == verdict);
-    let words = |text: &str, ink| vec![Text::new(text, ink)];
-    if !places.is_empty() {
-        let all = places.join(" ");
-        return vec![
-            Text::new(format!("{all} SHARE ONE"), Ink::Warning),
-            Text::new(format!("{all} SHARED"), Ink::Warning),
-            Text::new("SHARED", Ink::Warning),
-        ];
-    }
-    if found.pairs.is_empty() || is_all(Verdict::Unknown) {
-        words("not known", Ink::Faint)
-    } else if is_all(Verdict::NoBottleneck) {
-        words("none", Ink::Faint)
-    } else {
-        words("separate", Ink::Good)
-    }
-}
-
-fn of_subflow(connection: &Connection, subflow: &Subflow) -> Vec<Text> {
-    for (number, group) in groups(connection) {
-        let Some(position) = group.iter().position(|id| *id == subflow.id) else { continue };
-        let bracket = match position {
-            0 => '╭',
-            last if last + 1 == group.len() => '╰',
-            _ => '│',
-        };
-        let letter = letter(number);
-        let form = |text: String| Text::new(text, Ink::Group(number));
-        return vec![
-            form(format!("{bracket} {letter} same queue")),
-            form(format!("{bracket} {letter} shared")),
-            form(format!("{bracket} {letter}")),
-        ];
-    }
-    vec![Text::default()]
 }
 
 fn share(view: &FlowView<'_>, width: usize) -> Text {

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How events change the state. What is to be done outside is returned, never done here.
 
-use std::time::Duration;
+mod export;
+mod lists;
+mod point;
+mod time;
 
 use mpwatch_model::filter::Filter;
-use mpwatch_model::snapshot::{Report, Run};
-use ratatui::crossterm::event::{
-    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::app::{
-    App, Closed, Detail, Event, ExportFormat, Feed, Link, Mode, Notice, Origin, Pick, Request, Tab, Typing,
-};
+use super::app::{App, Closed, Detail, Event, Feed, Link, Mode, Notice, Pick, Request, Tab, Typing};
 use super::areas::areas;
-use super::columns;
+use super::draw::{detail, health};
 use super::edit::Edit;
 use super::key::{Action, Chord};
-use super::rows::RowKey;
-
-/// Intervals that the two keys go through.
-const INTERVALS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+use super::rows::{Grouping, RowKey};
 
 impl App {
     /// Takes in an event.
@@ -132,104 +127,6 @@ impl App {
         }
     }
 
-    fn in_help(&mut self, scroll: usize, action: Action) -> Option<Request> {
-        let page = usize::from(self.size.1).saturating_sub(4).max(1);
-        self.mode = match action {
-            Action::Up => Mode::Help(scroll.saturating_sub(1)),
-            Action::Down => Mode::Help(scroll + 1),
-            Action::PageUp => Mode::Help(scroll.saturating_sub(page)),
-            Action::PageDown => Mode::Help(scroll + page),
-            Action::First => Mode::Help(0),
-            Action::Help | Action::Back | Action::Open => Mode::Table,
-            other => {
-                self.mode = Mode::Table;
-                return self.act(other);
-            }
-        };
-        if let Mode::Help(scroll) = &mut self.mode {
-            *scroll = (*scroll).min(super::draw::popup::help_height(self.size).saturating_sub(page));
-        }
-        None
-    }
-
-    fn in_list(&mut self, pick: Pick, place: usize, action: Action) -> Option<Request> {
-        let count = self.choices(pick).len();
-        let last = count.saturating_sub(1);
-        match action {
-            Action::Up => self.mode = Mode::Pick(pick, place.saturating_sub(1)),
-            Action::Down => self.mode = Mode::Pick(pick, (place + 1).min(last)),
-            Action::PageUp => self.mode = Mode::Pick(pick, place.saturating_sub(10)),
-            Action::PageDown => self.mode = Mode::Pick(pick, (place + 10).min(last)),
-            Action::First => self.mode = Mode::Pick(pick, 0),
-            Action::Last => self.mode = Mode::Pick(pick, last),
-            Action::Reverse if pick == Pick::Sort => {
-                self.table_mut().reverse = !self.table().reverse;
-                self.rebuild();
-            }
-            // The space bar chooses too, as in every other list of boxes to tick.
-            Action::Open | Action::Pause => return self.choose(pick, place),
-            Action::Quit => return Some(Request::Quit { keep: false }),
-            _ => self.mode = Mode::Table,
-        }
-        None
-    }
-
-    /// The lines of a list: what it chooses, and whether it is chosen at present.
-    pub(crate) fn choices(&self, pick: Pick) -> Vec<(String, String, bool)> {
-        match pick {
-            Pick::Export => ExportFormat::ALL
-                .iter()
-                .map(|format| (format.words().0.to_owned(), format!(".{}", format.words().1), false))
-                .collect(),
-            Pick::Sort => {
-                let state = self.table();
-                let usual = ("activity".to_owned(), "the usual order".to_owned(), state.sort.is_none());
-                let of = columns::of_tab(self.tab).into_iter();
-                let all = of.map(|c| (c.title.to_owned(), c.help.to_owned(), state.sort == Some(c.key)));
-                std::iter::once(usual).chain(all).collect()
-            }
-            Pick::Columns => {
-                let shown = columns::shown(self, self.tab);
-                let is_shown = |key| shown.iter().any(|choice| choice.key == key);
-                let of = columns::of_tab(self.tab).into_iter();
-                of.map(|c| (c.title.to_owned(), c.help.to_owned(), is_shown(c.key))).collect()
-            }
-        }
-    }
-
-    fn choose(&mut self, pick: Pick, place: usize) -> Option<Request> {
-        match pick {
-            Pick::Sort => {
-                let key =
-                    place.checked_sub(1).and_then(|at| columns::of_tab(self.tab).get(at).map(|c| c.key));
-                self.sort_by(key);
-                self.mode = Mode::Table;
-                None
-            }
-            Pick::Columns => {
-                let key = columns::of_tab(self.tab).get(place).map(|c| c.key)?;
-                let is_shown = columns::shown(self, self.tab).iter().any(|choice| choice.key == key);
-                let table = self.table_mut();
-                table.columns.retain(|(other, _)| *other != key);
-                table.columns.push((key, !is_shown));
-                None
-            }
-            Pick::Export => {
-                self.mode = Mode::Table;
-                let format = *ExportFormat::ALL.get(place)?;
-                self.export(format)
-            }
-        }
-    }
-
-    /// The same column once more turns the order round.
-    fn sort_by(&mut self, key: Option<&'static str>) {
-        let table = self.table_mut();
-        table.reverse = table.sort == key && key.is_some() && !table.reverse;
-        table.sort = key;
-        self.rebuild();
-    }
-
     fn act(&mut self, action: Action) -> Option<Request> {
         match action {
             Action::Quit => return Some(Request::Quit { keep: false }),
@@ -321,66 +218,6 @@ impl App {
         self.rebuild();
     }
 
-    fn time(&mut self, action: Action) -> Option<Request> {
-        match action {
-            Action::Pause => {
-                self.frozen = if self.frozen.is_some() { None } else { Some(self.history.latest()) };
-                self.rebuild();
-                let plays = self.frozen.is_none();
-                self.is_replay().then_some(Request::Play(plays))
-            }
-            Action::StepBack => {
-                let was_running = self.frozen.is_none();
-                let turn = self.turn().saturating_sub(1).max(self.history.oldest());
-                self.frozen = Some(turn);
-                self.rebuild();
-                (was_running && self.is_replay()).then_some(Request::Play(false))
-            }
-            Action::StepForward => {
-                let turn = self.turn();
-                let was_running = self.frozen.is_none();
-                if turn < self.history.latest() {
-                    self.frozen = Some(turn + 1);
-                    self.rebuild();
-                    return None;
-                }
-                self.frozen = Some(turn);
-                match (self.is_replay(), was_running) {
-                    (true, true) => Some(Request::Play(false)),
-                    (true, false) => Some(Request::Step),
-                    (false, _) => None,
-                }
-            }
-            _ => self.pace(action == Action::Slower),
-        }
-    }
-
-    fn pace(&mut self, slower: bool) -> Option<Request> {
-        if let Origin::Daemon(_) = self.settings.origin {
-            self.say("the interval is the daemon's: set `interval` in its configuration");
-            return None;
-        }
-        let shown = self.snapshot().map_or(1.0, |snapshot| snapshot.interval_s);
-        let current = self.interval.map_or(shown, |interval| interval.as_secs_f64());
-        let millis = |place: &u64| *place as f64 / 1e3;
-        let next = if slower {
-            INTERVALS.iter().find(|place| millis(place) > current * 1.2)
-        } else {
-            INTERVALS.iter().rev().find(|place| millis(place) < current * 0.8)
-        };
-        let interval = Duration::from_millis(*next?);
-        self.interval = Some(interval);
-        let what = if self.is_replay() { "a snapshot is shown for" } else { "interval" };
-        self.say(&format!(
-            "{what} {}",
-            mpwatch_model::metric::display(
-                mpwatch_model::metric::Unit::Seconds,
-                Some(interval.as_secs_f64())
-            )
-        ));
-        Some(Request::Interval(interval))
-    }
-
     fn go(&mut self, tab: Tab) {
         self.detail = None;
         self.tab = tab;
@@ -395,14 +232,14 @@ impl App {
         let moved = |index: usize| index.saturating_add_signed(rows);
         if let Some(detail) = &mut self.detail {
             detail.scroll = moved(detail.scroll);
-            let most = super::draw::detail::most_scroll(self);
+            let most = detail::most_scroll(self);
             if let Some(detail) = &mut self.detail {
                 detail.scroll = detail.scroll.min(most);
             }
             return;
         }
         if self.tab == Tab::Health {
-            let most = super::draw::health::most_scroll(self);
+            let most = health::most_scroll(self);
             let table = self.table_mut();
             table.offset = table.offset.saturating_add_signed(rows).min(most);
             return;
@@ -460,9 +297,9 @@ impl App {
                 )
             }
             _ => match self.grouping {
-                super::rows::Grouping::Peer => format!("peer:{key}"),
-                super::rows::Grouping::Process => format!("proc:{key}"),
-                super::rows::Grouping::Namespace => format!("netns:{key}"),
+                Grouping::Peer => format!("peer:{key}"),
+                Grouping::Process => format!("proc:{key}"),
+                Grouping::Namespace => format!("netns:{key}"),
             },
         };
         if Filter::parse(&filter).is_ok() {
@@ -495,103 +332,5 @@ impl App {
             }
         }
         self.rebuild();
-    }
-
-    fn export(&mut self, format: ExportFormat) -> Option<Request> {
-        if self.mask.is_on() {
-            self.say("the privacy mask is on, and a file would hold everything: switch it off first");
-            return None;
-        }
-        let snapshot = self.snapshot()?;
-        let connections: Vec<_> = match (&self.detail, &self.table().selected) {
-            (None, Some(RowKey::Sum(key))) => {
-                let super::rows::Rows::Sums(sums) = &self.rows else { return None };
-                let sum = sums.iter().find(|sum| sum.key == *key)?;
-                sum.connections.iter().filter_map(|id| self.find(*id)).cloned().collect()
-            }
-            _ => self.selected().cloned().into_iter().collect(),
-        };
-        if connections.is_empty() {
-            self.say("nothing is selected");
-            return None;
-        }
-        let run = Run { host: snapshot.host.clone(), from: snapshot.at, to: snapshot.at };
-        let report = Report {
-            schema: snapshot.schema,
-            run,
-            connections,
-            counters: snapshot.counters,
-            cpus: snapshot.cpus.clone(),
-            energy: snapshot.energy.clone(),
-            losses: snapshot.losses,
-        };
-        Some(Request::Export(Box::new(report), format))
-    }
-
-    /// The next row, or the one before, that has the text that is searched for.
-    fn hit(&mut self, forward: bool, from_here: bool) {
-        if self.search.is_empty() || self.detail.is_some() {
-            return;
-        }
-        let rows = self.rows.len();
-        let wanted = self.search.to_lowercase();
-        let start = self.table().index;
-        let candidates = (0..rows).map(|step| {
-            let step = step + usize::from(!from_here);
-            if forward { (start + step) % rows } else { (start + rows - step % rows) % rows }
-        });
-        let found = candidates
-            .into_iter()
-            .find(|&row| super::draw::table::row_text(self, row).to_lowercase().contains(&wanted));
-        match found {
-            Some(row) => self.select(row),
-            None => self.say(&format!("`{}` is in no row", self.search)),
-        }
-    }
-
-    fn mouse(&mut self, event: MouseEvent) -> Option<Request> {
-        let (column, row) = (event.column, event.row);
-        match (event.kind, &self.mode) {
-            (MouseEventKind::ScrollDown, Mode::Table) => self.step(3),
-            (MouseEventKind::ScrollUp, Mode::Table) => self.step(-3),
-            (MouseEventKind::ScrollDown, Mode::Help(_)) => return self.act_in_mode(Action::Down),
-            (MouseEventKind::ScrollUp, Mode::Help(_)) => return self.act_in_mode(Action::Up),
-            (MouseEventKind::Down(MouseButton::Left), Mode::Table) => self.click(column, row),
-            (MouseEventKind::Down(MouseButton::Left), Mode::Help(_) | Mode::Pick(..)) => {
-                self.mode = Mode::Table
-            }
-            _ => {}
-        }
-        None
-    }
-
-    fn act_in_mode(&mut self, action: Action) -> Option<Request> {
-        match self.mode {
-            Mode::Help(scroll) => self.in_help(scroll, action),
-            _ => self.act(action),
-        }
-    }
-
-    fn click(&mut self, column: u16, row: u16) {
-        let areas = areas(self);
-        if row == areas.tabs.y {
-            if let Some(tab) = super::draw::header::tab_at(column) {
-                self.go(tab);
-            }
-        } else if self.detail.is_none() && row == areas.body.y {
-            if let Some(key) = super::draw::table::column_at(self, column) {
-                self.sort_by(Some(key));
-            }
-        } else if self.detail.is_none() && row > areas.body.y && row < areas.body.bottom() {
-            let index = self.table().offset + usize::from(row - areas.body.y - 1);
-            if index < self.rows.len() {
-                // Once more on the same row opens it.
-                if index == self.table().index {
-                    self.open();
-                } else {
-                    self.select(index);
-                }
-            }
-        }
     }
 }

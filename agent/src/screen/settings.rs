@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a user likes on the screen: `$XDG_CONFIG_HOME/mpwatch/screen.toml`, by default below `~/.config`, or the file that
+//! `MPWATCH_SCREEN_CONFIG` names. Unknown keys are errors, as in the daemon's file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mpwatch_tui::screen::{Keymap, Settings, Theme, column_names};
+use toml::Value;
+
+use crate::config::{ConfigError, Origin};
+
+const FILE: &str = "MPWATCH_SCREEN_CONFIG";
+
+/// All that can be set, `keys` being a table of actions.
+const NAMES: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
+
+/// Reads them; without a file everything is as by default.
+pub(crate) fn load() -> Result<Settings, ConfigError> {
+    let named = std::env::var_os(FILE).map(PathBuf::from);
+    let mut settings = match named.clone().or_else(usual) {
+        None => Settings::default(),
+        // Set to nothing: no file, not even the usual one.
+        Some(path) if path.as_os_str().is_empty() => Settings::default(),
+        Some(path) => match fs::read_to_string(&path) {
+            Ok(text) => parse(&path, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => Settings::default(),
+            Err(source) => return Err(ConfigError::Unreadable { path, source }),
+        },
+    };
+    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        settings.theme = Theme::Mono;
+    }
+    Ok(settings)
+}
+
+fn usual() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let configuration =
+        folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")))?;
+    Some(configuration.join("mpwatch/screen.toml"))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    let mut settings = Settings::default();
+    for (name, value) in &table {
+        let Some(key) = NAMES.into_iter().find(|known| known == name) else {
+            let hint = crate::config::nearest(name, &NAMES);
+            return Err(ConfigError::UnknownKey { path: path.to_owned(), key: name.clone(), hint });
+        };
+        set(&mut settings, key, value).map_err(|why| ConfigError::BadValue {
+            origin: Origin::File(path.to_owned()),
+            key,
+            value: value.to_string(),
+            why,
+        })?;
+    }
+    Ok(settings)
+}
+
+fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), String> {
+    match key {
+        "theme" => settings.theme = theme(value)?,
+        "rates" => settings.units.bytes = one_of(value, ["bits", "bytes"])? == 1,
+        "energy" => settings.units.watt_hours = one_of(value, ["joules", "watt-hours"])? == 1,
+        "sort" => settings.sort = Some(column(value)?),
+        "keys" => settings.keys = keys(value)?,
+        _ => {
+            let columns = value.as_array().ok_or("it is a list of columns, for example [\"netns\"]")?;
+            for one in columns {
+                settings.columns.push((column(one)?, key == "show"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn theme(value: &Value) -> Result<Theme, String> {
+    let words: Vec<&str> = Theme::ALL.into_iter().map(Theme::word).collect();
+    let found = value.as_str().and_then(Theme::from_word);
+    found.ok_or_else(|| format!("a theme is one of {}", words.join(", ")))
+}
+
+fn one_of(value: &Value, words: [&str; 2]) -> Result<usize, String> {
+    let found = value.as_str().and_then(|text| words.iter().position(|word| *word == text));
+    found.ok_or_else(|| format!("it is {} or {}", words[0], words[1]))
+}
+
+fn column(value: &Value) -> Result<String, String> {
+    let name = value.as_str().ok_or("a column is a word in quotes")?;
+    let names = column_names();
+    if names.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there is no column `{name}`; {}", crate::config::nearest(name, &names)))
+}
+
+fn keys(value: &Value) -> Result<Keymap, String> {
+    let table = value.as_table().ok_or("it is a table of actions, for example quit = [\"q\", \"f10\"]")?;
+    let wrong = || "keys are a list, for example [\"q\", \"f10\"]".to_owned();
+    let mut remapped = Vec::new();
+    for (action, keys) in table {
+        let keys = keys.as_array().ok_or_else(wrong)?;
+        let keys: Option<Vec<String>> = keys.iter().map(|key| key.as_str().map(str::to_owned)).collect();
+        remapped.push((action.clone(), keys.ok_or_else(wrong)?));
+    }
+    Keymap::with(&remapped).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_tui::screen::{Action, Chord};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, String> {
+        parse(Path::new("screen.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_can_be_set() {
+        let text = "theme = 'light'\nrates = 'bytes'\nenergy = 'watt-hours'\nsort = 'srtt_seconds'\nshow = ['netns']\n\
+                    hide = ['share']\n[keys]\nquit = ['f10']";
+        let settings = read(text).unwrap();
+        assert_eq!(
+            (settings.theme, settings.units.bytes, settings.units.watt_hours),
+            (Theme::Light, true, true)
+        );
+        assert_eq!(settings.sort.as_deref(), Some("srtt_seconds"));
+        assert_eq!(settings.columns, [("netns".to_owned(), true), ("share".to_owned(), false)]);
+        assert_eq!(settings.keys.action(Chord::parse("f10").unwrap()), Some(Action::Quit));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_is_right() {
+        for (text, words) in [
+            ("thema = 'dark'", "did you mean `theme`?"),
+            ("theme = 'pink'", "dark, light, colour-blind, mono"),
+            ("rates = 3", "bits or bytes"),
+            ("sort = 'srt_seconds'", "did you mean `srtt_seconds`?"),
+            ("[keys]\nquti = ['x']", "no action `quti`"),
+            ("[keys]\nquit = 'x'", "keys are a list"),
+            ("theme = ", "is no TOML"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

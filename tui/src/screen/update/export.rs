@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an export holds: the selected connection, or those that a selected sum is made of.
+
+use mpwatch_model::snapshot::{Report, Run};
+
+use super::super::app::{App, ExportFormat, Request};
+use super::super::rows::{RowKey, Rows};
+
+impl App {
+    pub(super) fn export(&mut self, format: ExportFormat) -> Option<Request> {
+        if self.mask.is_on() {
+            self.say("the privacy mask is on, and a file would hold everything: switch it off first");
+            return None;
+        }
+        let snapshot = self.snapshot()?;
+        let connections: Vec<_> = match (&self.detail, &self.table().selected) {
+            (None, Some(RowKey::Sum(key))) => {
+                let Rows::Sums(sums) = &self.rows else { return None };
+                let sum = sums.iter().find(|sum| sum.key == *key)?;
+                sum.connections.iter().filter_map(|id| self.find(*id)).cloned().collect()
+            }
+            _ => self.selected().cloned().into_iter().collect(),
+        };
+        if connections.is_empty() {
+            self.say("nothing is selected");
+            return None;
+        }
+        let run = Run { host: snapshot.host.clone(), from: snapshot.at, to: snapshot.at };
+        let report = Report {
+            schema: snapshot.schema,
+            run,
+            connections,
+            counters: snapshot.counters,
+            cpus: snapshot.cpus.clone(),
+            energy: snapshot.energy.clone(),
+            losses: snapshot.losses,
+        };
+        Some(Request::Export(Box::new(report), format))
+    }
+}
