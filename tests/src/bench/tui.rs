@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a frame of the live view takes with ten thousand flows on the machine: the new snapshot taken in, sorted and drawn, or a key.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ use super::table::{figure, markdown};
 /// A large terminal.
 const SIZE: (u16, u16) = (200, 60);
 
-type Screen = Terminal<CrosstermBackend<Vec<u8>>>;
+type Screen = Terminal<CrosstermBackend<io::Sink>>;
 
 pub(super) fn run(effort: Effort) -> String {
     let frames = effort.frames;
@@ -98,13 +99,12 @@ fn quantile(times: &[f64], q: f64) -> f64 {
 
 fn screen() -> Screen {
     let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width: SIZE.0, height: SIZE.1 });
-    let backend = CrosstermBackend::new(Vec::new());
+    let backend = CrosstermBackend::new(io::sink());
     Terminal::with_options(backend, TerminalOptions { viewport }).expect("nothing can fail in memory")
 }
 
 fn frame(app: &App, screen: &mut Screen) {
     screen.draw(|frame| draw(app, frame)).expect("nothing can fail in memory");
-    screen.backend_mut().writer_mut().clear();
 }
 
 fn press(app: &mut App, key: &str) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mpwatch_tui::screen::{Link, Origin};
 
 use super::super::trace;
-use super::Countdown;
+use super::{Countdown, INTERVAL};
 use crate::attach::{AttachError, Daemon};
 use crate::cli::{Scope, TopOptions};
 use crate::exit;
@@ -38,15 +38,19 @@ struct View<'a> {
 
 impl View<'_> {
     fn feed(&self) -> anyhow::Result<()> {
-        match Daemon::find(self.scope, self.stop) {
+        match self.find_daemon() {
             Ok(Some(daemon)) => self.attached(daemon, &mut Countdown::new(self.options.count)),
             Ok(None) => self.tracing(),
             Err(error) => self.blocked(error.into()),
         }
     }
 
+    fn find_daemon(&self) -> Result<Option<Daemon>, AttachError> {
+        Daemon::find(self.scope, self.options.interval.is_some(), self.stop)
+    }
+
     fn tracing(&self) -> anyhow::Result<()> {
-        let mut live = match trace(self.options.interval, self.scope, Arc::clone(self.stop)) {
+        let mut live = match trace(self.options.interval.unwrap_or(INTERVAL), self.scope, Arc::clone(self.stop)) {
             Ok(live) => live,
             Err(error) if exit::is_not_permitted(&error) => return self.blocked(error),
             Err(error) => return Err(error),
@@ -73,7 +77,7 @@ impl View<'_> {
                 match daemon.next() {
                     Ok(Some(snapshot)) => self.screen.show(Arc::new(self.scope.narrow(snapshot))),
                     Ok(None) => return Ok(()),
-                    Err(error @ AttachError::Gone { .. }) => break error,
+                    Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
                     Err(error) => return Err(error.into()),
                 }
                 if left.next().is_break() {
@@ -94,7 +98,7 @@ impl View<'_> {
             if self.screen.pace().wait_for_leave(RETRY) || self.has_left() {
                 return None;
             }
-            if let Ok(Some(daemon)) = Daemon::find(self.scope, self.stop) {
+            if let Ok(Some(daemon)) = self.find_daemon() {
                 return Some(daemon);
             }
         }

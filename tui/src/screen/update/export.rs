@@ -25,7 +25,7 @@ impl App {
             self.say("nothing is selected");
             return None;
         }
-        let run = Run { host: snapshot.host.clone(), from: snapshot.at, to: snapshot.at };
+        let run = Run { host: snapshot.host.clone(), from: snapshot.at, to: snapshot.at, cut_short: None };
         let report = Report {
             schema: snapshot.schema,
             run,
