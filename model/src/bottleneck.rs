@@ -59,7 +59,7 @@ pub struct Evidence {
     pub busy_a: f64,
     /// Part of the time in which `b` had.
     pub busy_b: f64,
-    /// Part of the time, in steps of 10 ms, for which there are samples, of the one that has fewer.
+    /// Part of the time for which there are samples no more than 80 ms apart, of the one that has fewer.
     pub coverage: f64,
     /// Time that the figures are taken over.
     #[serde(rename = "window_us")]

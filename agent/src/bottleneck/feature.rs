@@ -66,6 +66,7 @@ impl View {
         let busy = present.iter().filter(|rtt| **rtt - floor_ms > queue).count();
         let (delays, known) = series.delays(window);
         let slow = high_pass(&delays, TREND);
+        let slow_places = slow.iter().flatten().count();
         let measured = slow.iter().zip(known).filter_map(|(value, known)| value.filter(|_| known));
         let before = reach - half_bins(series)?;
         Some(Self {
@@ -77,7 +78,7 @@ impl View {
             steady: series.delivered(window, STEADY_STEP, before),
             losses: series.losses(window),
             busy: busy as f64 / present.len() as f64,
-            coverage: present.len() as f64 / rtts.len() as f64,
+            coverage: slow_places as f64 / window.bins().max(1) as f64,
             window,
         })
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over
 //! base intervals of 350 ms, skewness, variability, key frequency and loss, by which congested flows are sorted into groups (section 3.3.1).
-//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Constants are those of its table in section 3.
+//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Constants are as public implementations have them.
 
 use std::collections::{BTreeMap, VecDeque};
 

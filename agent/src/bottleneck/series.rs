@@ -49,8 +49,8 @@ pub(super) struct Window {
     pub(super) to: u64,
 }
 
-/// Bins between two known delays that may be filled in: 60 ms.
-const LONGEST_GAP: u64 = 12;
+/// Bins between two known delays that may be filled in: 80 ms.
+const LONGEST_GAP: u64 = 16;
 /// And for what was delivered: 200 ms.
 const LONGEST_PAUSE: u64 = 40;
 

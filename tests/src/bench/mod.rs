@@ -59,7 +59,7 @@ type Subject = fn(Effort) -> String;
 const SUBJECTS: [(&str, Subject); 4] =
     [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run), ("tui", tui::run)];
 
-const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|tui]... [--rounds N] [--quick]";
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
 
 /// What was asked for on the command line.
 #[derive(Debug)]

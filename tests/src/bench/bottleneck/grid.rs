@@ -41,6 +41,7 @@ impl Grid {
             }
             Self::Training => {
                 let mut cells = core(Set::Training, &[2, 4], Set::Training.rates());
+                cells.extend(core(Set::Training, &[8], &[12, 35]));
                 cells.extend(harder(Set::Training, &[35]));
                 with_seeds(&cells, seeds)
             }

@@ -97,7 +97,7 @@ pub(super) fn run(
 fn make_traces(request: &Request, print: &mut impl FnMut(&str)) {
     let cells = request.cells();
     for (place, cell) in cells.iter().enumerate() {
-        if live::labels_of(&request.folder, cell).exists() {
+        if live::labels_of(&request.folder, cell).exists() || cell.total_mbit() > most_mbit() {
             continue;
         }
         let outcome = match live::run(cell, &request.folder) {
@@ -108,6 +108,12 @@ fn make_traces(request: &Request, print: &mut impl FnMut(&str)) {
         };
         print(&format!("{}/{} {cell}: {outcome}\n", place + 1, cells.len()));
     }
+}
+
+/// What this machine can emulate, Mbit/s. Beyond, the machine is the bottleneck (measured: such cells do not fill their queues).
+fn most_mbit() -> u32 {
+    const OF_A_CPU: u32 = 225;
+    OF_A_CPU * std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
 }
 
 /// The labels of a cell and what every method says of its trace. `None`: it was not run.
@@ -139,10 +145,8 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
             left_out.not_run.push(cell.to_string());
             continue;
         };
-        if !labels.is_valid() {
-            left_out
-                .invalid
-                .push(format!("{cell} (late {:.2}, overflowed {})", labels.late, labels.overflowed));
+        if let Some(flaw) = labels.flaw() {
+            left_out.invalid.push(format!("{cell} ({flaw})"));
             continue;
         }
         table3.add(&labels, &verdicts);
@@ -165,8 +169,8 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
 fn text(pooled: &Scores, by_kind: &Scores, left_out: &LeftOut) -> String {
     let mut text = format!("{} cells.\n", pooled.len());
     for (why, cells) in [
-        ("Not run", &left_out.not_run),
-        ("Left out, because the machine was too busy to emulate their networks", &left_out.invalid),
+        ("Not run (not reached, or faster than this machine can emulate)", &left_out.not_run),
+        ("Left out, because the machine and not their queues was the bottleneck", &left_out.invalid),
     ] {
         if !cells.is_empty() {
             let _ = writeln!(text, "{why} ({}): {}.", cells.len(), cells.join(", "));
@@ -184,7 +188,7 @@ fn fit(request: &Request) -> Result<String, String> {
     let mut rows = Vec::new();
     for cell in request.cells().into_iter().filter(|cell| cell.set == Set::Training) {
         let Some((labels, verdicts)) = replayed(&request.folder, &cell)? else { continue };
-        if labels.is_valid() {
+        if labels.flaw().is_none() {
             rows.push(score::examples(&labels, &verdicts, tables::OURS));
         }
     }

@@ -97,6 +97,15 @@ impl Tally {
         Share::new(wrong, self.disjoint.iter().chain(&self.uncongested).sum())
     }
 
+    /// Verdicts that were wrong: `disjoint` or `no bottleneck` of what was shared, `shared` of what was not.
+    pub fn wrong(&self) -> u32 {
+        let of =
+            |row: &[u32; 4], said: &[Said]| said.iter().map(|said| Self::said_of(row, *said)).sum::<u32>();
+        of(&self.shared, &[Said::Disjoint, Said::NoBottleneck])
+            + of(&self.disjoint, &[Said::Shared])
+            + of(&self.uncongested, &[Said::Shared])
+    }
+
     /// Of all, what was not decided.
     pub fn unknown(&self) -> Option<Share> {
         Share::new(self.said(Said::Unknown), self.count())

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{App, Cell};
 
 /// Nanoseconds of the boot clock.
 pub type Time = u64;
@@ -13,6 +13,8 @@ pub type Time = u64;
 pub const SECOND: Time = 1_000_000_000;
 /// A queue is a bottleneck while it is not empty for this part of the time.
 const CONGESTED: f64 = 0.2;
+/// Of bulk transfers, queues hold something for more than this part of the time.
+const FILLED: f64 = 0.5;
 /// Looked at over so long.
 const WINDOW: Time = 3 * SECOND;
 
@@ -58,9 +60,26 @@ pub enum Truth {
 }
 
 impl Labels {
-    /// Whether the lab was what it claims to be: else nothing can be said of its verdicts.
-    pub fn is_valid(&self) -> bool {
-        self.late < 0.2 && self.overflowed == 0 && !self.queues.is_empty()
+    /// Why nothing can be said of the verdicts on this cell: the lab was not what it claims to be. `None`: it was.
+    pub fn flaw(&self) -> Option<String> {
+        if self.late >= 0.2 {
+            return Some(format!("{:.0} % of the looks at queues came late", self.late * 100.0));
+        }
+        if self.overflowed > 0 {
+            return Some(format!("the lab lost {} packets", self.overflowed));
+        }
+        let held = self.held();
+        // Whoever sends as fast as possible fills the queue of the bottleneck. If it is empty, the bottleneck is elsewhere: the CPUs.
+        (self.cell.app == App::Bulk && held < FILLED)
+            .then(|| format!("queues held something for {:.0} % of the time", held * 100.0))
+    }
+
+    /// Part of the time, after the first second, in which queues held something, on average.
+    fn held(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.queues.first(), self.queues.last()) else { return 0.0 };
+        let queues = first.backlog.len();
+        let of = |queue| self.busy(queue, first.at + SECOND, last.at);
+        (0..queues).map(of).sum::<f64>() / queues.max(1) as f64
     }
 
     fn queue_of(&self, subflow: usize, at: Time) -> usize {
@@ -142,6 +161,20 @@ mod tests {
         assert_eq!(labels(Layout::Disjoint, None).truth(0, 1, 0, 2 * SECOND), Truth::Disjoint);
         assert_eq!(shared.onsets(0, 1, 0), [SECOND / 2]);
         assert_eq!(shared.onsets(0, 1, SECOND), [SECOND]);
+    }
+
+    #[test]
+    fn a_bulk_transfer_that_fills_no_queue_has_its_bottleneck_elsewhere() {
+        let mut labels = labels(Layout::Disjoint, None);
+        assert_eq!(labels.flaw(), None);
+        for sample in &mut labels.queues {
+            sample.backlog = vec![0; 2];
+        }
+        assert!(labels.flaw().unwrap().contains("0 %"));
+        labels.cell.app = App::Limited;
+        assert_eq!(labels.flaw(), None);
+        labels.late = 0.5;
+        assert!(labels.flaw().unwrap().contains("late"));
     }
 
     #[test]

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stored traces, replayed by every method: what each says of each two subflows at 3 s and at the end must not change unless somebody
+//! wants it to. A new case is a trace with its labels in `fixtures/bottleneck`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use mpwatch_tests::bench::bottleneck::score::score;
+use mpwatch_tests::bench::bottleneck::truth::{Labels, SECOND};
+use mpwatch_tests::bench::bottleneck::verdict::{Said, Verdicts};
+use mpwatch_tests::mpwatch;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bottleneck")
+}
+
+fn cases() -> Vec<(String, Labels, Verdicts)> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let mut traces: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "mpw")).collect();
+    traces.sort();
+    let read = |trace: PathBuf| {
+        let labels = std::fs::read(trace.with_extension("json")).unwrap();
+        let outcome = mpwatch(&["replay", trace.to_str().unwrap(), "--verdicts"]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", trace.display());
+        let name = trace.file_stem().unwrap().to_string_lossy().into_owned();
+        (name, serde_json::from_slice(&labels).unwrap(), Verdicts::parse(&outcome.stdout).unwrap())
+    };
+    traces.into_iter().map(read).collect()
+}
+
+fn words(said: Said) -> &'static str {
+    match said {
+        Said::Shared => "shared",
+        Said::Disjoint => "disjoint",
+        Said::NoBottleneck => "no bottleneck",
+        Said::Unknown => "unknown",
+    }
+}
+
+#[test]
+fn every_method_says_of_stored_traces_what_it_said() {
+    let mut table = String::new();
+    for (name, _, verdicts) in cases() {
+        for method in verdicts.methods() {
+            for (a, b) in verdicts.pairs() {
+                let looks = verdicts.looks(method, verdicts.subflows[a].connection);
+                let first = looks.first().map_or(0, |look| look.at);
+                let of = |look: Option<&mpwatch_tests::bench::bottleneck::verdict::Look>| {
+                    words(look.and_then(|look| look.of(a, b)).map_or(Said::Unknown, |pair| pair.verdict))
+                };
+                let at_3_s = of(looks.iter().rev().find(|look| look.at <= first + 3 * SECOND));
+                let addresses = [a, b].map(|id| verdicts.subflows[id].address().to_string());
+                writeln!(
+                    table,
+                    "{name}, {method}, {}: {at_3_s}, {}",
+                    addresses.join(" and "),
+                    of(looks.last())
+                )
+                .unwrap();
+            }
+        }
+    }
+    insta::assert_snapshot!("bottleneck_traces", table);
+}
+
+#[test]
+fn our_own_method_is_never_wrong_about_stored_traces() {
+    let cases = cases();
+    assert!(cases.len() >= 3, "there are traces");
+    for (name, labels, verdicts) in cases {
+        assert_eq!(labels.flaw(), None, "{name}");
+        let score = score(&labels, &verdicts).remove("concordance").unwrap();
+        let wrong: u32 = score.at.iter().map(|tally| tally.wrong()).sum();
+        assert_eq!(wrong, 0, "{name}: {score:?}");
+        assert!(!score.times.is_empty(), "{name}: it decides: {score:?}");
+    }
+}
