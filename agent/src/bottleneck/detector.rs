@@ -75,6 +75,11 @@ impl Detector {
         self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
     }
 
+    /// No more points come: looks until everything that came was looked at.
+    pub(crate) fn finish_and(&mut self, each: &mut dyn FnMut(&Look<'_>)) {
+        self.advance_and(Nanos(self.newest + LATE + PACE), each);
+    }
+
     /// A subflow has ended.
     pub(crate) fn forget(&mut self, subflow: SubflowId) {
         self.method.forget(subflow);

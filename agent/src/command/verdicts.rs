@@ -82,6 +82,15 @@ pub(super) fn print(file: &Path, scope: &Scope) -> anyhow::Result<()> {
         std::mem::replace(&mut failed, Ok(())).map_err(Into::into)
     };
     while replay.next_tick(&mut sink)? {}
+    for ((connection, place), detector) in &mut running {
+        let mut written = Ok(());
+        detector.finish_and(&mut |look| {
+            if written.is_ok() {
+                written = write(&mut output, &line(&contestants[*place].name, *connection, look));
+            }
+        });
+        written?;
+    }
     Ok(output.flush()?)
 }
 
