@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast a store takes closed connections of two subflows, what CPU time that costs, how large they are in the file, and how long it
 //! takes to read them back:
-//! `cargo run --release -p mpwatch-exporters --example store_rate -- [CONNECTIONS]`. Prints a table in Markdown.
+//! `./dev bench store [CONNECTIONS]`. Prints a table in Markdown.
 #![allow(clippy::unwrap_used, reason = "a measurement: what fails here is to be seen")]
 
 use std::sync::Arc;

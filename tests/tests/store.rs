@@ -105,6 +105,43 @@ fn two_replays_make_two_runs() {
 }
 
 #[test]
+fn a_recording_that_is_there_already_is_refused_and_changes_nothing() {
+    let (_folder, db, _) = filled("two_paths", "json");
+    let report = || good(mpwatch(&["report", "--db", &db, "--format", "json"]));
+    let before = report();
+    let again = mpwatch(&["replay", &recording("two_paths"), "--db", &db]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("has this recording already"), "{}", again.stderr);
+    assert_eq!(report(), before);
+    assert!(!Path::new(&db).with_extension("db.lock").exists());
+}
+
+#[test]
+fn what_is_read_is_never_written_over() {
+    let (folder, db, _) = filled("two_paths", "json");
+    let copy = folder.path().join("copy.mpw");
+    std::fs::copy(recording("two_paths"), &copy).unwrap();
+    let link = folder.path().join("link.mpw");
+    std::fs::hard_link(&copy, &link).unwrap();
+    let name = |path: &Path| path.to_string_lossy().into_owned();
+    let (copy, link) = (name(&copy), name(&link));
+    for arguments in [
+        vec!["replay", &copy, "-o", &copy],
+        vec!["replay", &copy, "-o", &link],
+        vec!["replay", &copy, "--db", &copy],
+        vec!["report", "--db", &db, "-o", &db],
+        vec!["record", "new.mpw", "-o", "./new.mpw"],
+        vec!["record", "new.mpw", "--db", "new.mpw"],
+    ] {
+        let kept = [&copy, &db].map(|file| std::fs::read(file).unwrap());
+        let refused = mpwatch(&arguments);
+        assert_eq!(refused.code, Some(1), "{arguments:?}");
+        assert!(refused.stderr.contains("would be overwritten"), "{arguments:?}: {}", refused.stderr);
+        assert_eq!([&copy, &db].map(|file| std::fs::read(file).unwrap()), kept, "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_wrong_file_or_time_is_named() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("none.db").to_string_lossy().into_owned();

@@ -78,3 +78,15 @@ fn a_full_disk_ends_the_file_and_not_the_recorder() {
     let error = recorder.finish().unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
 }
+
+#[test]
+fn a_recording_takes_the_place_of_recordings_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mpw");
+    Recorder::create(&path, &empty_start()).unwrap().finish().unwrap();
+    Recorder::create(&path, &empty_start()).unwrap().finish().unwrap();
+    assert!(Replay::open(&path).is_ok());
+    std::fs::write(&path, "my notes").unwrap();
+    assert!(matches!(Recorder::create(&path, &empty_start()), Err(RecordingError::Taken { .. })));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
+}
