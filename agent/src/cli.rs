@@ -285,6 +285,8 @@ pub(crate) enum Format {
     Json,
     /// For spreadsheets: one row a subflow.
     Csv,
+    /// As CSV: what each link carried in each minute, and in which ratio.
+    Links,
 }
 
 /// Options of `calibrate`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes what mpwatch observed: as text for people ([`text`], [`markdown`], [`html`]), as CSV ([`csv`]), JSON ([`json`]) and series
+//! Writes what mpwatch observed: as text for people ([`text`], [`markdown`], [`html`]), as CSV ([`csv`], [`links`]), JSON ([`json`]) and series
 //! ([`prometheus`]) for programs, and the description of those formats ([`schema`], [`docs`]): pure functions, no clock, no file, no
 //! environment. And keeps it in a file ([`store`]), and serves it ([`http`]).
 
@@ -8,6 +8,7 @@ pub mod docs;
 pub mod html;
 pub mod http;
 pub mod json;
+pub mod links;
 pub mod markdown;
 pub mod prometheus;
 pub mod schema;

@@ -33,7 +33,9 @@ fn lab() -> Topology {
 /// An upload that is done and stays open until it is dropped.
 fn hold(lab: &Topology, bytes: u64) -> Transfer {
     let control = Arc::new(Control::holding());
-    let spec = lab.traffic(Workload::upload(bytes)).unwrap();
+    let mut spec = lab.traffic(Workload::upload(bytes)).unwrap();
+    // Longer than any test.
+    spec.deadline = Duration::from_hours(1);
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     poll_until("the upload", PATIENCE, || (control.held() == 1).then_some(())).unwrap();
     transfer

@@ -25,7 +25,7 @@ use clap::CommandFactory;
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::store::Samples;
-use mpwatch_exporters::{csv, html, markdown, text};
+use mpwatch_exporters::{csv, html, links, markdown, text};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
@@ -150,6 +150,7 @@ fn print_report(report: &Report, samples: &Samples, options: &ReportOptions) -> 
         Format::Html => html::report(report, samples),
         Format::Json => json::report(report, Layout::Pretty)?,
         Format::Csv => csv::list(&report.connections)?,
+        Format::Links => links::per_minute(report, samples)?,
     };
     match &options.output {
         None => print(&text),

@@ -83,7 +83,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "Group whose members may read from the socket: a name, or a number.",
         reloads: false,
         set: |config, text| {
-            config.socket_group = text.to_owned();
+            text.clone_into(&mut config.socket_group);
             Ok(())
         },
         show: |config| quoted(&config.socket_group),

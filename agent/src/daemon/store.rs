@@ -23,6 +23,8 @@ use crate::config::Config;
 
 /// How long writing what is open may take at the end; the other outlets have the rest of their 5 s.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// What to do where it cannot be opened.
+const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
 /// How often a file that could not be opened for lack of room is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -57,7 +59,6 @@ impl Database {
     /// Opens the file. `None`: there is to be none. Fails where only a person can help; a full disk is none of these cases.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
-        const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
         make_folder(path).with_context(|| format!("cannot make the folder of {}, {HINT}", path.display()))?;
         let limits = limits(config);
         let store = match Store::open(path, &limits) {

@@ -75,17 +75,20 @@ fn fallback(old: Option<Fallback>, new: Option<Fallback>) -> Option<Fallback> {
     old.filter(|old| old.reason != FallbackReason::Unknown).or(new).or(old)
 }
 
+fn find<'a>(all: &'a [Subflow], one: &Subflow) -> Option<&'a Subflow> {
+    all.iter().find(|other| other.id == one.id)
+}
+
 /// In the order of the earlier run, which the later one adds to.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
-    let find = |all: &[Subflow], one: &Subflow| all.iter().find(|other| other.id == one.id).cloned();
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
     let added = new.iter().filter(|new| find(old, new).is_none()).cloned();
     known.chain(added).collect()
 }
 
-fn subflow(old: &Subflow, new: Subflow, overlaps: bool) -> Subflow {
-    let (most_samples, least) = if old.rtt_samples > new.rtt_samples { (old, &new) } else { (&new, old) };
+fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
+    let (most_samples, least) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
     let percentiles = (most_samples.rtt_p50.or(least.rtt_p50), most_samples.rtt_p99.or(least.rtt_p99));
     Subflow {
         interface: new.interface.or(old.interface),
@@ -101,7 +104,7 @@ fn subflow(old: &Subflow, new: Subflow, overlaps: bool) -> Subflow {
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         closed: new.closed.or(old.closed),
-        ..new
+        ..new.clone()
     }
 }
 

@@ -200,6 +200,7 @@ SELECT s.id / 4096 AS connection, s.id % 4096 AS place,
     (SELECT text FROM name WHERE id = s.close_reason) AS close_reason
 FROM subflow AS s JOIN connection AS c ON c.id = s.id / 4096;
 
+-- Sums over its subflows by their numbers, one connection at a time: a join with all of them grouped would look at all for each.
 CREATE VIEW v_connection AS
 SELECT c.id AS connection, c.run, c.runs, r.host, r.boot_id,
     printf('%x-%08x-%x', n.cookie, c.token & 0xffffffff, c.birth) AS id,
@@ -217,28 +218,30 @@ SELECT c.id AS connection, c.run, c.runs, r.host, r.boot_id,
     (SELECT text FROM name WHERE id = c.state) AS state,
     (SELECT text FROM name WHERE id = c.protocol) AS protocol,
     (SELECT text FROM name WHERE id = c.fallback) AS fallback,
-    c.bytes_sent, c.bytes_acked, c.bytes_received, t.bytes_retransmitted, c.bytes_reinjected,
+    c.bytes_sent, c.bytes_acked, c.bytes_received, 
+    (SELECT sum(s.bytes_retransmitted) FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS bytes_retransmitted,
+    c.bytes_reinjected,
     c.mptcp_bytes_retransmitted, c.send_bps, c.receive_bps,
     (SELECT text FROM name WHERE id = c.flow_class) AS flow_class,
     c.excess_ratio, c.jain_index, c.second_path_after_us, c.second_path_after_bytes, c.second_path_effective_after_bytes,
     c.extra_subflows, c.bottlenecks,
-    ifnull(t.subflows, 0) AS subflows, t.cpu_ns, t.active_uj, t.lo_uj, t.hi_uj, t.full_uj, t.energy_source,
-    CASE WHEN ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0) > 0
-        THEN t.active_uj * 1000.0 / (ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0)) END AS j_per_gb
+    (SELECT count(*) FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS subflows,
+    (SELECT CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN
+        sum(ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns) END
+        FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS cpu_ns,
+    (SELECT CASE WHEN count(s.active_uj) = count(s.energy_source) THEN sum(s.active_uj) END FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS active_uj,
+    (SELECT CASE WHEN count(s.lo_uj) = count(s.energy_source) THEN sum(s.lo_uj) END FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS lo_uj,
+    (SELECT CASE WHEN count(s.hi_uj) = count(s.energy_source) THEN sum(s.hi_uj) END FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS hi_uj,
+    (SELECT CASE WHEN count(s.full_uj) = count(s.energy_source) THEN sum(s.full_uj) END FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS full_uj,
+    (SELECT text FROM name WHERE id = (SELECT CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END
+        FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095)) AS energy_source,
+    CASE WHEN ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0) > 0 THEN
+        (SELECT CASE WHEN count(s.active_uj) = count(s.energy_source) THEN sum(s.active_uj) END FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095)
+        * 1000.0 / (ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0)) END AS j_per_gb
 FROM connection AS c
 JOIN run AS r ON r.id = c.run
 JOIN netns AS n ON n.id = c.netns
-LEFT JOIN subflow AS f ON f.id = c.id * 4096 + 1
-LEFT JOIN (
-    SELECT connection, count(*) AS subflows, sum(bytes_retransmitted) AS bytes_retransmitted,
-        CASE WHEN count(cpu_ns) = count(*) THEN sum(cpu_ns) END AS cpu_ns,
-        CASE WHEN count(active_uj) = count(energy_source) THEN sum(active_uj) END AS active_uj,
-        CASE WHEN count(lo_uj) = count(energy_source) THEN sum(lo_uj) END AS lo_uj,
-        CASE WHEN count(hi_uj) = count(energy_source) THEN sum(hi_uj) END AS hi_uj,
-        CASE WHEN count(full_uj) = count(energy_source) THEN sum(full_uj) END AS full_uj,
-        CASE WHEN min(energy_source) = max(energy_source) THEN min(energy_source) END AS energy_source
-    FROM v_subflow GROUP BY connection
-) AS t ON t.connection = c.id;
+LEFT JOIN subflow AS f ON f.id = c.id * 4096 + 1;
 
 CREATE VIEW v_event AS
 SELECT id AS connection, began_ns AS at_ns, 'tracepoint' AS source, 'opened' AS event,

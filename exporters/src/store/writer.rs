@@ -218,12 +218,11 @@ impl Writer {
     /// A connection that this run has not seen before: the row that another run has begun, or a new one.
     fn follow(&mut self, id: ConnectionId, place: usize) -> Followed {
         let known = self.continued.as_mut().and_then(|continued| continued.find(&self.database, id));
-        let (row, earlier) = match known {
-            Some((row, earlier)) => (row, Some(Box::new(earlier))),
-            None => {
-                self.next += 1;
-                (self.next - 1, None)
-            }
+        let (row, earlier) = if let Some((row, earlier)) = known {
+            (row, Some(Box::new(earlier)))
+        } else {
+            self.next += 1;
+            (self.next - 1, None)
         };
         Followed { row, place, turn: 0, is_written: false, sampled: None, earlier }
     }
@@ -259,7 +258,7 @@ impl Writer {
                 self.shared.with(|status| {
                     status.written += written;
                     status.waiting = 0;
-                    status.bytes = size.map_or(status.bytes, |size| size.unsigned_abs());
+                    status.bytes = size.map_or(status.bytes, i64::unsigned_abs);
                     status.losses.paused = None;
                 });
             }
