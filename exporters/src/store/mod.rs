@@ -18,7 +18,7 @@ mod writer;
 mod tests;
 
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -38,7 +38,8 @@ pub struct Limits {
     pub age: Option<Duration>,
     /// How large the file may become, in bytes; then the oldest connections go. `None`: as large as the disk.
     pub bytes: Option<u64>,
-    /// Snapshots that may wait for the writer; when there are so many, further ones are dropped and counted.
+    /// Snapshots that may wait for the writer, whatever is in them; more may as long as all that wait have no more connections than
+    /// `backlog`. Further ones are dropped and counted.
     pub queue: usize,
     /// Connections that wait in memory while the file cannot be written; further ones are lost and counted.
     pub backlog: usize,
@@ -102,6 +103,8 @@ struct Status {
     retired: u64,
     waiting: u64,
     bytes: u64,
+    /// Snapshots that wait for the writer, and connections in them.
+    queued: (usize, usize),
     /// How long writing at the end may take.
     farewell: Option<Duration>,
 }
@@ -125,6 +128,8 @@ pub struct Store {
     done: Receiver<()>,
 }
 
+/// Snapshots in a queue that is bounded by what is in them.
+const LONGEST_QUEUE: usize = 256;
 /// How long writing at the end is tried where nobody says.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// What closing the file may take after that.
@@ -151,7 +156,7 @@ impl Store {
             began: run.map(|run| run.at),
             ..Status::default()
         })));
-        let (queue, snapshots) = mpsc::sync_channel::<Arc<Snapshot>>(limits.queue.max(1));
+        let (queue, snapshots) = mpsc::sync_channel::<Arc<Snapshot>>(limits.queue.max(LONGEST_QUEUE));
         let (is_done, done) = mpsc::sync_channel(0);
         let mut writer = Writer::new(database, Arc::clone(&shared)).map_err(unreadable)?;
         let for_writer = Arc::clone(&shared);
@@ -160,6 +165,10 @@ impl Store {
             let (_is_done, _lock) = (is_done, lock);
             for snapshot in snapshots {
                 writer.take(&snapshot);
+                for_writer.with(|status| {
+                    status.queued.0 = status.queued.0.saturating_sub(1);
+                    status.queued.1 = status.queued.1.saturating_sub(snapshot.connections.len());
+                });
             }
             writer.finish(for_writer.with(|status| status.farewell).unwrap_or(FAREWELL));
         };
@@ -188,14 +197,24 @@ impl Store {
     /// Hands over a snapshot. Never waits: where the writer is behind, the snapshot is dropped and counted.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let Some(queue) = &self.queue else { return };
-        let outcome = queue.try_send(Arc::clone(snapshot));
-        if matches!(outcome, Err(TrySendError::Full(_))) {
-            self.shared.with(|status| status.losses.snapshots_dropped += 1);
-        }
+        self.shared.with(|status| {
+            let (snapshots, connections) = status.queued;
+            let Limits { queue: most, backlog, .. } = status.limits;
+            let has_room = snapshots < most || connections + snapshot.connections.len() <= backlog;
+            let is_taken = has_room && queue.try_send(Arc::clone(snapshot)).is_ok();
+            if is_taken {
+                status.queued = (snapshots + 1, connections + snapshot.connections.len());
+            } else {
+                status.losses.snapshots_dropped += 1;
+            }
+        });
     }
 
     /// Hands over a snapshot, and waits while the writer is behind: for what comes from a file, and can wait.
     pub fn deliver(&self, snapshot: &Arc<Snapshot>) {
+        self.shared.with(|status| {
+            status.queued = (status.queued.0 + 1, status.queued.1 + snapshot.connections.len());
+        });
         // The writer ends only after this side.
         let _ = self.queue.as_ref().map(|queue| queue.send(Arc::clone(snapshot)));
     }

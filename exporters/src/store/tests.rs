@@ -218,7 +218,7 @@ fn what_the_disk_has_no_room_for_waits() {
 #[test]
 fn a_writer_that_is_behind_is_told_of() {
     let (_folder, file) = folder();
-    let store = Store::open(&file, &Limits { queue: 1, ..Limits::none() }).unwrap();
+    let store = Store::open(&file, &Limits { queue: 1, backlog: 0, ..Limits::none() }).unwrap();
     // A reader of old keeps the writer waiting.
     let other = Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
