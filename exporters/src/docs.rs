@@ -42,7 +42,7 @@ const METRICS_INTRODUCTION: &str = "\
 What the daemon serves to Prometheus. A value that is not known has no series, it is never zero. Counters never go down: what a flow has carried
 stays in every sum when the flow ends. Of a connection that is older than the daemon, sums hold what came since.
 
-The number of series does not follow the number of flows. Interfaces have at most 64 label values and peers 100, the rest is in `__other__`;
+The number of series does not follow the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each, the rest is in `__other__`;
 interfaces of one name in several namespaces are one. With `--metrics.top-flows N` the N largest connections and up to 8 subflows of each have
 series, and as many again that closed within five minutes, with their finals; `connection=\"__other__\"` is everything else. A connection's
 counters begin when it comes among the largest, so that with `__other__` they are always the sum of the host.
@@ -107,6 +107,7 @@ fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
+        Kind::Histogram => "histogram",
     }
 }
 

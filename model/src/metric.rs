@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metric table: the one place where a number gets its name, its unit, its column title and its meaning.
 //! Screens, reports, Prometheus and METRICS.md follow from it. Here are the numbers of a flow; in [`machine`] those of the
-//! whole machine, in [`happening`] what is counted when it happens to a flow.
+//! whole machine, in [`happening`] what is counted when it happens to a flow, in [`distribution`] what is told as a histogram.
 
+pub mod distribution;
 pub mod happening;
 pub mod machine;
 
@@ -18,6 +19,8 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Counts by size; only of distributions.
+    Histogram,
 }
 
 /// Base unit of a metric's value; also its suffix in the name.
@@ -343,12 +346,18 @@ mod tests {
             happening::TO_CONNECTIONS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
         let to_subflows =
             happening::TO_SUBFLOWS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
+        let of_connections =
+            distribution::OF_CONNECTIONS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
+        let of_subflows =
+            distribution::OF_SUBFLOWS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
         subflow
             .chain(connection)
             .chain(service)
             .chain(machine)
             .chain(to_connections)
             .chain(to_subflows)
+            .chain(of_connections)
+            .chain(of_subflows)
             .collect()
     }
 

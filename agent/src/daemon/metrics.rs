@@ -3,8 +3,10 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
+use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 
@@ -32,10 +34,20 @@ impl Site {
 
 impl Pages for Site {
     fn metrics(&self) -> Result<String, String> {
+        let began = Instant::now();
         let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Published { snapshot, figures } = &*latest.ok_or("there is no snapshot yet")?;
         let service = self.status.service(figures.merged);
-        expose(snapshot, figures, &service).map_err(|error| format!("cannot write the metrics: {error}"))
+        let text = expose(snapshot, figures, &service);
+        self.status.scraped(began.elapsed());
+        text.map_err(|error| format!("cannot write the metrics: {error}"))
+    }
+
+    fn flows(&self) -> Result<String, String> {
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let latest = latest.ok_or("there is no snapshot yet")?;
+        json::snapshot(&latest.snapshot, Layout::Line)
+            .map_err(|error| format!("cannot write the flows: {error}"))
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -7,6 +7,7 @@ mod log;
 mod metrics;
 mod notify;
 mod outlet;
+mod process;
 mod socket;
 mod status;
 mod store;

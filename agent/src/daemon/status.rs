@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use mpwatch_model::service::{Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
+use super::process;
 use crate::config::Config;
 
 /// What a snapshot may be late beside three intervals: the machine may be busy.
@@ -23,6 +24,10 @@ pub(super) struct Status {
     config_ok: AtomicBool,
     config_read_at_us: AtomicI64,
     pub(super) web_config_ok: AtomicBool,
+    started_at: Timestamp,
+    scrapes: AtomicU64,
+    /// Of the latest scrape, in nanoseconds.
+    scrape_took: AtomicU64,
     pub(super) stopping: AtomicBool,
     pub(super) readers: AtomicU64,
     pub(super) frames_dropped: AtomicU64,
@@ -40,6 +45,9 @@ impl Status {
             config_ok: AtomicBool::new(true),
             config_read_at_us: AtomicI64::new(Timestamp::now().as_microsecond()),
             web_config_ok: AtomicBool::new(true),
+            started_at: Timestamp::now(),
+            scrapes: AtomicU64::new(0),
+            scrape_took: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             readers: AtomicU64::new(0),
             frames_dropped: AtomicU64::new(0),
@@ -56,6 +64,11 @@ impl Status {
 
     pub(super) fn store_is(&self, state: StoreState) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    }
+
+    pub(super) fn scraped(&self, took: Duration) {
+        self.scrape_took.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.scrapes.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn config_was_read(&self, succeeded: bool) {
@@ -89,6 +102,9 @@ impl Status {
             readers: Some(read(&self.readers)),
             frames_dropped: Some(read(&self.frames_dropped)),
             clients_refused: read(&self.clients_refused),
+            scrapes: read(&self.scrapes),
+            scrape_took: (read(&self.scrapes) > 0).then(|| Nanos(read(&self.scrape_took))),
+            process: process::read(self.started_at),
             series_merged: merged,
             store: *self.store.lock().unwrap_or_else(PoisonError::into_inner),
         }

@@ -11,12 +11,16 @@ use hyper::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY, WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Pages;
 
 /// The text format that `promtool check metrics` and every Prometheus read.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+/// Where the latest snapshot is.
+pub(super) const FLOWS: &str = "/api/v1/flows";
 const HTML: &str = "text/html; charset=utf-8";
 /// Smaller than this, compression gains nothing.
 const WORTH_PACKING: usize = 1024;
@@ -25,6 +29,7 @@ const LANDING: &str = concat!(
     "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>mpwatch</title></head><body><h1>mpwatch ",
     env!("CARGO_PKG_VERSION"),
     "</h1><p>Observes Multipath TCP on this machine.</p><ul><li><a href=\"/metrics\">/metrics</a> for Prometheus</li>",
+    "<li><a href=\"/api/v1/flows\">/api/v1/flows</a>: every connection now, as JSON</li>",
     "<li><a href=\"/healthz\">/healthz</a>: the process lives</li>",
     "<li><a href=\"/readyz\">/readyz</a>: it traces, and its latest snapshot is current</li></ul></body></html>\n"
 );
@@ -38,8 +43,37 @@ pub(super) fn unauthorized() -> Answer {
     refusal
 }
 
+/// To who asks for a large answer while others are on their way.
+pub(super) fn busy() -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, "others are reading this; ask again\n".to_owned())
+}
+
+/// A snapshot, which keeps its room until it is read.
+pub(super) fn flows(outcome: Result<String, String>, room: OwnedSemaphorePermit) -> Answer {
+    match outcome {
+        Ok(text) => plain(StatusCode::OK, JSON, Bytes::from_owner(Roomy { text, _room: room })),
+        Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
+    }
+}
+
+struct Roomy {
+    text: String,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Roomy {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// Whether it asks for a page, and does not want to change one.
+pub(super) fn is_reading<B>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
 pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Answer {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !is_reading(request) {
         let mut refusal =
             plain(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -56,9 +90,11 @@ pub(super) fn answer<B>(request: &Request<B>, pages: &dyn Pages) -> Answer {
             Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
         },
         "/" => plain(StatusCode::OK, HTML, LANDING.to_owned()),
-        _ => {
-            plain(StatusCode::NOT_FOUND, TEXT, "there is only /, /metrics, /healthz and /readyz\n".to_owned())
-        }
+        _ => plain(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "there is only /, /metrics, /api/v1/flows, /healthz and /readyz\n".to_owned(),
+        ),
     }
 }
 

@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use clients::{Clients, Place};
 use web_config::Rules;
@@ -31,6 +31,8 @@ pub use web_config::{Access, WebConfigError};
 
 /// Clients at a time; one more takes the place of the one that has been quiet for longest.
 const MOST_CLIENTS: usize = 64;
+/// Snapshots as JSON that are written or on their way at a time.
+const MOST_LARGE: usize = 2;
 /// A client that has not told what it wants by then is let go.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection is let go after so long, when what it is asking for is answered.
@@ -44,6 +46,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`. The error is shown to who asks.
     fn metrics(&self) -> Result<String, String>;
+    /// The latest snapshot as one line of JSON, for `/api/v1/flows`: the only page that may take its time, on a thread of its own. The
+    /// error is shown to who asks.
+    fn flows(&self) -> Result<String, String>;
     /// Whether what `/metrics` says is current; if not, why.
     fn readiness(&self) -> Result<(), String>;
     /// The web-config file, or a certificate that it names, has changed. After an error, what was in force stays.
@@ -70,8 +75,8 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(1)
-            .thread_name("mpwatch-auth")
+            .max_blocking_threads(1 + MOST_LARGE)
+            .thread_name("mpwatch-http-aside")
             .build()?;
         let (stop, stopped) = oneshot::channel();
         let listener = {
@@ -80,7 +85,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("mpwatch-http".to_owned()).spawn(move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, Arc::new(Site { access, pages }), refused));
+                tokio::spawn(accept(listener, Arc::new(Site::new(access, pages)), refused));
                 // Ends with the server that holds the other end; and the runtime, with all that runs in it, after it.
                 let _ = stopped.await;
             });
@@ -108,9 +113,15 @@ impl Drop for Server {
 struct Site {
     access: Access,
     pages: Arc<dyn Pages>,
+    /// Room for the answers that are large.
+    large: Arc<Semaphore>,
 }
 
 impl Site {
+    fn new(access: Access, pages: Arc<dyn Pages>) -> Self {
+        Self { access, pages, large: Arc::new(Semaphore::new(MOST_LARGE)) }
+    }
+
     fn rules(&self) -> Arc<Rules> {
         let (rules, changed) = self.access.current();
         if let Some(outcome) = changed {
@@ -173,7 +184,21 @@ impl Site {
                 return answer::unauthorized();
             }
         }
+        if request.uri().path() == answer::FLOWS && answer::is_reading(request) {
+            return self.flows().await;
+        }
         answer::answer(request, &*self.pages)
+    }
+
+    /// The snapshot of many flows takes time to write, and memory until who asked for it has read it.
+    async fn flows(&self) -> answer::Answer {
+        let Ok(room) = Arc::clone(&self.large).try_acquire_owned() else { return answer::busy() };
+        let pages = Arc::clone(&self.pages);
+        match tokio::task::spawn_blocking(move || pages.flows()).await {
+            Ok(outcome) => answer::flows(outcome, room),
+            // It ended by a panic, which has been printed.
+            Err(_) => answer::busy(),
+        }
     }
 }
 

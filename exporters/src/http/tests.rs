@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use super::*;
 
@@ -17,6 +18,10 @@ struct Fixed {
 impl Pages for Fixed {
     fn metrics(&self) -> Result<String, String> {
         Ok("a_metric 1\n".repeat(200))
+    }
+
+    fn flows(&self) -> Result<String, String> {
+        Ok(format!("{{\"connections\":[{}]}}", "0,".repeat(16 << 20)))
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -153,6 +158,34 @@ fn a_dropped_server_listens_no_more() {
     let address = server.address();
     drop(server);
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn the_snapshot_is_served_to_a_few_at_a_time() {
+    let (server, _) = start();
+    let ask = b"GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let slow = |_| {
+        let mut stream = connect(&server);
+        stream.write_all(ask).unwrap();
+        let mut begun = [0; 15];
+        stream.read_exact(&mut begun).unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 200 OK");
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..MOST_LARGE).map(slow).collect();
+    let (head, _) = get(&server, "/api/v1/flows", "");
+    assert!(head.starts_with("http/1.1 503"), "{head}");
+    assert!(get(&server, "/metrics", "").0.starts_with("http/1.1 200"), "a scrape does not wait");
+    for mut stream in slow {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.ends_with(b"0,]}") && rest.len() > 32 << 20);
+    }
+    // Their room is free once the server has seen that they are done.
+    let until = Instant::now() + Duration::from_secs(30);
+    while !get(&server, "/api/v1/flows", "").0.starts_with("http/1.1 200") {
+        assert!(Instant::now() < until, "the room is still taken");
+    }
 }
 
 mod secured;

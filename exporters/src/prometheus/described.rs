@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be scraped, as METRICS.md tells it. A test compares it with what is scraped.
 
+use mpwatch_model::metric::distribution::{Distribution, OF_CONNECTIONS, OF_SUBFLOWS};
 use mpwatch_model::metric::happening::{Happening, TO_CONNECTIONS, TO_SUBFLOWS};
 use mpwatch_model::metric::machine::MACHINE;
 use mpwatch_model::metric::{
@@ -9,7 +10,7 @@ use mpwatch_model::metric::{
 use mpwatch_model::service::SERVICE;
 
 use super::growth::counters;
-use super::{OF_HOST, OF_INTERFACE, OF_PEER};
+use super::{OF_CGROUP, OF_HOST, OF_INTERFACE, OF_PEER};
 
 /// One metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +48,15 @@ pub fn described() -> Vec<Section> {
     let mut host = sums(CONNECTION, "host", OF_HOST, &[]);
     host.extend(happenings(TO_CONNECTIONS));
     host.extend(happenings(TO_SUBFLOWS));
+    host.extend(distributions(OF_CONNECTIONS));
+    host.extend(distributions(OF_SUBFLOWS));
     let service = SERVICE.iter().map(|row| one(row, &[]));
     vec![
         Section { title: "The machine", metrics: machine.collect() },
         Section { title: "All connections", metrics: host },
         Section { title: "By interface", metrics: sums(SUBFLOW, "interface", OF_INTERFACE, &["interface"]) },
         Section { title: "By peer", metrics: sums(CONNECTION, "peer", OF_PEER, &["peer"]) },
+        Section { title: "By control group", metrics: sums(CONNECTION, "cgroup", OF_CGROUP, &["cgroup"]) },
         Section { title: "The daemon", metrics: service.collect() },
         Section {
             title: "The largest connections (only with `--metrics.top-flows`)",
@@ -86,6 +90,16 @@ fn happenings<T>(table: &[Happening<T>]) -> impl Iterator<Item = Described> {
         kind: Kind::Counter,
         unit: Unit::Count,
         labels: vec![row.label],
+    })
+}
+
+fn distributions<T>(table: &[Distribution<T>]) -> impl Iterator<Item = Described> {
+    table.iter().map(|row| Described {
+        name: row.name.to_owned(),
+        help: row.help.to_owned(),
+        kind: Kind::Histogram,
+        unit: row.unit,
+        labels: vec!["le"],
     })
 }
 

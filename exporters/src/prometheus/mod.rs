@@ -8,18 +8,21 @@ mod growth;
 mod top;
 mod totals;
 
+use mpwatch_model::metric::distribution::{Distribution, OF_CONNECTIONS, OF_SUBFLOWS};
 use mpwatch_model::metric::happening::{Happening, TO_CONNECTIONS, TO_SUBFLOWS};
 use mpwatch_model::metric::machine::MACHINE;
 use mpwatch_model::metric::{
-    CONNECTION, CONNECTION_IDENTITY, Identity, Kind, Metric, SUBFLOW, SUBFLOW_IDENTITY,
+    CONNECTION, CONNECTION_IDENTITY, Identity, Kind, Metric, SUBFLOW, SUBFLOW_IDENTITY, Unit,
 };
 use mpwatch_model::service::{SERVICE, Service};
 use mpwatch_model::snapshot::Snapshot;
 use prometheus::TextEncoder;
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Sample, MetricFamily, MetricType};
+use prometheus::proto::{
+    Bucket, Counter, Gauge, Histogram, LabelPair, Metric as Sample, MetricFamily, MetricType,
+};
 
 use bounded::Sums;
-use growth::counters;
+use growth::{Observed, counters};
 use top::Shown;
 use totals::OTHER;
 
@@ -29,6 +32,7 @@ pub use totals::{Figures, Settings, Totals};
 /// What follows a row's help where all flows are summed.
 const OF_HOST: &str = "Sum over all connections since the daemon started.";
 const OF_PEER: &str = "Sum over the connections with a peer since the daemon started.";
+const OF_CGROUP: &str = "Sum over the connections of a control group since the daemon started.";
 const OF_INTERFACE: &str = "Sum over the subflows by an interface since the daemon started.";
 
 /// All series, in the text format 0.0.4.
@@ -43,6 +47,10 @@ pub fn expose(
     families.extend(sums(CONNECTION, "peer", OF_PEER, &["peer"], peers));
     let interfaces = figures.interfaces.iter().map(|(label, sums)| (std::slice::from_ref(label), sums));
     families.extend(sums(SUBFLOW, "interface", OF_INTERFACE, &["interface"], interfaces));
+    let cgroups = figures.cgroups.iter().map(|(label, sums)| (std::slice::from_ref(label), sums));
+    families.extend(sums(CONNECTION, "cgroup", OF_CGROUP, &["cgroup"], cgroups));
+    families.extend(distributions(OF_CONNECTIONS, &figures.of_connections));
+    families.extend(distributions(OF_SUBFLOWS, &figures.of_subflows));
     families.extend(happenings(TO_CONNECTIONS, &figures.happened_to_connections));
     families.extend(happenings(TO_SUBFLOWS, &figures.happened_to_subflows));
     families.extend(SERVICE.iter().filter_map(|row| {
@@ -100,6 +108,18 @@ fn happenings<T>(table: &[Happening<T>], counts: &[Vec<u64>]) -> Vec<MetricFamil
     table.iter().zip(counts).filter_map(family).collect()
 }
 
+fn distributions<T>(table: &[Distribution<T>], observed: &[Observed]) -> Vec<MetricFamily> {
+    let family = |(row, observed): (&Distribution<T>, &Observed)| {
+        let mut family = Draft::new(row.name, row.help, Kind::Histogram);
+        // Before the first joule it is not known whether there will be any.
+        if row.unit != Unit::Joules || observed.count() > 0 {
+            family.add_observed(observed);
+        }
+        family.finish()
+    };
+    table.iter().zip(observed).filter_map(family).collect()
+}
+
 /// Series of single flows.
 fn flows<T>(
     table: &'static [Metric<T>],
@@ -148,6 +168,7 @@ impl Draft {
         family.set_field_type(match kind {
             Kind::Counter => MetricType::COUNTER,
             Kind::Gauge => MetricType::GAUGE,
+            Kind::Histogram => MetricType::HISTOGRAM,
         });
         Self { family, kind, samples: Vec::new() }
     }
@@ -166,12 +187,29 @@ impl Draft {
                 counter.set_value(value);
                 sample.set_counter(counter);
             }
-            Kind::Gauge => {
+            // A histogram is more than one value: see add_observed.
+            Kind::Gauge | Kind::Histogram => {
                 let mut gauge = Gauge::default();
                 gauge.set_value(value);
                 sample.set_gauge(gauge);
             }
         }
+        self.samples.push(sample);
+    }
+
+    fn add_observed(&mut self, observed: &Observed) {
+        let bucket = |(bound, count)| {
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(bound);
+            bucket.set_cumulative_count(count);
+            bucket
+        };
+        let mut histogram = Histogram::default();
+        histogram.set_bucket(observed.cumulative().map(bucket).collect());
+        histogram.set_sample_sum(observed.sum);
+        histogram.set_sample_count(observed.count());
+        let mut sample = Sample::default();
+        sample.set_histogram(histogram);
         self.samples.push(sample);
     }
 

@@ -2,23 +2,27 @@
 //! The sums that outlive their flows: fed with every snapshot, in order. What a flow has carried stays in them when it ends.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::ConnectionId;
+use mpwatch_model::metric::distribution::{OF_CONNECTIONS, OF_SUBFLOWS};
 use mpwatch_model::metric::happening::{TO_CONNECTIONS, TO_SUBFLOWS};
 use mpwatch_model::metric::{CONNECTION, CONNECTION_IDENTITY, SUBFLOW, SUBFLOW_IDENTITY, Unit};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{Bounded, Limits, Sums, add};
-use super::growth::{Growth, counters};
+use super::growth::{Growth, Observed, counters};
 use super::top::{SUBFLOWS_EACH, Shown, SubflowKey, Top};
 
 /// Interfaces with series of their own.
 const INTERFACES: usize = 64;
 /// Peers with series of their own.
 const PEERS: usize = 100;
+/// Control groups with series of their own.
+const CGROUPS: usize = 100;
 /// Label of what has no series of its own.
 pub(super) const OTHER: &str = "__other__";
 /// Label of what is not known.
@@ -39,6 +43,8 @@ pub struct Totals {
     host: Sums,
     interfaces: Bounded<Option<[u8; 16]>>,
     peers: Bounded<Option<IpAddr>>,
+    cgroups: Bounded<Option<u64>>,
+    cgroup_paths: HashMap<u64, String>,
     top: Top<ConnectionId, Connection>,
     top_subflows: Top<SubflowKey, Subflow>,
 }
@@ -51,6 +57,9 @@ pub struct Figures {
     pub(super) happened_to_subflows: Vec<Vec<u64>>,
     pub(super) interfaces: Vec<(String, Sums)>,
     pub(super) peers: Vec<(String, Sums)>,
+    pub(super) cgroups: Vec<(String, Sums)>,
+    pub(super) of_connections: Vec<Observed>,
+    pub(super) of_subflows: Vec<Observed>,
     /// `None`: nobody asked for series of single flows.
     pub(super) flows: Option<(Shown, Shown)>,
     /// Label values that gave up their series so far.
@@ -65,11 +74,13 @@ impl Totals {
         let none_yet = |unit| matches!(unit, Unit::Bytes | Unit::Segments).then_some(0.0);
         Self {
             settings,
-            connections: Growth::new(CONNECTION, TO_CONNECTIONS),
-            subflows: Growth::new(SUBFLOW, TO_SUBFLOWS),
+            connections: Growth::new(CONNECTION, TO_CONNECTIONS, OF_CONNECTIONS),
+            subflows: Growth::new(SUBFLOW, TO_SUBFLOWS, OF_SUBFLOWS),
             host: counters(CONNECTION).map(|row| none_yet(row.unit)).collect(),
             interfaces: Bounded::new(keep(INTERFACES)),
             peers: Bounded::new(keep(PEERS)),
+            cgroups: Bounded::new(keep(CGROUPS)),
+            cgroup_paths: HashMap::new(),
             top: Top::new(settings.top_flows, CONNECTION, &CONNECTION_IDENTITY),
             top_subflows: Top::new(settings.top_flows * SUBFLOWS_EACH, SUBFLOW, &SUBFLOW_IDENTITY),
         }
@@ -90,6 +101,7 @@ impl Totals {
             let grown = &self.connections.grown;
             add(&mut self.host, grown);
             self.peers.charge(peer(connection), grown);
+            self.cgroups.charge(cgroup(connection), grown);
             self.top.charge(connection.id, connection, grown);
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
@@ -119,9 +131,13 @@ impl Totals {
             happened_to_subflows: self.subflows.counts.clone(),
             interfaces: labelled(&self.interfaces, name),
             peers: labelled(&self.peers, |key| key.map(|address| address.to_string())),
+            cgroups: labelled(&self.cgroups, |key| self.cgroup_paths.get(&key?).cloned()),
+            of_connections: self.connections.observed.clone(),
+            of_subflows: self.subflows.observed.clone(),
             flows,
             merged: self.interfaces.merged()
                 + self.peers.merged()
+                + self.cgroups.merged()
                 + self.top.merged()
                 + self.top_subflows.merged(),
         }
@@ -139,6 +155,7 @@ impl Totals {
         }
         self.peers.select(snapshot.at, peers);
         self.interfaces.select(snapshot.at, interfaces);
+        self.select_cgroups(snapshot);
         if self.settings.top_flows == 0 {
             return;
         }
@@ -153,6 +170,33 @@ impl Totals {
         });
         self.top_subflows.select(snapshot.at, largest.collect());
     }
+
+    fn select_cgroups(&mut self, snapshot: &Snapshot) {
+        let mut living = HashMap::new();
+        for connection in &snapshot.connections {
+            *living.entry(cgroup(connection)).or_insert(0) += size(connection);
+        }
+        self.cgroups.select(snapshot.at, living);
+        let shown = &self.cgroups;
+        self.cgroup_paths.retain(|key, _| shown.has(&Some(*key)));
+        for connection in &snapshot.connections {
+            if let (Some(key), Some(path)) = (cgroup(connection), &connection.cgroup)
+                && shown.has(&Some(key))
+                && !self.cgroup_paths.contains_key(&key)
+            {
+                self.cgroup_paths.insert(key, path.clone());
+            }
+        }
+    }
+}
+
+/// A digest of its path, which a key that is copied around can be; the path itself is kept for those that are shown.
+fn cgroup(connection: &Connection) -> Option<u64> {
+    connection.cgroup.as_deref().map(|path| {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        hasher.finish()
+    })
 }
 
 fn size(connection: &Connection) -> u64 {

@@ -3,6 +3,8 @@
 //! No label has more values than the machine has parts.
 
 use super::{Kind, Unit};
+use crate::bottleneck::Verdict;
+use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
 use crate::energy::ZoneEnergy;
 use crate::lifecycle::TcpState;
@@ -49,6 +51,8 @@ families! {
     "mpwatch_host_connections" Gauge Count ["state"] "Connections that are open." connections;
     "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and go on as plain TCP." |s, take| take(&[], s.connections.iter().filter(|c| c.is_open() && c.fallback.is_some()).count() as f64);
     "mpwatch_host_subflows" Gauge Count [] "Subflows that are open." |s, take| take(&[], s.connections.iter().flat_map(|c| &c.subflows).filter(|f| f.closed.is_none()).count() as f64);
+    "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one a bottleneck, where their number is known." |s, take| take(&[], open(s).filter_map(|c| c.extra_subflows).map(f64::from).sum());
+    "mpwatch_host_subflow_pairs" Gauge Count ["verdict"] "Pairs of subflows of open connections, by whether they share a bottleneck." pairs;
     "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the time that has passed." cpu_accounts;
     "mpwatch_energy_info" Gauge Count ["source", "idle"] "Where joules and idle power come from; always 1." |s, take| if let Some(e) = &s.energy { take(&[e.source.word(), e.idle.word()], 1.0) };
     "mpwatch_zone_joules_total" Counter Joules ["zone"] "Energy of a zone since tracing began; zones do not overlap." |s, take| zones(s, |zone| take(&[&zone.zone], zone.zone_uj.joules()));
@@ -95,9 +99,27 @@ const OPEN_STATES: [TcpState; 9] = [
     TcpState::Unknown,
 ];
 
+fn open(snapshot: &Snapshot) -> impl Iterator<Item = &Connection> {
+    snapshot.connections.iter().filter(|connection| connection.is_open())
+}
+
+const VERDICTS: [(Verdict, &str); 4] = [
+    (Verdict::Shared, "shared"),
+    (Verdict::Disjoint, "disjoint"),
+    (Verdict::NoBottleneck, "no_bottleneck"),
+    (Verdict::Unknown, "unknown"),
+];
+
+fn pairs(snapshot: &Snapshot, take: &mut Take<'_>) {
+    let judged = || open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs);
+    for (verdict, word) in VERDICTS {
+        take(&[word], judged().filter(|pair| pair.verdict == verdict).count() as f64);
+    }
+}
+
 fn connections(snapshot: &Snapshot, take: &mut Take<'_>) {
     let mut counts = [0_u64; OPEN_STATES.len()];
-    for connection in snapshot.connections.iter().filter(|connection| connection.is_open()) {
+    for connection in open(snapshot) {
         // What is open in a state that only closed sockets have is between two looks.
         let place = OPEN_STATES.iter().position(|state| *state == connection.state);
         counts[place.unwrap_or(OPEN_STATES.len() - 1)] += 1;

@@ -126,7 +126,7 @@ fn who_does_not_say_who_they_are_gets_401() {
         "Authorization: Bearer right\r\n".to_owned(),
     ];
     for headers in &wrong {
-        for path in ["/metrics", "/", "/healthz", "/nothing"] {
+        for path in ["/metrics", "/", "/healthz", "/api/v1/flows", "/nothing"] {
             let (head, body) = get(&server, path, headers);
             assert!(
                 head.starts_with("http/1.1 401") && head.contains("www-authenticate: basic"),

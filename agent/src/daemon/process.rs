@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The daemon as the kernel sees it: what `/proc/self` tells.
+
+use std::fs;
+
+use jiff::Timestamp;
+use mpwatch_model::service::Process;
+use mpwatch_model::unit::{Bytes, Nanos};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::time::TimeVal;
+use nix::unistd::{SysconfVar, sysconf};
+
+/// As it is now. What cannot be read is not known.
+pub(super) fn read(started_at: Timestamp) -> Process {
+    let used = getrusage(UsageWho::RUSAGE_SELF).ok();
+    let memory = fs::read_to_string("/proc/self/statm").ok();
+    let (mapped, resident) = memory.as_deref().map_or((None, None), pages);
+    Process {
+        cpu: used.and_then(|used| Some(Nanos(nanos(used.user_time())? + nanos(used.system_time())?))),
+        resident,
+        mapped,
+        // The folder itself is open while it is read.
+        open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
+        most_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
+        threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),
+        started_at: Some(started_at),
+    }
+}
+
+fn nanos(time: TimeVal) -> Option<u64> {
+    let whole = u64::try_from(time.tv_sec()).ok()?.checked_mul(1_000_000_000)?;
+    whole.checked_add(u64::try_from(time.tv_usec()).ok()? * 1_000)
+}
+
+/// Mapped and resident memory, from the first two numbers of `statm`.
+fn pages(statm: &str) -> (Option<Bytes>, Option<Bytes>) {
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|size| u64::try_from(size).ok());
+    let mut numbers =
+        statm.split(' ').map(|number| Some(Bytes(number.parse::<u64>().ok()?.checked_mul(page?)?)));
+    (numbers.next().flatten(), numbers.next().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_about_ourselves_is_known() {
+        let first = read(Timestamp::UNIX_EPOCH);
+        assert!(first.resident.unwrap() < first.mapped.unwrap() && first.resident.unwrap() > Bytes(1 << 20));
+        let file = fs::File::open("/proc/self/stat").unwrap();
+        let more = read(Timestamp::UNIX_EPOCH);
+        assert!(
+            more.open_files.unwrap() > 0 && more.most_files >= more.open_files && more.threads.unwrap() > 0
+        );
+        assert!(more.cpu >= first.cpu && first.cpu.is_some());
+        drop(file);
+        assert_eq!(pages(""), (None, None));
+    }
+}

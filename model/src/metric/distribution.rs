@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is told as a distribution over all flows: a histogram of fixed buckets, whatever the number of flows.
+
+use super::Unit;
+use crate::connection::Connection;
+use crate::subflow::Subflow;
+
+/// One histogram.
+pub struct Distribution<T: 'static> {
+    /// Full name, `mpwatch_host_<what>_<unit>`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Unit of what is observed.
+    pub unit: Unit,
+    /// Upper bounds of the buckets, ascending; what is larger is in none of them but counted.
+    pub bounds: &'static [f64],
+    /// How often there was something to observe so far: there is again when this has grown.
+    pub occasions: fn(&T) -> u64,
+    /// What is observed then. `None`: not known.
+    pub of: fn(&T) -> Option<f64>,
+}
+
+const DURATIONS: &[f64] = &[0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0];
+const SIZES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
+const ENERGIES: &[f64] = &[1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5];
+const DELAYS: &[f64] = &[
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0,
+];
+
+fn closed(connection: &Connection) -> u64 {
+    u64::from(!connection.is_open())
+}
+
+/// Of connections.
+pub static OF_CONNECTIONS: &[Distribution<Connection>] = &[
+    Distribution {
+        name: "mpwatch_host_flow_duration_seconds",
+        help: "How long connections lived whose opening and end were seen.",
+        unit: Unit::Seconds,
+        bounds: DURATIONS,
+        occasions: closed,
+        of: |c| c.seen_open.then_some(c.age_s),
+    },
+    Distribution {
+        name: "mpwatch_host_flow_size_bytes",
+        help: "Payload in both directions of connections that closed.",
+        unit: Unit::Bytes,
+        bounds: SIZES,
+        occasions: closed,
+        of: |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64),
+    },
+    Distribution {
+        name: "mpwatch_host_flow_active_joules",
+        help: "Energy above idle of the network path of connections that closed.",
+        unit: Unit::Joules,
+        bounds: ENERGIES,
+        occasions: closed,
+        of: |c| Some(c.energy.as_ref()?.active?.joules()),
+    },
+    Distribution {
+        name: "mpwatch_host_second_path_after_seconds",
+        help: "From the opening of connections to ESTABLISHED of their first joined subflow [ICPE19].",
+        unit: Unit::Seconds,
+        bounds: DELAYS,
+        occasions: |c| u64::from(c.second_path.is_some()),
+        of: |c| c.second_path.map(|path| path.after.0 as f64 / 1e6),
+    },
+];
+
+/// Of subflows.
+pub static OF_SUBFLOWS: &[Distribution<Subflow>] = &[
+    Distribution {
+        name: "mpwatch_host_handshake_seconds",
+        help: "From SYN to ESTABLISHED of subflows.",
+        unit: Unit::Seconds,
+        bounds: DELAYS,
+        occasions: |s| u64::from(s.handshake.is_some()),
+        of: |s| s.handshake.map(|time| time.0 as f64 / 1e6),
+    },
+    Distribution {
+        name: "mpwatch_host_rtt_seconds",
+        help: "RTT of the segment acknowledged last, once for each subflow and snapshot in which there was a new one.",
+        unit: Unit::Seconds,
+        bounds: DELAYS,
+        occasions: |s| s.rtt_samples,
+        of: |s| s.rtt.map(|time| time.0 as f64 / 1e6),
+    },
+];
