@@ -5,10 +5,12 @@
 
 pub mod bench;
 pub mod btf;
+pub mod dashboards;
 pub mod kernel;
 mod observer;
 pub mod pace;
 mod program;
+pub mod prometheus;
 pub mod simulated;
 
 pub use observer::{Observer, Report};
