@@ -3,6 +3,8 @@
 
 use std::process::ExitCode;
 
+use mpwatch_exporters::http::Access;
+
 use super::{print, trace};
 use crate::cli::{ConfigAction, DaemonOptions, Scope};
 use crate::config::{Layers, schema};
@@ -20,7 +22,8 @@ pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> 
 pub(super) fn config(action: &ConfigAction, scope: &Scope) -> anyhow::Result<ExitCode> {
     match action {
         ConfigAction::Check { options } => {
-            layers(options, scope).load()?;
+            let loaded = layers(options, scope).load()?;
+            loaded.config.web_config.as_deref().map(Access::by_file).transpose()?;
             print("the configuration is good")?;
         }
         ConfigAction::Show { origin, options } => {

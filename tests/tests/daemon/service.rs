@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -74,10 +75,34 @@ impl Place {
         mpwatch(&[arguments, &["--socket", socket.to_str().unwrap()]].concat())
     }
 
+    /// From now on everyone may write into the folder, also a daemon that is not root.
+    #[allow(dead_code, reason = "not every target that has this module needs it")]
+    pub(crate) fn give_away(&self) {
+        for path in [self.folder.path(), &self.folder.path().join("notify")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+    }
+
     /// Starts a daemon and returns once it traces.
     pub(crate) fn start(&self, arguments: &[&str]) -> Daemon {
+        self.start_by(&[], arguments)
+    }
+
+    /// Likewise, by a program that changes who it is.
+    pub(crate) fn start_by(&self, by: &[&str], arguments: &[&str]) -> Daemon {
         let ready = self.told("READY=1");
-        let mut child = Command::new(program())
+        let mut program = program();
+        if !by.is_empty() {
+            // Another user may not be able to go where it was built.
+            let copy = self.folder.path().join("mpwatch");
+            fs::copy(&program, &copy).unwrap();
+            program = copy;
+        }
+        let mut command = by.first().map_or_else(|| Command::new(&program), Command::new);
+        if !by.is_empty() {
+            command.args(&by[1..]).arg(&program);
+        }
+        let mut child = command
             .args(["daemon", "--listen", "127.0.0.1:0", "--interval", "100ms", "--log-format", "json"])
             .arg("--config")
             .arg(self.folder.path().join("mpwatch.toml"))
@@ -114,6 +139,12 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
+    /// Where its web server listens.
+    #[allow(dead_code, reason = "not every target that has this module looks elsewhere")]
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Status and body of a page.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -169,6 +200,12 @@ impl Daemon {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// What the kernel tells of its process.
+    #[allow(dead_code, reason = "not every target that has this module needs it")]
+    pub(crate) fn status(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap()
     }
 
     /// Waits for its end.

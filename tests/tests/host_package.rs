@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Debian package in a root of its own, laid over this machine's: it installs, the daemon runs as its service would start it, and a
+//! purge leaves nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+#[path = "daemon/service.rs"]
+#[allow(dead_code, reason = "other targets need more of it")]
+mod service;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mpwatch_tests::{may_run_as_root, skip};
+
+use service::Place;
+
+const UNIT: &str = "packaging/systemd/mpwatch.service";
+
+fn in_checkout(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The capabilities that the service starts with, as setpriv wants them.
+fn capabilities() -> String {
+    let unit = fs::read_to_string(in_checkout(UNIT)).unwrap();
+    let line = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).expect("they are set");
+    let one = |name: &str| format!("+{}", name.strip_prefix("CAP_").unwrap().to_lowercase());
+    line.split(' ').map(one).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn the_capabilities_of_the_service_are_enough() {
+    if !may_run_as_root() {
+        return;
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        skip("there is no setpriv; Debian's package `util-linux` has it");
+        return;
+    }
+    let place = Place::new();
+    place.give_away();
+    let granted = capabilities();
+    let only = format!("-all,{granted}");
+    let user = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        "--inh-caps",
+        &only,
+        "--ambient-caps",
+        &only,
+        "--bounding-set",
+        &only,
+    ];
+    let daemon = place.start_by(&user, &[]);
+    assert_eq!(daemon.get("/readyz").0, "HTTP/1.1 200 OK");
+    let status = daemon.status();
+    let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(line("Uid:").split_whitespace().skip(1).all(|id| id == "65534"), "{status}");
+    daemon.until("mpwatch_agent_ticks_total", |ticks| ticks > 3.0);
+    assert_eq!(place.attached(&["ls"]).code, Some(0));
+}
+
+/// Runs a script in a mount namespace of its own, in a root that lies over this machine's: whatever it writes is gone afterwards.
+fn in_private_root(folder: &Path, script: &str) -> Output {
+    let setup = "set -e
+        mount --make-rprivate /
+        mount -t tmpfs none \"$1\"
+        mkdir \"$1/upper\" \"$1/work\" \"$1/root\"
+        mount -t overlay overlay -o \"lowerdir=/,upperdir=$1/upper,workdir=$1/work\" \"$1/root\"
+        cp \"$3\" \"$1/root/mpwatch.deb\"
+        mount -t proc proc \"$1/root/proc\"
+        exec chroot \"$1/root\" /bin/sh -ec \"$2\"";
+    let package = std::env::var("MPWATCH_DEB").expect("it was looked for");
+    Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", setup, "sh"])
+        .arg(folder)
+        .arg(script)
+        .arg(package)
+        .output()
+        .expect("unshare can be started")
+}
+
+#[test]
+fn the_package_installs_runs_and_purges_cleanly() {
+    if !may_run_as_root() {
+        return;
+    }
+    if std::env::var_os("MPWATCH_DEB").is_none() {
+        skip("MPWATCH_DEB does not name a package; ./dev test root makes one");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+        dpkg --install /mpwatch.deb >/dev/null
+        mpwatch --version
+        mpwatch config check --config /etc/mpwatch/mpwatch.toml
+        getent passwd mpwatch >/dev/null && echo a user
+        for file in /usr/lib/systemd/system/mpwatch.service /usr/lib/sysusers.d/mpwatch.conf \
+            /usr/lib/tmpfiles.d/mpwatch.conf /usr/share/bash-completion/completions/mpwatch; do
+            test -s $file
+        done
+        # An image of a container may leave out manuals and documents, as this machine's dpkg is told to.
+        dpkg --contents /mpwatch.deb > /contents
+        grep -q man/man1/mpwatch.1.gz /contents
+        grep -q doc/mpwatch/copyright /contents
+        mkdir -p /var/lib/mpwatch
+        touch /var/lib/mpwatch/mpwatch.db
+        dpkg --remove mpwatch >/dev/null
+        test -e /etc/mpwatch/mpwatch.toml
+        test -e /var/lib/mpwatch/mpwatch.db
+        dpkg --purge mpwatch >/dev/null
+        if dpkg --status mpwatch >/dev/null 2>&1; then exit 3; fi
+        if getent passwd mpwatch; then exit 4; fi
+        for left in /etc/mpwatch /var/lib/mpwatch /usr/bin/mpwatch /usr/share/mpwatch /usr/share/doc/mpwatch; do
+            if test -e $left; then echo left: $left; exit 5; fi
+        done
+        echo clean";
+    let output = in_private_root(folder.path(), script);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    for line in ["the configuration is good", "a user", "clean"] {
+        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+    }
+    assert!(text.contains(concat!("mpwatch ", env!("CARGO_PKG_VERSION"))), "{text}");
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a distribution installs: the service is right and little exposed, samples are good, manifests say what they may.
+//! That the package installs and goes is what host_package.rs tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mpwatch_tests::{list, mpwatch, program, skip, text};
+use serde_json::Value;
+
+/// Highest exposure that the service may have, by systemd's reckoning.
+const EXPOSURE: f64 = 2.5;
+const UNIT: &str = "packaging/systemd/mpwatch.service";
+const SAMPLE: &str = "packaging/examples/mpwatch.toml";
+const DAEMONSET: &str = "packaging/kubernetes/daemonset.yaml";
+
+fn in_checkout(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(in_checkout(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Values of a setting of the unit, in order.
+fn settings(name: &str) -> Vec<String> {
+    let lines: Vec<String> = read(UNIT).lines().map(str::to_owned).collect();
+    let values = lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    values.map(str::to_owned).collect()
+}
+
+/// The unit, with the program under test in the place of the installed one.
+fn unit_for_this_machine(folder: &Path) -> PathBuf {
+    let path = folder.join("mpwatch.service");
+    let program = program().canonicalize().unwrap();
+    fs::write(&path, read(UNIT).replace("/usr/bin/mpwatch", program.to_str().unwrap())).unwrap();
+    path
+}
+
+fn systemd_analyze(arguments: &[&str]) -> Option<Output> {
+    let output = Command::new("systemd-analyze").args(arguments).output();
+    if output.is_err() {
+        skip("there is no systemd-analyze; Debian's package `systemd` has it");
+    }
+    output.ok()
+}
+
+#[test]
+fn the_unit_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = unit_for_this_machine(folder.path());
+    let Some(output) = systemd_analyze(&["verify", "--man=no", unit.to_str().unwrap()]) else { return };
+    assert!(output.status.success() && said(&output).trim().is_empty(), "{}", said(&output));
+}
+
+#[test]
+fn the_service_is_little_exposed() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = unit_for_this_machine(folder.path());
+    let arguments = ["security", "--offline=true", "--no-pager", unit.to_str().unwrap()];
+    let Some(output) = systemd_analyze(&arguments) else { return };
+    let text = said(&output);
+    let line = text.lines().find(|line| line.contains("Overall exposure level")).expect("a verdict");
+    let level: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).expect("a level");
+    assert!(level <= EXPOSURE, "{text}");
+}
+
+#[test]
+fn what_the_service_may_do_is_what_the_manifest_asks_for() {
+    let of_unit: BTreeSet<String> =
+        settings("AmbientCapabilities").join(" ").split(' ').map(|one| one.replace("CAP_", "")).collect();
+    assert_eq!(settings("AmbientCapabilities"), settings("CapabilityBoundingSet"));
+    let security = &daemonset()["spec"]["template"]["spec"]["containers"][0]["securityContext"];
+    let of_manifest: BTreeSet<String> =
+        list(&security["capabilities"], "add").iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    assert_eq!(of_unit, of_manifest);
+    assert_eq!(of_unit.len(), 4);
+}
+
+/// The sample, as the keys of the program make it.
+fn sample(head: &str) -> String {
+    let schema: Value = serde_json::from_str(&mpwatch(&["config", "schema"]).stdout).unwrap();
+    let mut made = head.to_owned();
+    let mut tables = String::new();
+    let line = |name: &str, key: &Value| {
+        let default = if key["default"].is_array() { "[]".to_owned() } else { key["default"].to_string() };
+        format!("\n# {}\n#{name} = {default}\n", text(key, "description"))
+    };
+    for (name, key) in schema["properties"].as_object().unwrap() {
+        match key["properties"].as_object() {
+            None => made += &line(name, key),
+            Some(inner) => {
+                tables += &format!("\n[{name}]\n");
+                tables.extend(
+                    inner.iter().map(|(name, key)| line(name, key).trim_start_matches('\n').to_owned()),
+                );
+            }
+        }
+    }
+    made + &tables
+}
+
+#[test]
+fn the_sample_configuration_has_every_key_with_its_default() {
+    let text = if in_checkout(SAMPLE).exists() { read(SAMPLE) } else { String::new() };
+    let head: String =
+        text.lines().take_while(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+    let made = sample(&head);
+    if std::env::var_os("MPWATCH_BLESS").is_some() {
+        fs::write(in_checkout(SAMPLE), &made).unwrap();
+    } else {
+        assert_eq!(text, made, "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test packaging");
+    }
+    // As it is, and with every key that it shows switched on, it is good, and says what is the default anyway.
+    let folder = tempfile::tempdir().unwrap();
+    let key = |line: &str| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).map(str::to_owned);
+    let on: String = made.lines().map(|line| key(line).unwrap_or_else(|| line.to_owned()) + "\n").collect();
+    let shown = |text: &str| {
+        let file = folder.path().join("mpwatch.toml");
+        fs::write(&file, text).unwrap();
+        let outcome = mpwatch(&["config", "show", "--config", file.to_str().unwrap()]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.stdout
+    };
+    assert_eq!(shown(&made), shown(&on));
+}
+
+#[test]
+fn the_sample_web_config_file_is_one_of_the_exporters_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    fs::write(folder.path().join("server.crt"), pair.cert.pem()).unwrap();
+    fs::write(folder.path().join("server.key"), pair.signing_key.serialize_pem()).unwrap();
+    let file = folder.path().join("web.yml");
+    fs::copy(in_checkout("packaging/examples/web.yml"), &file).unwrap();
+    let access = mpwatch_exporters::http::Access::by_file(&file);
+    assert!(access.is_ok(), "{:?}", access.err());
+    let output = Command::new("promtool").args(["check", "web-config"]).arg(&file).output();
+    match output {
+        Ok(output) => assert!(output.status.success(), "{}", said(&output)),
+        Err(_) => skip("there is no promtool; Debian's package `prometheus` has it"),
+    }
+}
+
+/// The documents of the Kubernetes manifest.
+fn manifest() -> Vec<Value> {
+    let text = read(DAEMONSET);
+    text.split("\n---\n").map(|one| serde_saphyr::from_str(one).unwrap()).collect()
+}
+
+fn daemonset() -> Value {
+    manifest().into_iter().find(|one| one["kind"] == "DaemonSet").expect("there is a DaemonSet")
+}
+
+#[test]
+fn the_manifest_is_a_daemonset_without_privileges() {
+    let schema: Value =
+        serde_json::from_str(&read("tests/fixtures/kubernetes/daemonset.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).expect("the schema is a schema");
+    let set = daemonset();
+    let wrong: Vec<String> =
+        validator.iter_errors(&set).map(|error| format!("{} at {}", error, error.instance_path())).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let security = &container["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["capabilities"]["drop"][0], "ALL");
+    assert_eq!(set["spec"]["selector"]["matchLabels"], set["spec"]["template"]["metadata"]["labels"]);
+    let volumes: BTreeSet<&str> = list(pod, "volumes").iter().map(|one| text(one, "name")).collect();
+    let mounts: BTreeSet<&str> =
+        list(container, "volumeMounts").iter().map(|one| text(one, "name")).collect();
+    assert_eq!(volumes, mounts);
+    for probe in ["readinessProbe", "livenessProbe"] {
+        assert!(["/readyz", "/healthz"].contains(&text(&container[probe]["httpGet"], "path")));
+        assert_eq!(container[probe]["httpGet"]["port"], container["ports"][0]["name"]);
+    }
+}
+
+#[test]
+fn the_configuration_in_the_manifest_is_good() {
+    let map = manifest().into_iter().find(|one| one["kind"] == "ConfigMap").expect("there is a ConfigMap");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mpwatch.toml");
+    fs::write(&file, text(&map["data"], "mpwatch.toml")).unwrap();
+    let outcome = mpwatch(&["config", "show", "--config", file.to_str().unwrap()]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let port = daemonset()["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"].clone();
+    assert!(outcome.stdout.contains(&format!("web.listen = \"0.0.0.0:{port}\"")), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_man_page_and_completions_can_be_made() {
+    let man = mpwatch(&["man"]);
+    assert!(man.code == Some(0) && man.stdout.contains(".TH"), "{}", man.stderr);
+    for shell in ["bash", "zsh", "fish"] {
+        let made = mpwatch(&["completions", shell]);
+        assert!(made.code == Some(0) && made.stdout.contains("daemon"), "{shell}: {}", made.stderr);
+    }
+}
