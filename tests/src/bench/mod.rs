@@ -8,6 +8,7 @@ mod idle;
 mod load;
 mod overhead;
 mod programs;
+mod scrape;
 mod snapshot;
 mod statistics;
 pub(crate) mod table;
@@ -56,10 +57,10 @@ impl Effort {
 
 type Subject = fn(Effort) -> String;
 
-const SUBJECTS: [(&str, Subject); 4] =
-    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run), ("tui", tui::run)];
+const SUBJECTS: [(&str, Subject); 5] =
+    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run), ("scrape", scrape::run), ("tui", tui::run)];
 
-const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|scrape|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
 
 /// What was asked for on the command line.
 #[derive(Debug)]
