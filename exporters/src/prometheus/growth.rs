@@ -131,7 +131,9 @@ impl<K: Eq + Hash, T> Growth<K, T> {
             let occasions = (one.occasions)(flow);
             if occasions > *over {
                 *over = occasions;
-                (one.of)(flow).into_iter().for_each(|value| observed.add(value));
+                if let Some(value) = (one.of)(flow) {
+                    observed.add(value);
+                }
             }
         }
     }

@@ -99,7 +99,7 @@ fn load(path: &Path, stamps: &mut Stamps) -> Result<Rules, WebConfigError> {
         fs::read(path).map_err(|source| WebConfigError::Unreadable { path: path.to_owned(), source })?;
     let parsed = file::parse(&String::from_utf8_lossy(&text)).map_err(wrong)?;
     let tls = parsed.tls_server_config.map(|server| server.beside(path));
-    for file in tls.iter().flat_map(|server| server.files()) {
+    for file in tls.iter().flat_map(file::TlsServer::files) {
         stamps.insert(file.clone(), stamp_of(&file));
     }
     let tls = tls.as_ref().map(tls::server).transpose().map_err(|error| match error {
