@@ -18,6 +18,9 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
             assert!(has_row(&format!("{traffic} | {tracing}")), "{traffic}, {tracing}");
         }
     }
+    for view in ["Connections", "Paths", "Energy", "Peers", "Health"] {
+        assert!(has_row(&format!("{view} | 10000")), "{view}");
+    }
     for row in ["`on_segment`", "`ledger_switch`", "`(an empty program)`", "40", "full tracing"] {
         assert!(has_row(row), "{row}");
     }

@@ -144,7 +144,9 @@ fn a_person_finds_their_way_through_the_demo() {
     tmux.wait_for_words("filter: role:client");
 
     tmux.press(&["Enter"]);
-    tmux.wait_for("the detail", |screen| screen.contains("what happened") && screen.contains("RTT by subflow"));
+    tmux.wait_for("the detail", |screen| {
+        screen.contains("what happened") && screen.contains("RTT by subflow")
+    });
     tmux.press(&["Escape"]);
     tmux.wait_for("the table again", |screen| !screen.contains("what happened"));
 
@@ -155,7 +157,8 @@ fn a_person_finds_their_way_through_the_demo() {
     assert_eq!(table(&first), table(&later));
     tmux.press(&["Space"]);
     tmux.wait_for("it to go on", |screen| !screen.contains("FROZEN"));
-    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "What was lost")] {
+    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "What was lost")]
+    {
         tmux.press(&[key]);
         tmux.wait_for_words(words);
     }
@@ -223,8 +226,8 @@ fn without_rights_and_without_a_daemon_it_says_what_to_do() {
     if !may_run_as_root() {
         return;
     }
-    // Nobody's: neither root nor of the daemon's group.
-    let tmux = Tmux::run("", "MPWATCH_SCREEN_CONFIG= setpriv --reuid 65534 --regid 65534 --clear-groups");
+    // Root without any of root's rights, so that it can still reach where the program was built.
+    let tmux = Tmux::run("", "MPWATCH_SCREEN_CONFIG= setpriv --bounding-set -all --inh-caps -all");
     let screen = tmux.wait_for_words("Waiting for a daemon");
     assert!(screen.contains("sudo mpwatch"), "{screen}");
     tmux.press(&["q"]);

@@ -89,7 +89,11 @@ fn measured(frames: usize, mut one: impl FnMut(usize)) -> Vec<f64> {
     times.collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between zero and the number of values")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between zero and the number of values"
+)]
 fn quantile(times: &[f64], q: f64) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -243,7 +243,7 @@ pub(crate) enum Typing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     pub(crate) id: ConnectionId,
-    /// Lines of its timeline scrolled away.
+    /// Lines of its timeline that are scrolled away below: none at first, the latest is in view.
     pub(crate) scroll: usize,
 }
 
@@ -273,6 +273,28 @@ pub struct App {
     pub(crate) mask: Mask,
     pub(crate) notice: Option<Notice>,
     pub(crate) rows: Rows,
+    pub(crate) totals: Totals,
+}
+
+/// Sums over the open connections of the snapshot that is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) connections: usize,
+    pub(crate) subflows: usize,
+    pub(crate) send: u64,
+    pub(crate) receive: u64,
+}
+
+impl Totals {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        let open = snapshot.connections.iter().filter(|one| one.is_open());
+        open.fold(Self::default(), |sum, one| Self {
+            connections: sum.connections + 1,
+            subflows: sum.subflows + one.subflows.iter().filter(|flow| flow.closed.is_none()).count(),
+            send: sum.send.saturating_add(one.send.0),
+            receive: sum.receive.saturating_add(one.receive.0),
+        })
+    }
 }
 
 impl App {
@@ -307,6 +329,7 @@ impl App {
             mask: Mask::default(),
             notice: None,
             rows: Rows::default(),
+            totals: Totals::default(),
         }
     }
 

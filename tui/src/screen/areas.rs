@@ -56,11 +56,10 @@ pub(crate) fn areas(app: &App) -> Areas {
     let left = left - head.height;
     let has_pane = app.detail.is_none() && matches!(app.tab, Tab::Connections | Tab::Energy) && left >= 10;
     let pane_height = match (has_pane, app.tab) {
-        (false, _) => 0,
         (true, Tab::Connections) if left >= 30 => 9,
         (true, Tab::Connections) => 5,
         (true, _) if left >= 20 => 5,
-        (true, _) => 0,
+        _ => 0,
     };
     let body = take(left - pane_height);
     let pane = take(pane_height);

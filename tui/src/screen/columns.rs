@@ -22,6 +22,14 @@ impl Order {
         value.map_or(Self::Unknown, Self::Number)
     }
 
+    /// A number as a step of about a quarter of itself, so that what is nearly the same does not change places all the time.
+    pub(crate) fn about(self) -> Self {
+        match self {
+            Self::Number(value) if value > 0.0 => Self::Number((value.log2() * 3.0).round()),
+            other => other,
+        }
+    }
+
     /// Numbers from the largest down, words from A on; `reverse` turns both round.
     pub(crate) fn compare(&self, other: &Self, reverse: bool) -> Ordering {
         let turned = |order: Ordering| if reverse { order.reverse() } else { order };
@@ -29,10 +37,8 @@ impl Order {
             (Self::Number(a), Self::Number(b)) => turned(b.total_cmp(a)),
             (Self::Word(a), Self::Word(b)) => turned(a.cmp(b)),
             (Self::Unknown, Self::Unknown) => Ordering::Equal,
-            (Self::Unknown, _) => Ordering::Greater,
-            (_, Self::Unknown) => Ordering::Less,
-            (Self::Number(_), Self::Word(_)) => Ordering::Less,
-            (Self::Word(_), Self::Number(_)) => Ordering::Greater,
+            (Self::Unknown, _) | (Self::Word(_), Self::Number(_)) => Ordering::Greater,
+            (_, Self::Unknown) | (Self::Number(_), Self::Word(_)) => Ordering::Less,
         }
     }
 }
@@ -153,6 +159,13 @@ mod tests {
         assert_eq!(values, [Order::Number(5.0), Order::Number(1.0), Order::Unknown]);
         values.sort_by(|a, b| a.compare(b, true));
         assert_eq!(values, [Order::Number(1.0), Order::Number(5.0), Order::Unknown]);
+    }
+
+    #[test]
+    fn nearly_the_same_is_the_same() {
+        assert_eq!(Order::Number(100.0).about(), Order::Number(105.0).about());
+        assert_ne!(Order::Number(100.0).about(), Order::Number(150.0).about());
+        assert_eq!(Order::Number(0.0).about(), Order::Number(0.0));
     }
 
     #[test]

@@ -4,15 +4,19 @@
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
 use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::printable;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::lifecycle::Protocol;
 use mpwatch_model::metric::{Unit, display};
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::{TimelineEntry, What};
 use mpwatch_model::unit::Micros;
 
 use super::theme::Ink;
+
+/// How long before it is noticed a path may have died, nanoseconds.
+const FOUND_WITHIN: i128 = 3_000_000_000;
 
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +82,19 @@ fn duration(micros: Micros) -> String {
     display(Unit::Seconds, Some(micros.0 as f64 / 1e6))
 }
 
-/// When a subflow stopped working, as well as it is known: the beginning of the gap before it was found stale or closed, or that.
+/// When a subflow stopped working, as well as it is known: the beginning of the gap in which it was found stale or closed, or that.
 pub(crate) fn died_at(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
+    let found = found_dead_at(connection, subflow)?;
+    let before = |entry: &&TimelineEntry| {
+        let earlier = found.as_nanosecond() - entry.at.as_nanosecond();
+        matches!(entry.what, What::Stalled { .. }) && (0..=FOUND_WITHIN).contains(&earlier)
+    };
+    let gap = connection.timeline.iter().find(before).map(|entry| entry.at);
+    Some(gap.unwrap_or(found))
+}
+
+/// When it was noticed.
+fn found_dead_at(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
     let ended = subflow.closed.filter(|closed| closed.reason.is_failure()).map(|closed| closed.at);
     let stale = connection.timeline.iter().rev().find_map(|entry| match entry.what {
         What::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
@@ -91,34 +106,24 @@ pub(crate) fn died_at(connection: &Connection, subflow: &Subflow) -> Option<Time
 
 fn failures(connection: &Connection) -> Vec<Finding> {
     let failed = connection.subflows.iter().zip(1..).filter_map(|(subflow, place)| {
-        let died = died_at(connection, subflow);
-        if died.is_none() && !subflow.stale {
+        let found = found_dead_at(connection, subflow);
+        if (found.is_none() && !subflow.stale) || reset_with_it(connection, subflow) {
             return None;
         }
-        let died = died.map_or_else(|| "a time not seen".to_owned(), |at| offset(connection, at));
-        let over = subflow.interface.map(|name| format!(" ({name})")).unwrap_or_default();
-        let closed = subflow
-            .closed
-            .map(|closed| format!("{} at {}", closed.reason.words(), offset(connection, closed.at)));
-        Some(match closed {
-            _ if !connection.is_open() && reset_with_it(connection, subflow) => return None,
-            Some(why) if why.ends_with(&died) => Finding::new(
-                Ink::Alarm,
-                format!(
-                    "path {place}{over} DIED at {died}: {}",
-                    why.trim_end_matches(&format!(" at {died}"))
-                ),
-            ),
-            Some(why) => {
-                Finding::new(Ink::Alarm, format!("path {place}{over} DIED: no answer since {died}, {why}"))
+        let over =
+            subflow.interface.map(|name| format!(" ({})", printable(&name.text()))).unwrap_or_default();
+        let died = died_at(connection, subflow).map(|at| format!(" at {}", offset(connection, at)));
+        let noticed = found.map(|at| format!(" (noticed at {})", offset(connection, at)));
+        let how = match subflow.closed {
+            Some(closed) => {
+                format!("{} at {}", closed.reason.words(), offset(connection, closed.at))
             }
-            None => Finding::new(
-                Ink::Alarm,
-                format!(
-                    "path {place}{over} DIED: no acknowledgements since {died}; its data goes over the others"
-                ),
-            ),
-        })
+            None => {
+                format!("no acknowledgements{}, its data goes over the others", noticed.unwrap_or_default())
+            }
+        };
+        let died = died.unwrap_or_default();
+        Some(Finding::new(Ink::Alarm, format!("path {place}{over} DIED{died}: {how}")))
     });
     failed.collect()
 }
@@ -188,7 +193,7 @@ fn shared(
     let extra = group.len() - 1;
     let (extras, add) =
         if extra == 1 { ("1 extra subflow", "adds") } else { (&*format!("{extra} extra subflows"), "add") };
-    let waste = wasted(connection, &group[1..]).map(|waste| format!(" and cost {}", joules(waste)));
+    let waste = wasted(connection, &group[1..]).map(|waste| format!(" and cost {}", marked(&waste, joules)));
     Finding::new(
         Ink::Warning,
         format!(
@@ -199,11 +204,17 @@ fn shared(
     )
 }
 
-/// Joules that these subflows have cost. `None`: not known.
-pub(crate) fn wasted(connection: &Connection, extra: &[SubflowId]) -> Option<f64> {
+/// What these subflows have cost. `None`: not known.
+pub(crate) fn wasted(connection: &Connection, extra: &[SubflowId]) -> Option<FlowEnergy> {
     let those = connection.subflows.iter().filter(|subflow| extra.contains(&subflow.id));
     let energies: Vec<FlowEnergy> = those.filter_map(|subflow| subflow.energy).collect();
-    FlowEnergy::sum(&energies).active.filter(|_| !energies.is_empty()).map(|active| active.joules())
+    Some(FlowEnergy::sum(&energies)).filter(|sum| !energies.is_empty() && sum.active.is_some())
+}
+
+/// Joules as the user wants them, with the mark of what was not measured.
+pub(crate) fn marked(energy: &FlowEnergy, joules: &dyn Fn(f64) -> String) -> String {
+    let mark = if energy.source.is_measured() { "" } else { "~" };
+    energy.active.map(|active| format!("{mark}{}", joules(active.joules()))).unwrap_or_default()
 }
 
 fn single(connection: &Connection) -> Option<Finding> {
@@ -245,11 +256,8 @@ mod tests {
     #[test]
     fn a_dead_path_is_told_with_its_gap() {
         let told = texts(&fixture::failover(1));
-        assert_eq!(told[0], "✗ path 1 (eth1) DIED: no answer since +6.00 s, timed out at +9.41 s");
-        assert_eq!(
-            told[1],
-            "✗ path 2 (eth2) DIED: no acknowledgements since a time not seen; its data goes over the others"
-        );
+        assert_eq!(told[0], "✗ path 1 (eth1) DIED at +5.60 s: timed out at +9.41 s");
+        assert_eq!(told[1], "✗ path 2 (eth2) DIED: no acknowledgements, its data goes over the others");
         assert_eq!(told[2], "✗ GAP of 412 ms: no path moved any data from +5.60 s on");
     }
 

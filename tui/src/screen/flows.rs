@@ -10,6 +10,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::metric::{self, CONNECTION, Costly, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::Microjoules;
 
 use super::app::App;
 use super::columns::{Choice, Column, Order, extra, first};
@@ -49,10 +50,10 @@ pub(crate) const CONNECTIONS: &[Choice] = &[
     first("rates", 2),
     first("srtt_seconds", 5),
     first("retransmitted_segments_total", 7),
-    first("sent_bytes_total", 9),
-    first("received_bytes_total", 10),
-    first("rtt_p99_seconds", 8),
     first("watts", 6),
+    extra("sent_bytes_total", 8),
+    extra("received_bytes_total", 9),
+    extra("rtt_p99_seconds", 10),
     extra("active_joules_total", 11),
     extra("joules_per_gigabyte", 12),
     extra("congestion_window_segments", 13),
@@ -118,14 +119,15 @@ fn column(
     Column { key, title, help, least, full, number, text: Box::new(text), order: Box::new(order) }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn own() -> Vec<FlowColumn> {
     vec![
-        column(("flow", "FLOW", "the connection, and below it its subflows"), (24, 70), false, flow, |v| {
+        column(("flow", "FLOW", "the connection, and below it its subflows"), (24, 46), false, flow, |v| {
             Order::Word(v.connection.process.map(|p| p.comm.text().into_owned()).unwrap_or_default())
         }),
         column(
             ("bottleneck", "BOTTLENECK", "which subflows share a bottleneck"),
-            (10, 20),
+            (12, 15),
             false,
             bottleneck,
             |v| Order::number(v.connection.extra_subflows.map(f64::from)),
@@ -155,7 +157,7 @@ fn own() -> Vec<FlowColumn> {
             Order::number(v.track().and_then(|track| track.watts(v.app.turn())))
         }),
         column(("bounds", "BETWEEN", "bounds of the energy above idle"), (13, 19), false, bounds, |v| {
-            Order::number(v.energy().and_then(|energy| energy.hi).map(|hi| hi.joules()))
+            Order::number(v.energy().and_then(|energy| energy.hi).map(Microjoules::joules))
         }),
         column(("wasted", "EXTRA", "energy of subflows that add no throughput"), (7, 9), true, wasted, |v| {
             Order::number(waste_of(v.connection))
@@ -332,7 +334,7 @@ fn waste_of(connection: &Connection) -> Option<f64> {
     match connection.extra_subflows {
         Some(0) => Some(0.0),
         _ if extra.is_empty() => None,
-        _ => finding::wasted(connection, &extra),
+        _ => finding::wasted(connection, &extra)?.active.map(Microjoules::joules),
     }
 }
 

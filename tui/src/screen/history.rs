@@ -3,6 +3,7 @@
 //! that have closed. Everything is bounded.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
@@ -32,6 +33,38 @@ pub(crate) struct Track {
     active: Option<u64>,
 }
 
+/// Ids are numbers of the kernel: no attack is to be feared, and there are tens of thousands of them a snapshot.
+type Quick = BuildHasherDefault<Mixer>;
+
+/// Multiplies and rotates.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// What a snapshot says of a flow.
+struct Value<'a> {
+    rate: u64,
+    rtt: Option<u64>,
+    energy: Option<&'a FlowEnergy>,
+}
+
 /// Which of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
@@ -43,7 +76,8 @@ pub(crate) enum Series {
 
 impl Track {
     #[expect(clippy::cast_possible_truncation, reason = "to be drawn")]
-    fn add(&mut self, turn: Turn, rate: u64, rtt: Option<u64>, energy: Option<&FlowEnergy>, interval: f64) {
+    fn add(&mut self, turn: Turn, interval: f64, value: &Value<'_>) {
+        let Value { rate, rtt, energy } = *value;
         self.last = turn;
         push(&mut self.rate, rate as f32);
         if rtt.is_some() || !self.rtt.is_empty() {
@@ -99,8 +133,8 @@ fn push(values: &mut VecDeque<f32>, value: f32) {
 /// Everything that is remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    connections: HashMap<ConnectionId, Track>,
-    subflows: HashMap<SubflowId, Track>,
+    connections: HashMap<ConnectionId, Track, Quick>,
+    subflows: HashMap<SubflowId, Track, Quick>,
     frames: VecDeque<Arc<Snapshot>>,
     held: usize,
     turns: Turn,
@@ -132,12 +166,12 @@ impl History {
     fn track(&mut self, connection: &Connection, turn: Turn, interval: f64) {
         let rate = connection.send.0.saturating_add(connection.receive.0);
         let track = self.connections.entry(connection.id).or_default();
-        track.add(turn, rate, None, connection.energy.as_ref(), interval);
+        track.add(turn, interval, &Value { rate, rtt: None, energy: connection.energy.as_ref() });
         for subflow in &connection.subflows {
             let rate = subflow.send.0.saturating_add(subflow.receive.0);
             let rtt = subflow.srtt.filter(|_| subflow.closed.is_none()).map(|srtt| srtt.0);
             let track = self.subflows.entry(subflow.id).or_default();
-            track.add(turn, rate, rtt, subflow.energy.as_ref(), interval);
+            track.add(turn, interval, &Value { rate, rtt, energy: subflow.energy.as_ref() });
         }
     }
 
@@ -160,7 +194,7 @@ impl History {
     /// Values of flows that nothing shows any more.
     fn forget(&mut self, turn: Turn) {
         // Seldom: a walk over all of them.
-        if turn % 16 == 0 {
+        if turn.is_multiple_of(16) {
             let old = turn.saturating_sub(16);
             let closed = &self.closed;
             let kept: HashSet<SubflowId> =

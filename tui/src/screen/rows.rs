@@ -4,8 +4,9 @@
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::lifecycle::Role;
 
-use super::app::{App, Closed, Tab};
+use super::app::{App, Closed, Tab, Totals};
 use super::columns::{Column, Order};
 use super::flows::{FLOW_COLUMNS, FlowView};
 use super::sums::{self, SUM_COLUMNS, Sum, SumView};
@@ -106,7 +107,9 @@ impl Rows {
 impl FlowRow {
     /// With all that its cells need.
     pub(crate) fn view(self, app: &App) -> Option<FlowView<'_>> {
-        let connection = app.connection(self.place)?;
+        // While the screen stands, closed ones may move up.
+        let here = app.connection(self.place).filter(|connection| connection.id == self.id);
+        let connection = here.or_else(|| app.find(self.id))?;
         let subflow = match self.subflow {
             None => None,
             Some((index, _)) => Some((index, connection.subflows.get(index)?)),
@@ -124,6 +127,7 @@ impl App {
 
     /// Builds the rows anew and finds the selected flow in them again.
     pub(crate) fn rebuild(&mut self) {
+        self.totals = self.snapshot().map(Totals::of).unwrap_or_default();
         self.rows = if self.tab == Tab::Health { Rows::None } else { self.built() };
         let found = self.table().selected.clone().and_then(|key| self.rows.find(&key));
         let last = self.rows.len().saturating_sub(1);
@@ -180,24 +184,32 @@ impl App {
         let state = self.table();
         let usual = if self.tab == Tab::Energy { "watts" } else { "rates" };
         let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual));
-        let mut keyed: Vec<(bool, Order, u64, FlowRow)> = shown
+        let mut keyed: Vec<(Ranking, FlowRow)> = shown
             .into_iter()
             .filter_map(|one| {
                 let view = head(one).view(self)?;
+                let connection = view.connection;
                 let order = column.map_or(Order::Unknown, |column| (column.order)(&view));
-                let carried = view.connection.bytes_sent.unwrap_or_default()
-                    + view.connection.bytes_received.unwrap_or_default();
-                // In the usual order what is over stands below.
-                let over = state.sort.is_none() && !view.connection.is_open();
-                Some((over, order, carried.0, head(one)))
+                let usual = state.sort.is_none();
+                let carried =
+                    connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default();
+                let ranking = Ranking {
+                    // In the usual order what is over stands below, and what is about as fast keeps its place.
+                    over: usual && !connection.is_open(),
+                    order: if usual { order.about() } else { order },
+                    server: connection.role == Some(Role::Server),
+                    carried: carried.0,
+                };
+                Some((ranking, head(one)))
             })
             .collect();
-        keyed.sort_by(|a, b| {
-            let order = a.0.cmp(&b.0).then_with(|| a.1.compare(&b.1, state.reverse));
-            order.then_with(|| b.2.cmp(&a.2)).then_with(|| a.3.id.cmp(&b.3.id))
+        keyed.sort_by(|(a, row), (b, other)| {
+            let order = a.over.cmp(&b.over).then_with(|| a.order.compare(&b.order, state.reverse));
+            let order = order.then_with(|| a.server.cmp(&b.server));
+            order.then_with(|| b.carried.cmp(&a.carried)).then_with(|| row.id.cmp(&other.id))
         });
         let with_subflows = self.tab == Tab::Connections;
-        keyed.into_iter().flat_map(|(.., row)| self.with_subflows(row, with_subflows)).collect()
+        keyed.into_iter().flat_map(|(_, row)| self.with_subflows(row, with_subflows)).collect()
     }
 
     fn with_subflows(&self, row: FlowRow, unfolded: bool) -> Vec<FlowRow> {
@@ -237,6 +249,14 @@ impl App {
         });
         sums
     }
+}
+
+/// What decides on the place of a connection.
+struct Ranking {
+    over: bool,
+    order: Order,
+    server: bool,
+    carried: u64,
 }
 
 /// What decides on the place of a sum.

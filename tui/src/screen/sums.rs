@@ -10,7 +10,7 @@ use mpwatch_model::energy::{FlowEnergy, Source};
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{Bytes, Microjoules};
 
 use super::app::App;
 use super::columns::{Choice, Column, Order, extra, first};
@@ -276,11 +276,11 @@ pub(crate) static SUM_COLUMNS: LazyLock<Vec<SumColumn>> = LazyLock::new(|| {
             (7, 8),
             true,
             |v, _| {
-                let active = v.sum.energy().and_then(|energy| energy.active).map(|active| active.joules());
+                let active = v.sum.energy().and_then(|energy| energy.active).map(Microjoules::joules);
                 let mark = if active.is_some() { v.sum.tilde() } else { "" };
                 Text::plain(format!("{mark}{}", v.app.settings.units.compact(Unit::Joules, active)))
             },
-            |v| Order::number(v.sum.energy().and_then(|energy| energy.active).map(|active| active.joules())),
+            |v| Order::number(v.sum.energy().and_then(|energy| energy.active).map(Microjoules::joules)),
         ),
         column(
             ("j_per_gb", "J/GB", "energy above idle for each gigabyte of payload"),
@@ -390,15 +390,16 @@ fn path_names(app: &App, connection: &Connection, subflow: &Subflow) -> Vec<Stri
     ]
 }
 
+fn root(parent: &[usize], mut at: usize) -> usize {
+    while parent[at] != at {
+        at = parent[at];
+    }
+    at
+}
+
 /// Gives a number to each set of paths that are linked.
 fn grouped(sums: &mut [Sum], links: &[(usize, usize)]) {
     let mut parent: Vec<usize> = (0..sums.len()).collect();
-    fn root(parent: &[usize], mut at: usize) -> usize {
-        while parent[at] != at {
-            at = parent[at];
-        }
-        at
-    }
     for &(a, b) in links.iter().filter(|(a, b)| a != b) {
         let (a, b) = (root(&parent, a), root(&parent, b));
         parent[a.max(b)] = a.min(b);

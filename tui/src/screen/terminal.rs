@@ -88,7 +88,7 @@ impl Screen {
             if event::poll(PATIENCE)? {
                 // All that is there, so that a paste or a wheel is one frame.
                 while event::poll(Duration::ZERO)? {
-                    let Some(happened) = translated(event::read()?) else { continue };
+                    let Some(happened) = translated(&event::read()?) else { continue };
                     changed = true;
                     let Some(request) = app.update(happened) else { continue };
                     match self.fulfil(request, app, ask)? {
@@ -124,7 +124,10 @@ impl Screen {
                 ask(Request::Quit { keep });
                 return Ok(Left::Yes(kept.transpose()?));
             }
-            Request::Redraw => self.terminal.clear()?,
+            Request::Redraw => {
+                ask(Request::Redraw);
+                self.terminal.clear()?;
+            }
             Request::Suspend => {
                 give_back();
                 ask(Request::Suspend);
@@ -155,11 +158,11 @@ impl Drop for Screen {
     }
 }
 
-fn translated(event: event::Event) -> Option<Event> {
+fn translated(event: &event::Event) -> Option<Event> {
     match event {
-        event::Event::Key(key) => Some(Event::Key(key)),
-        event::Event::Mouse(mouse) => Some(Event::Mouse(mouse)),
-        event::Event::Resize(columns, rows) => Some(Event::Resize(columns, rows)),
+        event::Event::Key(key) => Some(Event::Key(*key)),
+        event::Event::Mouse(mouse) => Some(Event::Mouse(*mouse)),
+        event::Event::Resize(columns, rows) => Some(Event::Resize(*columns, *rows)),
         event::Event::FocusGained | event::Event::FocusLost | event::Event::Paste(_) => None,
     }
 }

@@ -123,15 +123,21 @@ pub(crate) fn sparkline(values: &[f32], most: f32, width: usize) -> String {
     blank.chain(shown.iter().map(block)).collect()
 }
 
-/// Parts of a whole as one bar of full blocks, exactly this wide: each part rounded so that the whole is.
-pub(crate) fn stacked(parts: &[(u64, Ink)], width: usize) -> Text {
+/// What a part of a bar is drawn with: where there are no colours, each part with another.
+pub(crate) fn glyph(theme: Theme, number: usize) -> char {
+    const MARKS: [char; 8] = ['█', '▓', '▒', '=', '#', '+', '%', '░'];
+    if theme == Theme::Mono { MARKS[number % MARKS.len()] } else { '█' }
+}
+
+/// Parts of a whole as one bar, exactly this wide: each part rounded so that the whole is.
+pub(crate) fn stacked(parts: &[(u64, Ink)], width: usize, theme: Theme) -> Text {
     let weights: Vec<u64> = parts.iter().map(|(part, _)| *part).collect();
     let cells = mpwatch_model::cpu::divide(width as u64, &weights);
-    let piece = |(cells, (_, ink)): (u64, &(u64, Ink))| {
+    let piece = |(number, (cells, (_, ink))): (usize, (u64, &(u64, Ink)))| {
         let count = usize::try_from(cells).unwrap_or(0);
-        ("█".repeat(count), *ink)
+        (glyph(theme, number).to_string().repeat(count), *ink)
     };
-    Text(cells.zip(parts).map(piece).filter(|(text, _)| !text.is_empty()).collect())
+    Text(cells.zip(parts).enumerate().map(piece).filter(|(text, _)| !text.is_empty()).collect())
 }
 
 #[cfg(test)]
@@ -159,11 +165,18 @@ mod tests {
     #[test]
     fn a_stacked_bar_is_as_wide_as_asked_for() {
         for width in 0..40 {
-            let bar =
-                stacked(&[(3, Ink::Path(0)), (1, Ink::Path(1)), (0, Ink::Path(2)), (9, Ink::Faint)], width);
+            let bar = stacked(
+                &[(3, Ink::Path(0)), (1, Ink::Path(1)), (0, Ink::Path(2)), (9, Ink::Faint)],
+                width,
+                Theme::Dark,
+            );
             assert_eq!(bar.width(), width);
         }
-        assert_eq!(stacked(&[(1, Ink::Good), (1, Ink::Alarm)], 4).0[1], ("██".to_owned(), Ink::Alarm));
+        assert_eq!(
+            stacked(&[(1, Ink::Good), (1, Ink::Alarm)], 4, Theme::Dark).0[1],
+            ("██".to_owned(), Ink::Alarm)
+        );
+        assert_eq!(stacked(&[(1, Ink::Good), (1, Ink::Alarm)], 4, Theme::Mono).string(), "██▓▓");
     }
 
     #[test]

@@ -230,12 +230,10 @@ impl App {
 
     fn step(&mut self, rows: isize) {
         let moved = |index: usize| index.saturating_add_signed(rows);
-        if let Some(detail) = &mut self.detail {
-            detail.scroll = moved(detail.scroll);
-            let most = detail::most_scroll(self);
-            if let Some(detail) = &mut self.detail {
-                detail.scroll = detail.scroll.min(most);
-            }
+        if let Some(mut shown) = self.detail {
+            shown.scroll =
+                shown.scroll.saturating_add_signed(rows.saturating_neg()).min(detail::most_scroll(self));
+            self.detail = Some(shown);
             return;
         }
         if self.tab == Tab::Health {

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of the screen share: a screen without a terminal, keys pressed by their names, and machines to look at.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::missing_panics_doc,
+    reason = "each test program uses a part of it"
+)]
 
 use std::sync::Arc;
 
@@ -191,8 +197,10 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
             if let Some(srtt) = &mut subflow.srtt {
                 srtt.0 = srtt.0 * (20 + part) / 20;
             }
-            if let Some(active) = subflow.energy.as_mut().and_then(|energy| energy.active.as_mut()) {
-                active.0 += number * 350_000;
+            if let Some(energy) = &mut subflow.energy {
+                for part in [&mut energy.active, &mut energy.lo, &mut energy.hi, &mut energy.full] {
+                    part.iter_mut().for_each(|part| part.0 += number * 350_000);
+                }
             }
         }
         let costs: Vec<FlowEnergy> =

@@ -101,25 +101,43 @@ fn facts(app: &App, c: &Connection) -> [Text; 2] {
     let bytes =
         |value: Option<mpwatch_model::unit::Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     let energy = c.energy.and_then(|energy| {
-        let mark = if energy.source.is_measured() { "" } else { "~" };
+        let tilde = if energy.source.is_measured() { "" } else { "~" };
         let units = app.settings.units;
         let [active, lo, hi] =
             [energy.active?, energy.lo?, energy.hi?].map(|part| units.energy(part.joules()));
-        let ratio = energy.j_per_gb.map(|ratio| format!(", {mark}{ratio:.1} J/GB")).unwrap_or_default();
-        Some(format!("   energy {mark}{active} [{lo} to {hi}]{ratio}, {}", energy.source.word()))
+        let ratio = energy.j_per_gb.map(|ratio| format!(", {tilde}{ratio:.1} J/GB")).unwrap_or_default();
+        let full = format!("  energy {tilde}{active} [{lo} to {hi}]{ratio}, {}", energy.source.word());
+        Some([full, format!("  energy {tilde}{active}{ratio}")])
     });
-    let head = Text::new(c.id.short(), Ink::Strong)
-        .and(format!("  {process}  {local} {arrow} {remote}  "), Ink::Normal)
-        .and(format!("{} {state}, {role}, {age}", c.protocol.word()), Ink::Faint);
-    let numbers = format!(
-        "sent {}  received {}  sent again {}  reinjected {}{}",
-        bytes(c.bytes_sent),
-        bytes(c.bytes_received),
-        bytes(Some(c.bytes_retransmitted)),
-        bytes(c.bytes_reinjected),
-        energy.unwrap_or_default()
-    );
-    [head, Text::plain(numbers)]
+    let head = |ends: String| {
+        Text::new(c.id.short(), Ink::Strong)
+            .and(format!("  {process}  {ends}  "), Ink::Normal)
+            .and(format!("{} {state}, {role}, {age}", c.protocol.word()), Ink::Faint)
+    };
+    let numbers = |more: String, energy: String| {
+        let sent = format!(
+            "sent {}  received {}  sent again {}",
+            bytes(c.bytes_sent),
+            bytes(c.bytes_received),
+            bytes(Some(c.bytes_retransmitted))
+        );
+        Text::plain(format!("{sent}{more}{energy}"))
+    };
+    let reinjected = format!("  reinjected {}", bytes(c.bytes_reinjected));
+    let [full, short] = energy.unwrap_or_default();
+    let remote_only = format!("{arrow} {remote}");
+    let width = app.size.0.into();
+    [
+        Text::first_that_fits([head(format!("{local} {arrow} {remote}")), head(remote_only)], width),
+        Text::first_that_fits(
+            [
+                numbers(reinjected.clone(), full),
+                numbers(reinjected, short.clone()),
+                numbers(String::new(), short),
+            ],
+            width,
+        ),
+    ]
 }
 
 fn subflows(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
@@ -176,7 +194,7 @@ fn chart(
         .filter_map(|(_, points)| points.first())
         .map(|(at, _)| *at)
         .fold(SAMPLES as f64, f64::min);
-    let mut title = Text::new(format!("{name} ",), Ink::Strong).and("by subflow ", Ink::Faint);
+    let mut title = Text::new(format!("{name} "), Ink::Strong).and("by subflow ", Ink::Faint);
     for (place, _) in &lines {
         title = title.and(format!("{} ", place + 1), Ink::Path(*place));
     }
@@ -223,7 +241,7 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     let page = usize::from(area.height - 1);
     let entries = &connection.timeline;
     let most = entries.len().saturating_sub(page);
-    let scroll = app.detail.map_or(0, |detail| detail.scroll).min(most);
+    let scroll = most - app.detail.map_or(0, |detail| detail.scroll).min(most);
     let from = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
     let where_in = if most > 0 {
         format!("  ({} to {} of {})", scroll + 1, scroll + page, entries.len())

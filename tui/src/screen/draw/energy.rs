@@ -2,7 +2,7 @@
 //! The upper part of the energy view: every zone as one bar whose parts sum to it, where the joules come from, and what subflows that
 //! add no throughput cost.
 
-use mpwatch_model::energy::{Idle, SnapshotEnergy, Source, ZoneEnergy};
+use mpwatch_model::energy::{FlowEnergy, Idle, SnapshotEnergy, Source, ZoneEnergy};
 use mpwatch_model::metric::watts;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use super::super::app::App;
 use super::super::finding;
 use super::super::flows::groups;
-use super::super::text::{Text, stacked, wrapped};
+use super::super::text::{Text, glyph, stacked, wrapped};
 use super::super::theme::Ink;
 use super::put_lines;
 use crate::header::count;
@@ -57,7 +57,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
         let text = format!("overlapping zones, in no sum: {}", shown.collect::<Vec<_>>().join(", "));
         lines.push(Text::new(text, Ink::Faint));
     }
-    lines.push(waste(app, energy));
+    lines.push(waste(app));
     lines
 }
 
@@ -102,46 +102,46 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
         .and(power.unwrap_or_default(), Ink::Normal)
         .and(lost.unwrap_or_default(), Ink::Warning);
     let parts = parts(zone);
-    let bar = stacked(&parts.map(|(_, amount, ink)| (amount, ink)), width);
+    let bar = stacked(&parts.map(|(_, amount, ink)| (amount, ink)), width, app.settings.theme);
     let mut legend = vec![Text::default()];
-    for (name, amount, ink) in parts.into_iter().filter(|(_, amount, _)| *amount > 0) {
+    for (number, (name, amount, ink)) in
+        parts.into_iter().enumerate().filter(|(_, (_, amount, _))| *amount > 0)
+    {
         let share = amount as f64 / zone.zone_uj.0.max(1) as f64 * 100.0;
         let text = format!("{name} {mark}{} {share:.0}%  ", units.energy(amount as f64 / 1e6));
-        let item = Text::new("█ ", ink).and(text, Ink::Normal);
-        let last = legend.len() - 1;
-        if legend[last].width() + item.width() > width + 2 && last == 0 {
+        let item = Text::new(format!("{} ", glyph(app.settings.theme, number)), ink).and(text, Ink::Normal);
+        let used = legend.last().map_or(0, Text::width);
+        if used + item.width() > width + 2 && legend.len() < 3 {
             legend.push(Text::default());
         }
-        let last = legend.len() - 1;
-        legend[last].0.extend(item.0);
+        legend.last_mut().into_iter().for_each(|line| line.0.extend(item.0.clone()));
     }
     [title, bar].into_iter().chain(legend).collect()
 }
 
 /// What extra subflows cost, over all connections.
-fn waste(app: &App, energy: &SnapshotEnergy) -> Text {
+fn waste(app: &App) -> Text {
     let Some(snapshot) = app.snapshot() else { return Text::default() };
     let mut subflows = 0;
-    let mut joules: Option<f64> = None;
+    let mut energies = Vec::new();
     for connection in &snapshot.connections {
         for (_, group) in groups(connection) {
             subflows += group.len() - 1;
-            if let Some(more) = finding::wasted(connection, &group[1..]) {
-                *joules.get_or_insert(0.0) += more;
-            }
+            energies.extend(finding::wasted(connection, &group[1..]));
         }
     }
-    match (subflows, joules) {
+    let energy = (!energies.is_empty()).then(|| FlowEnergy::sum(&energies));
+    let joules = |value| app.settings.units.energy(value);
+    match (subflows, energy) {
         (0, _) => Text::new("No subflow is known to add no throughput.", Ink::Faint),
         (_, None) => {
             Text::new(format!("! {} no throughput (they share a bottleneck).", adds(subflows)), Ink::Warning)
         }
-        (_, Some(joules)) => Text::new(
+        (_, Some(energy)) => Text::new(
             format!(
-                "! {} no throughput (they share a bottleneck) and cost {}{} so far.",
+                "! {} no throughput (they share a bottleneck) and cost {} so far.",
                 adds(subflows),
-                tilde(energy),
-                app.settings.units.energy(joules)
+                finding::marked(&energy, &joules)
             ),
             Ink::Warning,
         ),

@@ -7,7 +7,7 @@ use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
 
-use super::super::app::{App, Link, Origin, Tab};
+use super::super::app::{App, Link, Origin, Tab, Totals};
 use super::super::areas::Areas;
 use super::super::key::Action;
 use super::super::text::Text;
@@ -55,13 +55,7 @@ fn badge(app: &App) -> Text {
 fn titles(app: &App, snapshot: &Snapshot) -> Vec<Text> {
     let name = if app.mask.is_on() { "host".into() } else { printable(&snapshot.host.name) };
     let host = clip(&name, 24);
-    let open = snapshot.connections.iter().filter(|one| one.is_open());
-    let (connections, subflows) = open.clone().fold((0, 0), |(connections, subflows), one| {
-        (connections + 1, subflows + one.subflows.iter().filter(|flow| flow.closed.is_none()).count())
-    });
-    let (send, receive) = open.fold((0_u64, 0_u64), |(send, receive), one| {
-        (send.saturating_add(one.send.0), receive.saturating_add(one.receive.0))
-    });
+    let Totals { connections, subflows, send, receive } = app.totals;
     let units = app.settings.units;
     let rates = format!("↑ {}  ↓ {}", units.rate(send as f64), units.rate(receive as f64));
     let counts = format!("{}, {}", count(connections, "connection"), count(subflows, "subflow"));
@@ -165,6 +159,16 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
     }
     if snapshot.energy.as_ref().is_some_and(|energy| energy.source == Source::Simulated) {
         lines.push(Text::new("SIMULATED ENERGY: no counter of this machine was read", Ink::Alarm));
+    }
+    if !snapshot.host.missing.is_empty() {
+        let costs: Vec<String> =
+            snapshot.host.missing.iter().map(|one| printable(&one.costs).into_owned()).collect();
+        let text = format!(
+            "not known on this kernel: {} ({}: more)",
+            costs.join("; "),
+            app.settings.keys.key(Action::Health)
+        );
+        lines.push(Text::new(text, Ink::Warning));
     }
     lines
 }

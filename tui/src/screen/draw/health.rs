@@ -10,8 +10,8 @@ use ratatui::layout::Rect;
 
 use super::super::app::{App, Link, Origin};
 use super::super::areas::areas;
-use super::super::text::{Text, stacked, wrapped};
-use super::super::theme::Ink;
+use super::super::text::{Text, glyph, stacked, wrapped};
+use super::super::theme::{Ink, Theme};
 use super::put_lines;
 
 /// How far it can be scrolled.
@@ -34,7 +34,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
     lines.push(Text::default());
     lines.extend(hooks(snapshot, width));
     lines.push(Text::default());
-    lines.extend(overhead(snapshot, width));
+    lines.extend(overhead(snapshot, width, app.settings.theme));
     lines.push(Text::default());
     lines.extend(counters(snapshot));
     lines
@@ -100,7 +100,7 @@ fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
 }
 
 /// Where the time of all CPUs has gone, and what of it was mpwatch.
-fn overhead(snapshot: &Snapshot, width: usize) -> Vec<Text> {
+fn overhead(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     let mut lines = vec![Text::new("CPU time of the machine since tracing began", Ink::Strong)];
     let Some(cpus) = snapshot.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
         lines.push(Text::new("  not accounted for (--no-ledger, or a hook is missing)", Ink::Warning));
@@ -118,15 +118,15 @@ fn overhead(snapshot: &Snapshot, width: usize) -> Vec<Text> {
     ];
     let wall = sum(|cpu| cpu.wall.0).max(1);
     let mut bar = Text::plain("  ");
-    bar.0.extend(stacked(&parts.map(|(_, time, ink)| (time, ink)), width.saturating_sub(4)).0);
+    bar.0.extend(stacked(&parts.map(|(_, time, ink)| (time, ink)), width.saturating_sub(4), theme).0);
     lines.push(bar);
-    for (name, time, ink) in parts {
+    for (number, (name, time, ink)) in parts.into_iter().enumerate() {
         let percent = time as f64 / wall as f64 * 100.0;
         let seconds = display(Unit::Seconds, Some(time as f64 / 1e9));
         let of_one = percent * cpus.len() as f64;
         let more = if name == "mpwatch" { format!("   {of_one:.1} % of one CPU") } else { String::new() };
         let text = format!("{name:<18} {seconds:>9} {percent:>6.1} %{more}");
-        lines.push(Text::new("  █ ", ink).and(text, Ink::Normal));
+        lines.push(Text::new(format!("  {} ", glyph(theme, number)), ink).and(text, Ink::Normal));
     }
     lines
 }

@@ -18,7 +18,7 @@ impl App {
             (MouseEventKind::ScrollUp, Mode::Help(_)) => return self.act_in_mode(Action::Up),
             (MouseEventKind::Down(MouseButton::Left), Mode::Table) => self.click(column, row),
             (MouseEventKind::Down(MouseButton::Left), Mode::Help(_) | Mode::Pick(..)) => {
-                self.mode = Mode::Table
+                self.mode = Mode::Table;
             }
             _ => {}
         }
