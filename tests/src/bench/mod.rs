@@ -57,8 +57,13 @@ impl Effort {
 
 type Subject = fn(Effort) -> String;
 
-const SUBJECTS: [(&str, Subject); 5] =
-    [("overhead", overhead::run), ("snapshot", snapshot::run), ("idle", idle::run), ("scrape", scrape::run), ("tui", tui::run)];
+const SUBJECTS: [(&str, Subject); 5] = [
+    ("overhead", overhead::run),
+    ("snapshot", snapshot::run),
+    ("idle", idle::run),
+    ("scrape", scrape::run),
+    ("tui", tui::run),
+];
 
 const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|scrape|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
 

@@ -50,11 +50,12 @@ impl View<'_> {
     }
 
     fn tracing(&self) -> anyhow::Result<()> {
-        let mut live = match trace(self.options.interval.unwrap_or(INTERVAL), self.scope, Arc::clone(self.stop)) {
-            Ok(live) => live,
-            Err(error) if exit::is_not_permitted(&error) => return self.blocked(error),
-            Err(error) => return Err(error),
-        };
+        let mut live =
+            match trace(self.options.interval.unwrap_or(INTERVAL), self.scope, Arc::clone(self.stop)) {
+                Ok(live) => live,
+                Err(error) if exit::is_not_permitted(&error) => return self.blocked(error),
+                Err(error) => return Err(error),
+            };
         live.follow(self.screen.pace());
         self.screen.up(Origin::Tracer);
         let mut left = Countdown::new(self.options.count);
