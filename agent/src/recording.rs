@@ -111,17 +111,14 @@ impl Recorder {
     /// Ends the file properly.
     pub(crate) fn finish(self) -> Result<(), RecordingError> {
         let path = self.path;
-        let ended = match self.failure {
-            Some(failure) => {
-                // Dropped, a buffer would try once more to write what it holds.
-                let (encoder, _lost) = self.output.into_parts();
-                drop(encoder);
-                Err(failure)
-            }
-            None => {
-                let encoder = self.output.into_inner().map_err(io::IntoInnerError::into_error);
-                encoder.and_then(zstd::Encoder::finish).and_then(|mut file| file.flush())
-            }
+        let ended = if let Some(failure) = self.failure {
+            // Dropped, a buffer would try once more to write what it holds.
+            let (encoder, _lost) = self.output.into_parts();
+            drop(encoder);
+            Err(failure)
+        } else {
+            let encoder = self.output.into_inner().map_err(io::IntoInnerError::into_error);
+            encoder.and_then(zstd::Encoder::finish).and_then(|mut file| file.flush())
         };
         ended.map_err(|source| RecordingError::Write { path, source })
     }

@@ -36,6 +36,9 @@ pub struct Topology {
     spec: TopologySpec,
 }
 
+/// Endpoints that the kernel has room for in a namespace (MPTCP_PM_ADDR_MAX).
+const MOST_ENDPOINTS: usize = 8;
+
 impl Topology {
     /// Two paths of their own each.
     ///
@@ -139,8 +142,7 @@ impl Topology {
             Limits { subflows: 8, add_addr_accepted: if signal { 8 } else { 0 } },
         )?;
         endpoint::set_limits(&self.server, Limits { subflows: 8, add_addr_accepted: 0 })?;
-        // The first path needs no announcement, but on the client an endpoint to delete later, if the kernel has room for it: eight.
-        const MOST_ENDPOINTS: usize = 8;
+        // The first path needs no announcement, but on the client an endpoint to delete later, if the kernel has room for it.
         let without_first = signal || self.paths.len() > MOST_ENDPOINTS;
         for path in self.paths().skip(usize::from(without_first)) {
             let (namespace, interface, address, purpose) = match (signal, path.spec().backup) {

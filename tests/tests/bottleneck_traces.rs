@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use mpwatch_tests::bench::bottleneck::score::score;
+use mpwatch_tests::bench::bottleneck::score::{Tally, score};
 use mpwatch_tests::bench::bottleneck::truth::{Labels, SECOND};
 use mpwatch_tests::bench::bottleneck::verdict::{Said, Verdicts};
 use mpwatch_tests::mpwatch;
@@ -72,7 +72,7 @@ fn our_own_method_is_never_wrong_about_stored_traces() {
     for (name, labels, verdicts) in cases {
         assert_eq!(labels.flaw(), None, "{name}");
         let score = score(&labels, &verdicts).remove("concordance").unwrap();
-        let wrong: u32 = score.at.iter().map(|tally| tally.wrong()).sum();
+        let wrong: u32 = score.at.iter().map(Tally::wrong).sum();
         assert_eq!(wrong, 0, "{name}: {score:?}");
         assert!(!score.times.is_empty(), "{name}: it decides: {score:?}");
     }

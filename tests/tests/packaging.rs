@@ -97,7 +97,7 @@ fn sample(head: &str) -> String {
         match key["properties"].as_object() {
             None => made += &line(name, key),
             Some(inner) => {
-                tables += &format!("\n[{name}]\n");
+                tables.extend(["\n[", name, "]\n"]);
                 tables.extend(
                     inner.iter().map(|(name, key)| line(name, key).trim_start_matches('\n').to_owned()),
                 );
@@ -111,7 +111,7 @@ fn sample(head: &str) -> String {
 fn the_sample_configuration_has_every_key_with_its_default() {
     let text = if in_checkout(SAMPLE).exists() { read(SAMPLE) } else { String::new() };
     let head: String =
-        text.lines().take_while(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+        text.lines().take_while(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect();
     let made = sample(&head);
     if std::env::var_os("MPWATCH_BLESS").is_some() {
         fs::write(in_checkout(SAMPLE), &made).unwrap();

@@ -63,7 +63,7 @@ impl MethodName {
     }
 
     fn with_alpha(self, alpha: f64) -> Detector {
-        let ese = |reading| Box::new(Ese::new(Parameters { reading, alpha, ..Parameters::default() }));
+        let ese = |reading| Box::new(Ese::new(Parameters { alpha, reading, ..Parameters::default() }));
         let method: Box<dyn Method + Send> = match self {
             Self::Concordance => Box::<Concordance>::default(),
             Self::Ese => ese(Reading::Else),

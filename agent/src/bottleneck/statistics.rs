@@ -157,7 +157,7 @@ mod tests {
         let partial = partial_correlations(&rows);
         assert!(partial[0][1] < -0.6 && partial[3][2] < -0.6, "{partial:?}");
         assert!((0..4).all(|n| partial[4][n].abs() < 0.3), "{partial:?}");
-        let two = partial_correlations(&rows[..2].to_vec());
+        let two = partial_correlations(&rows[..2]);
         assert!((two[0][1] - correlation(&rows[0], &rows[1]).unwrap()).abs() < 0.1);
     }
 

@@ -46,10 +46,10 @@ pub(super) fn record(
         Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     // A full disk must not cost the report as well.
-    let recorded = recorder.finish();
+    let written = recorder.finish();
     let stored = database.map(Database::close).transpose();
     print_report(&scope.narrow_report(report), &Samples::new(), options)?;
-    recorded?;
+    written?;
     stored?;
     Ok(())
 }

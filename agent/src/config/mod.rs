@@ -24,6 +24,7 @@ pub(crate) const SOCKET: &str = "/run/mpwatch/mpwatch.sock";
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_field_names, reason = "`web_config` is what Prometheus calls that file")]
 pub(crate) struct Config {
     /// Time between two snapshots.
     pub(crate) interval: Duration,

@@ -3,7 +3,7 @@
 //! The flows are made up; the code that they go through is the daemon's.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -108,8 +108,8 @@ fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
 /// Two subflows each; as many peers and control groups as flows: the worst case.
 fn flow(n: u32) -> Connection {
     let mut connection = fixture::connection(n + 1, 2);
-    let [a, b, c, d] = n.to_be_bytes();
-    connection.remote = Some(SocketAddr::from(([10 | a, b, c, d], 5201)));
+    let address = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + n);
+    connection.remote = Some(SocketAddr::from((address, 5201)));
     connection.cgroup = Some(format!("/system.slice/service-{n}.service"));
     connection
 }

@@ -199,7 +199,9 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
             }
             if let Some(energy) = &mut subflow.energy {
                 for part in [&mut energy.active, &mut energy.lo, &mut energy.hi, &mut energy.full] {
-                    part.iter_mut().for_each(|part| part.0 += number * 350_000);
+                    for part in part.iter_mut() {
+                        part.0 += number * 350_000;
+                    }
                 }
             }
         }

@@ -69,14 +69,13 @@ impl Table {
         let header: Vec<String> =
             COLUMNS.iter().map(|(title, _)| format!("{title}: found / false")).collect();
         let header: Vec<&str> = ["method"].into_iter().chain(header.iter().map(String::as_str)).collect();
-        let mut text = markdown(&header, &rows);
+        let text = markdown(&header, &rows);
         let counts = COLUMNS.iter().map(|(title, subflows)| {
             let of = |short| self.0.iter().find(|(key, _)| key.0 == short && key.2 == *subflows);
             let count = |short| of(short).map_or(0, |(_, closed)| closed.connections);
             format!("{title}: {} long, {} of 0.5 MB", count(false), count(true))
         });
-        text += &format!("\nConnections: {}.\n", counts.collect::<Vec<_>>().join("; "));
-        text
+        text + "\nConnections: " + &counts.collect::<Vec<_>>().join("; ") + ".\n"
     }
 }
 
