@@ -39,31 +39,15 @@ pub(super) fn log_odds(evidence: &Evidence) -> f64 {
     BIAS + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
 }
 
-/// How much likeness counts, 0 to 1: senders in lockstep, and those that nothing pushes about, fill queues of their own alike. (Put in after
-/// the regression, for identical links whose sawtooths line up.)
-fn tells(evidence: &Evidence) -> f64 {
-    const LOCKSTEP: f64 = 0.5;
-    const WHOLLY: f64 = 0.9;
-    const OF_STEADY: f64 = 0.4;
-    let lockstep = (-rise_together(evidence) - LOCKSTEP) / (WHOLLY - LOCKSTEP);
-    (1.0 - lockstep.clamp(0.0, 1.0)) * (1.0 + OF_STEADY * one_steady(evidence))
-}
-
-/// What speaks for sharing counts as far as likeness does; what speaks against it counts.
-fn discounted(says: f64, evidence: &Evidence) -> f64 {
-    if says > 0.0 { says * tells(evidence) } else { says }
-}
-
 /// One queue is one process: delays move together in microseconds.
 fn alike(evidence: &Evidence) -> f64 {
-    discounted(evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0)), evidence)
+    evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0))
 }
 
 /// Two queues may look alike for a while; hardly as much as one queue looks like itself.
 fn very_alike(evidence: &Evidence) -> f64 {
     const VERY: f64 = 0.75;
-    let very = |alike: f64| (alike - VERY).max(0.0) / (1.0 - VERY);
-    discounted(evidence.queue_concordance.map_or(0.0, very), evidence)
+    evidence.queue_concordance.map_or(0.0, |alike| (alike - VERY).max(0.0) / (1.0 - VERY))
 }
 
 /// Delays that clearly move, and not together, are those of two queues.
@@ -106,12 +90,12 @@ fn pushed(evidence: &Evidence) -> f64 {
 /// Bursts are too short for two senders to be in step about them.
 fn bursts(evidence: &Evidence) -> f64 {
     const USUAL: f64 = 0.3;
-    discounted(evidence.burst_concordance.map_or(0.0, |alike| alike - USUAL), evidence)
+    evidence.burst_concordance.map_or(0.0, |alike| alike - USUAL)
 }
 
 /// A queue that overflows drops packets of all who are in it; but equal links overflow at the same time as well.
 fn losses(evidence: &Evidence) -> f64 {
-    discounted(evidence.loss_coincidence.unwrap_or(0.0), evidence)
+    evidence.loss_coincidence.unwrap_or(0.0)
 }
 
 #[cfg(test)]
