@@ -130,7 +130,7 @@ fn columns_come_and_go() {
     }
     stage.press("enter esc").lacks("SRTT");
     let settings = Settings { columns: vec![("cgroup".to_owned(), true)], ..Settings::default() };
-    let mut stage = Stage::with(settings, 120, 40);
+    let mut stage = Stage::with(settings, LARGE.0, LARGE.1);
     stage.show(normal()).has("CGROUP").has("/user.slice");
 }
 

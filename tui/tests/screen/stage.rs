@@ -199,7 +199,7 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
             }
             if let Some(energy) = &mut subflow.energy {
                 for part in [&mut energy.active, &mut energy.lo, &mut energy.hi, &mut energy.full] {
-                    for part in part.iter_mut() {
+                    if let Some(part) = part {
                         part.0 += number * 350_000;
                     }
                 }
