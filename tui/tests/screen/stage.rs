@@ -198,10 +198,9 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
                 srtt.0 = srtt.0 * (20 + part) / 20;
             }
             if let Some(energy) = &mut subflow.energy {
-                for part in [&mut energy.active, &mut energy.lo, &mut energy.hi, &mut energy.full] {
-                    if let Some(part) = part {
-                        part.0 += number * 350_000;
-                    }
+                let parts = [&mut energy.active, &mut energy.lo, &mut energy.hi, &mut energy.full];
+                for part in parts.into_iter().flatten() {
+                    part.0 += number * 350_000;
                 }
             }
         }
