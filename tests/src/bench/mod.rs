@@ -42,7 +42,7 @@ impl Effort {
         window: Duration::from_millis(500),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
-        frames: 600,
+        frames: 200,
     };
     /// Enough to see that it works; its figures say nothing.
     pub const QUICK: Self = Self {
