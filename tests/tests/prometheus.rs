@@ -12,7 +12,7 @@ use mpwatch_exporters::prometheus::{Settings, Totals, described, expose};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{ShownZone, SnapshotEnergy};
 use mpwatch_model::fixture;
-use mpwatch_model::service::{Process, Service};
+use mpwatch_model::service::{Process, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
 use mpwatch_tests::skip;
@@ -37,6 +37,7 @@ fn service() -> Service {
             threads: Some(1),
             started_at: Some(fixture::at(0)),
         },
+        store: Some(StoreState::default()),
         ..Service::default()
     }
 }

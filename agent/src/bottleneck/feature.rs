@@ -26,6 +26,8 @@ const LEAST_STEPS: usize = 100;
 const LEAST_RATES: usize = 12;
 /// Less than this part of the window is a trickle.
 const LEAST_COVERAGE: f64 = 0.35;
+/// So is less than this many samples a second.
+const LEAST_A_SECOND: f64 = 15.0;
 /// A subflow with rates for less than this part of the window explains nothing of the others.
 const LEAST_EXPLAINING: f64 = 0.8;
 /// Delays that vary by less are the noise of the end hosts, in milliseconds.
@@ -49,6 +51,8 @@ pub(super) struct View {
     losses: Vec<u64>,
     busy: f64,
     coverage: f64,
+    /// Bins with samples of their own.
+    measured_a_second: f64,
     window: Window,
 }
 
@@ -67,6 +71,7 @@ impl View {
         let (delays, known) = series.delays(window);
         let slow = high_pass(&delays, TREND);
         let slow_places = slow.iter().flatten().count();
+        let measured_bins = known.iter().filter(|known| **known).count();
         let measured = slow.iter().zip(known).filter_map(|(value, known)| value.filter(|_| known));
         let before = reach - half_bins(series)?;
         Some(Self {
@@ -78,6 +83,7 @@ impl View {
             steady: series.delivered(window, STEADY_STEP, before),
             losses: series.losses(window),
             busy: busy as f64 / present.len() as f64,
+            measured_a_second: measured_bins as f64 * 1e9 / window.length().0.max(1) as f64,
             coverage: slow_places as f64 / window.bins().max(1) as f64,
             window,
         })
@@ -85,7 +91,7 @@ impl View {
 
     /// Enough to be compared; else a trickle, or it stands still.
     fn is_dense(&self) -> bool {
-        self.coverage >= LEAST_COVERAGE
+        self.coverage >= LEAST_COVERAGE && self.measured_a_second >= LEAST_A_SECOND
     }
 
     /// Whether it waited in a queue or lost something.

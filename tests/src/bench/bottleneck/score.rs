@@ -334,6 +334,10 @@ mod tests {
         let examples = examples(&labels(Layout::Shared), &verdicts, "m");
         // From a second after the onset (at 2 s) to the last sample of the queues (at 6.9 s), four looks a second.
         assert_eq!(examples.len(), 20);
-        assert!(examples.iter().all(|example| example.shared && (example.terms["alike"] - 0.5).abs() < f64::EPSILON));
+        assert!(
+            examples
+                .iter()
+                .all(|example| example.shared && (example.terms["alike"] - 0.5).abs() < f64::EPSILON)
+        );
     }
 }
