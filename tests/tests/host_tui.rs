@@ -210,6 +210,18 @@ fn a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn it_ends_with_its_terminal() {
+    if !may_run_as_root() {
+        return;
+    }
+    let tmux = Tmux::run("top", "MPWATCH_SCREEN_CONFIG=");
+    tmux.wait_for_words("[1 Connections]");
+    let pid = tmux.pid();
+    tmux.ask(&["kill-server"]);
+    poll_until("the program to end", PATIENCE, || kill(pid, None).err()).unwrap();
+}
+
+#[test]
 fn a_panic_gives_the_terminal_back_and_can_be_read() {
     if !may_run_as_root() {
         return;

@@ -10,8 +10,9 @@ use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use mpwatch_model::snapshot::Snapshot;
@@ -24,10 +25,16 @@ pub(crate) use settings::load as load_settings;
 /// Set by tests: what the terminal looks like after a panic. The key that draws anew then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
 
+/// How long the thread of the screen may take to end. Where the terminal has gone (its window was closed), the thread hangs in the library
+/// that reads keys, and must not keep the process.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// The live view while it is on the terminal; gives the terminal back when it is closed or dropped.
 pub(crate) struct Screen {
     feed: Option<Sender<Feed>>,
     thread: Option<JoinHandle<io::Result<()>>>,
+    /// Its sender goes with the thread.
+    ended: Receiver<()>,
     pace: Arc<Pace>,
 }
 
@@ -35,6 +42,7 @@ impl Screen {
     /// Takes the terminal. When the user leaves, `stop` is set, as by a signal.
     pub(crate) fn open(settings: Settings, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
         let (feed, news) = channel();
+        let (alive, ended) = channel();
         let pace = Arc::new(Pace::new(stop));
         let of_thread = Arc::clone(&pace);
         let thread = std::thread::Builder::new()
@@ -42,10 +50,11 @@ impl Screen {
             .spawn(move || {
                 // Also when it panics: nobody could leave otherwise.
                 let _left = Left(Arc::clone(&of_thread));
+                let _alive: Sender<()> = alive;
                 draw(settings, &news, &of_thread)
             })
             .context("starting the thread of the screen")?;
-        Ok(Self { feed: Some(feed), thread: Some(thread), pace })
+        Ok(Self { feed: Some(feed), thread: Some(thread), ended, pace })
     }
 
     pub(crate) fn show(&self, snapshot: Arc<Snapshot>) {
@@ -72,21 +81,28 @@ impl Screen {
 
     /// Gives the terminal back; what went wrong with it meanwhile.
     pub(crate) fn close(mut self) -> anyhow::Result<()> {
-        self.feed = None;
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        match thread.join() {
-            Ok(outcome) => outcome.context("drawing on the terminal"),
-            Err(panic) => resume_unwind(panic),
+        match self.end() {
+            None => Ok(()),
+            Some(Ok(outcome)) => outcome.context("drawing on the terminal"),
+            Some(Err(panic)) => resume_unwind(panic),
         }
+    }
+
+    /// What became of the thread; nothing, where it does not end.
+    fn end(&mut self) -> Option<thread::Result<io::Result<()>>> {
+        self.feed = None;
+        let thread = self.thread.take()?;
+        if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+            terminal::restore();
+            return None;
+        }
+        Some(thread.join())
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.feed = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.end();
     }
 }
 

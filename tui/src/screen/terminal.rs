@@ -173,6 +173,11 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
+/// Gives the terminal back for a screen that does not end by itself.
+pub fn restore() {
+    give_back();
+}
+
 /// Everything as it was. More than once does no harm.
 fn give_back() {
     if OURS.swap(false, Ordering::SeqCst) {
