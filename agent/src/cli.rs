@@ -132,7 +132,7 @@ pub(crate) enum Command {
         /// Print instead what every method thought of each two subflows at each look, one JSON object a line (docs/bottleneck.md)
         #[arg(long, conflicts_with_all = ["snapshots", "db", "method"])]
         verdicts: bool,
-        /// Show it in the live view instead: Space stops it, [ and ] step through it
+        /// Show it in the live view instead: Space stops it, the keys of brackets step through it
         #[arg(long, conflicts_with_all = ["snapshots", "verdicts", "output", "db"])]
         screen: bool,
         /// Also write every connection to this database, for `mpwatch report`

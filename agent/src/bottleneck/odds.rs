@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From evidence to the log-odds that two congested subflows share a bottleneck: a sum of terms, each with a reason that can be told.
 //! A term is above 0 where the evidence speaks for sharing and below where it speaks against it; its weight is never negative. The
-//! weights are those of a logistic regression on training runs (docs/bottleneck.md tells the command), times [`LOOKS`], and are frozen here.
+//! weights are those of a logistic regression on training runs (docs/bottleneck.md tells the command), times `LOOKS`, and are frozen here.
 
 use mpwatch_model::bottleneck::Evidence;
 
