@@ -179,7 +179,9 @@ fn a_writer_that_is_held_up_is_left_behind_in_time() {
     let losses = store.close_within(Duration::from_millis(10));
     assert_eq!((losses.flows_lost, losses.paused.is_some()), (1, true));
     other.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(read(&file).0.connections.len(), 1, "what was committed is safe");
+    // The writer that was left behind may still come to write the other one.
+    let closed = fixture::closed(1).id;
+    assert!(read(&file).0.connections.iter().any(|one| one.id == closed), "what was committed is safe");
 }
 
 #[test]
