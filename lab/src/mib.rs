@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's event counters of a namespace (`MPTcpExt`, `TcpExt`, `IpExt`), for tests that count events.
+//! The kernel's event counters of a namespace (`MPTcpExt`, `TcpExt`, `Tcp`, ...), for tests that count events.
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
@@ -9,14 +9,15 @@ use std::fs;
 /// Counters by name, such as `MPTcpExtMPJoinSynAckRx`; always cumulative since the namespace was made.
 pub type Counters = BTreeMap<String, u64>;
 
-/// Reads `/proc/net/netstat` of a namespace. A counter that the kernel lacks is absent.
+/// Reads `/proc/net/netstat` and `/proc/net/snmp` of a namespace. A counter that the kernel lacks is absent.
 ///
 /// # Errors
 /// When the namespace cannot be entered.
 pub fn read(namespace: &Namespace) -> Result<Counters> {
-    const PATH: &str = "/proc/thread-self/net/netstat";
-    let text = namespace.enter(|| fs::read_to_string(PATH).map_err(Error::os("read", PATH)))??;
-    Ok(parse(&text))
+    const PATHS: [&str; 2] = ["/proc/thread-self/net/netstat", "/proc/thread-self/net/snmp"];
+    let read = |path| fs::read_to_string(path).map_err(Error::os("read", path));
+    let texts: Result<Vec<String>> = namespace.enter(|| PATHS.into_iter().map(read).collect())?;
+    Ok(texts?.iter().flat_map(|text| parse(text)).collect())
 }
 
 /// What changed between two readings, without the zeros.

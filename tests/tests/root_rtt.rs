@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::Topology;
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{self, ConnectionReport, Spec, Workload};
-use mpwatch_tests::{Observer, list, may_run_as_root, number, text};
+use mpwatch_lab::{Topology, mib};
+use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
 use serde_json::Value;
 
 const RTT: Duration = Duration::from_millis(20);
+const CONNECTIONS: usize = 5;
 
 #[test]
 fn smoothed_and_median_rtt_are_those_of_the_path() {
@@ -21,24 +22,25 @@ fn smoothed_and_median_rtt_are_those_of_the_path() {
     // The first packets wait for the addresses of their neighbours, which would count as handshake time.
     warm_up(&topology);
     let observer = Observer::start(&[]);
-    // Paced below what the paths carry: no queue adds to the delay.
-    let workload = Workload::Paced { rate: 20_000_000, duration: Duration::from_secs(3) };
+    // Paced below what the paths carry: no queue adds to the delay. Several connections: one alone may meet a moment in which this
+    // machine does not get round to its relay, and that delay is real.
+    let workload = Workload::Paced { rate: 20_000_000, duration: Duration::from_millis(600) };
     let spec = Spec::new(topology.path(0).unwrap().server_address(), workload);
-    traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    for _ in 0..CONNECTIONS {
+        traffic::run(topology.client(), topology.server(), &spec).unwrap();
+    }
     let report = observer.finish_when_quiet(&topology);
-    let connection = report.only_connection_in(topology.client().name());
-    let subflows = list(connection, "subflows");
-    assert_eq!(subflows.len(), 2);
-    for subflow in subflows {
+    let sent = subflows_of(&report, topology.client().name());
+    let received = subflows_of(&report, topology.server().name());
+    for initial in [true, false] {
         for field in ["srtt_us", "rtt_p50_us", "rtt_min_us", "handshake_us"] {
-            near(subflow, field, RTT, 0.10);
+            near(&sent, initial, field);
         }
+        near(&received, initial, "handshake_us");
+    }
+    for subflow in sent {
         assert!(number(subflow, "rtt_p99_us") >= number(subflow, "rtt_p50_us"));
         assert!(number(subflow, "rtt_samples") > 10, "{subflow:#}");
-    }
-    let server = report.only_connection_in(topology.server().name());
-    for subflow in list(server, "subflows") {
-        near(subflow, "handshake_us", RTT, 0.10);
     }
 }
 
@@ -50,7 +52,7 @@ fn retransmissions_are_the_kernels_own_and_each_has_a_cause() {
     let lossy = |seed| Quality::rate(50.0, Duration::from_millis(50)).rtt(RTT).loss(0.01, seed);
     let topology = Topology::two_paths(lossy(7), lossy(11)).unwrap();
     let observer = Observer::start(&[]);
-    let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(20_000_000));
+    let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(8_000_000));
     spec.congestion = Some("cubic".to_owned());
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
     let report = observer.finish_when_quiet(&topology);
@@ -59,15 +61,16 @@ fn retransmissions_are_the_kernels_own_and_each_has_a_cause() {
     for subflow in list(connection, "subflows") {
         let retransmitted = number(subflow, "segments_retransmitted");
         total += retransmitted;
-        assert_eq!(
-            retransmitted,
-            kernel_total_retrans(&outcome.client.connections[0], text(subflow, "local"))
-        );
+        // What the application read last. Only the end of the stream can be lost after that.
+        let read = kernel_total_retrans(&outcome.client.connections[0], text(subflow, "local"));
+        assert!((read..=read + 3).contains(&retransmitted), "{retransmitted}, the application read {read}");
         let causes = &subflow["retransmits"];
         let told: u64 = ["fast", "timeout", "probe"].iter().map(|cause| number(causes, cause)).sum();
         assert_eq!(told, retransmitted, "every segment sent again has a cause: {causes}");
     }
-    assert!(total > 50, "1 % of 20 MB is about 140 segments, not {total}");
+    // To the segment: nothing else sends in this namespace.
+    assert_eq!(total, mib::read(topology.client()).unwrap()["TcpRetransSegs"]);
+    assert!(total > 20, "1 % of 8 MB is about 56 segments, not {total}");
 }
 
 fn warm_up(topology: &Topology) {
@@ -75,11 +78,27 @@ fn warm_up(topology: &Topology) {
     traffic::run(topology.client(), topology.server(), &spec).unwrap();
 }
 
+/// Two subflows of each connection in a namespace.
+fn subflows_of<'a>(report: &'a Report, namespace: &str) -> Vec<&'a Value> {
+    let connections = report.connections_in(namespace);
+    assert_eq!(connections.len(), CONNECTIONS);
+    let subflows: Vec<_> =
+        connections.into_iter().flat_map(|connection| list(connection, "subflows")).collect();
+    assert_eq!(subflows.len(), 2 * CONNECTIONS, "{subflows:#?}");
+    subflows
+}
+
+/// A time is never less than the path's, and in the middle of the connections within a tenth of it.
 #[track_caller]
-fn near(value: &Value, field: &str, expected: Duration, tolerance: f64) {
-    let error = number(value, field) as f64 / expected.as_micros() as f64 - 1.0;
-    println!("{field}: {:+.2} %", error * 100.0);
-    assert!(error.abs() <= tolerance, "{field} of {value:#} is {:.1} % off {expected:?}", error * 100.0);
+fn near(subflows: &[&Value], initial: bool, field: &str) {
+    let of_this_path = subflows.iter().filter(|subflow| subflow["initial"] == initial);
+    let mut times: Vec<u64> = of_this_path.map(|subflow| number(subflow, field)).collect();
+    times.sort_unstable();
+    let path = RTT.as_micros() as f64;
+    println!("{field}, initial {initial}: {times:?}");
+    let error = times[times.len() / 2] as f64 / path - 1.0;
+    assert!(error.abs() <= 0.10, "{field} is {:.1} % off {RTT:?}: {subflows:#?}", error * 100.0);
+    assert!(times[0] as f64 >= path * 0.95, "{field} is less than the path's {RTT:?}: {subflows:#?}");
 }
 
 fn kernel_total_retrans(connection: &ConnectionReport, local: &str) -> u64 {
