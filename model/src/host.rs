@@ -64,7 +64,7 @@ pub struct Losses {
     pub timeline_dropped: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
-    /// Snapshots that the store (`--db`) did not take because its writer was behind; a connection that closed meanwhile may miss its end there.
+    /// Snapshots that the store (`--db`) had no time for, or no file yet. Where its writer was behind only samples of long connections are missing for it.
     pub store_snapshots_dropped: u64,
     /// Connections whose last counters could not be written to the store.
     pub store_flows_lost: u64,

@@ -7,6 +7,7 @@ mod continued;
 mod merge;
 mod names;
 mod open;
+mod queue;
 mod read;
 mod retention;
 mod row;
@@ -18,7 +19,7 @@ mod writer;
 mod tests;
 
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use mpwatch_model::snapshot::Snapshot;
 pub use archive::{Archive, Period, Sample, Samples};
 pub use continued::Beginning;
 pub use open::StoreError;
+use queue::{EndsWith, Offered, Queue};
 use writer::Writer;
 
 /// What a store may take.
@@ -39,9 +41,10 @@ pub struct Limits {
     /// How large the file may become, in bytes; then the oldest connections go. `None`: as large as the disk.
     pub bytes: Option<u64>,
     /// Snapshots that may wait for the writer, whatever is in them; more may as long as all that wait have no more connections than
-    /// `backlog`. Further ones are dropped and counted.
+    /// `backlog`. A further one takes the place of the last that waits, which is counted.
     pub queue: usize,
-    /// Connections that wait in memory while the file cannot be written; further ones are lost and counted.
+    /// Connections that wait in memory: the last pictures of those that are gone from a snapshot that another took the place of, and, as
+    /// many again, all while the file cannot be written. Further ones are lost and counted.
     pub backlog: usize,
     /// Longest time between two samples of a long flow.
     pub sample_every: Duration,
@@ -54,7 +57,7 @@ impl Default for Limits {
             age: Some(Duration::from_hours(7 * 24)),
             bytes: Some(1 << 30),
             queue: 4,
-            backlog: 10_000,
+            backlog: 20_000,
             sample_every: Duration::from_secs(10),
         }
     }
@@ -70,7 +73,7 @@ impl Limits {
 /// What did not get into the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreLosses {
-    /// Snapshots dropped because the writer was behind. A connection that closed is in two snapshots, so one of them is no loss yet.
+    /// Snapshots that another took the place of because the writer was behind: their samples of long flows are missing, no connection.
     pub snapshots_dropped: u64,
     /// Connections whose last counters are not in the file.
     pub flows_lost: u64,
@@ -103,8 +106,6 @@ struct Status {
     retired: u64,
     waiting: u64,
     bytes: u64,
-    /// Snapshots that wait for the writer, and connections in them.
-    queued: (usize, usize),
     /// How long writing at the end may take.
     farewell: Option<Duration>,
 }
@@ -121,15 +122,13 @@ impl Shared {
 
 /// An open store.
 pub struct Store {
-    queue: Option<SyncSender<Arc<Snapshot>>>,
+    queue: EndsWith,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Closes when the writer is done.
     done: Receiver<()>,
 }
 
-/// Snapshots in a queue that is bounded by what is in them.
-const LONGEST_QUEUE: usize = 256;
 /// How long writing at the end is tried where nobody says.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// What closing the file may take after that.
@@ -156,19 +155,17 @@ impl Store {
             began: run.map(|run| run.at),
             ..Status::default()
         })));
-        let (queue, snapshots) = mpsc::sync_channel::<Arc<Snapshot>>(limits.queue.max(LONGEST_QUEUE));
+        let queue = Arc::new(Queue::default());
         let (is_done, done) = mpsc::sync_channel(0);
         let mut writer = Writer::new(database, Arc::clone(&shared)).map_err(unreadable)?;
-        let for_writer = Arc::clone(&shared);
+        let (for_writer, loads) = (Arc::clone(&shared), EndsWith(Arc::clone(&queue)));
         let work = move || {
             // Until the file is closed.
             let (_is_done, _lock) = (is_done, lock);
-            for snapshot in snapshots {
-                writer.take(&snapshot);
-                for_writer.with(|status| {
-                    status.queued.0 = status.queued.0.saturating_sub(1);
-                    status.queued.1 = status.queued.1.saturating_sub(snapshot.connections.len());
-                });
+            while let Some(load) = loads.0.next() {
+                let connections = load.connections();
+                writer.take(load);
+                loads.0.done(connections);
             }
             writer.finish(for_writer.with(|status| status.farewell).unwrap_or(FAREWELL));
         };
@@ -181,7 +178,7 @@ impl Store {
                     passes: false,
                 }
             })?;
-        Ok(Self { queue: Some(queue), shared, thread: Some(thread), done })
+        Ok(Self { queue: EndsWith(queue), shared, thread: Some(thread), done })
     }
 
     /// When tracing began, before the first snapshot.
@@ -194,29 +191,21 @@ impl Store {
         self.shared.with(|status| status.limits = *limits);
     }
 
-    /// Hands over a snapshot. Never waits: where the writer is behind, the snapshot is dropped and counted.
+    /// Hands over a snapshot. Never waits: where the writer is behind, it takes the place of the last one that waits, with what that one
+    /// alone had.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
-        let Some(queue) = &self.queue else { return };
+        let limits = self.shared.with(|status| status.limits);
+        let Offered { took_place, lost } = self.queue.0.offer(snapshot, &limits);
         self.shared.with(|status| {
-            let (snapshots, connections) = status.queued;
-            let Limits { queue: most, backlog, .. } = status.limits;
-            let has_room = snapshots < most || connections + snapshot.connections.len() <= backlog;
-            let is_taken = has_room && queue.try_send(Arc::clone(snapshot)).is_ok();
-            if is_taken {
-                status.queued = (snapshots + 1, connections + snapshot.connections.len());
-            } else {
-                status.losses.snapshots_dropped += 1;
-            }
+            status.losses.snapshots_dropped += u64::from(took_place);
+            status.losses.flows_lost += lost;
         });
     }
 
     /// Hands over a snapshot, and waits while the writer is behind: for what comes from a file, and can wait.
     pub fn deliver(&self, snapshot: &Arc<Snapshot>) {
-        self.shared.with(|status| {
-            status.queued = (status.queued.0 + 1, status.queued.1 + snapshot.connections.len());
-        });
-        // The writer ends only after this side.
-        let _ = self.queue.as_ref().map(|queue| queue.send(Arc::clone(snapshot)));
+        let limits = self.shared.with(|status| status.limits);
+        self.queue.0.deliver(snapshot, &limits);
     }
 
     /// What was lost so far, and whether something is wrong now.
@@ -243,7 +232,7 @@ impl Store {
     /// committed is safe.
     pub fn close_within(mut self, patience: Duration) -> StoreLosses {
         self.shared.with(|status| status.farewell = Some(patience));
-        drop(self.queue.take());
+        self.queue.0.end();
         if self.done.recv_timeout(patience + PAUSE) == Err(RecvTimeoutError::Timeout) {
             drop(self.thread.take());
             self.shared.with(|status| {
@@ -256,7 +245,7 @@ impl Store {
     }
 
     fn end(&mut self) {
-        drop(self.queue.take());
+        self.queue.0.end();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -16,6 +16,7 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use super::queue::Load;
 use super::writer::Writer;
 use super::*;
 
@@ -198,16 +199,16 @@ fn what_the_disk_has_no_room_for_waits() {
     let limits = Limits { backlog: 30, ..Limits::none() };
     let shared = Arc::new(Shared(Mutex::new(Status { limits, ..Status::default() })));
     let mut writer = Writer::new(database, Arc::clone(&shared)).unwrap();
-    writer.take(&tick(0, vec![fixture::closed(1)]));
+    writer.take(Load::of(&tick(0, vec![fixture::closed(1)])));
     let pages: i64 = writer.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     writer.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     let many: Vec<Flow> = (0..40).map(|n| another(&fixture::closed(2), 100 + n)).collect();
-    writer.take(&tick(1, many));
+    writer.take(Load::of(&tick(1, many)));
     let losses = shared.with(|status| status.losses.clone());
     assert!(losses.paused.unwrap().contains("the disk is full; 30 connections wait"), "it says so");
     assert_eq!(losses.flows_lost, 10, "what has no room in memory either is counted");
     writer.database.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
-    writer.take(&tick(2, vec![fixture::closed(3)]));
+    writer.take(Load::of(&tick(2, vec![fixture::closed(3)])));
     let losses = shared.with(|status| status.losses.clone());
     assert_eq!((losses.paused, losses.flows_lost), (None, 10));
     writer.finish(Duration::ZERO);
@@ -215,23 +216,37 @@ fn what_the_disk_has_no_room_for_waits() {
     assert_eq!(shared.with(|status| status.written), 32);
 }
 
-#[test]
-fn a_writer_that_is_behind_is_told_of() {
+/// Offers ten snapshots, of one closed connection each, to a writer that is held up; what is in the file afterwards.
+fn behind(backlog: usize) -> (Report, StoreLosses) {
     let (_folder, file) = folder();
-    let store = Store::open(&file, &Limits { queue: 1, backlog: 0, ..Limits::none() }).unwrap();
-    // A reader of old keeps the writer waiting.
+    let store = Store::open(&file, &Limits { queue: 1, backlog, ..Limits::none() }).unwrap();
     let other = Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     for second in 0..10 {
         store.offer(&tick(second, vec![another(&fixture::closed(1), 1 + second.cast_unsigned())]));
     }
-    let dropped = store.losses().snapshots_dropped;
-    assert!((1..10).contains(&dropped), "{dropped} of 10 were dropped");
+    let losses = store.losses();
+    assert!((1..10).contains(&losses.snapshots_dropped), "{losses:?}");
     other.execute_batch("ROLLBACK").unwrap();
+    // Where it says so, it has written what waits.
     store.close();
     let (report, _) = read(&file);
-    assert_eq!(report.connections.len() as u64, 10 - dropped);
-    assert_eq!(report.losses.store_snapshots_dropped, dropped, "and so is every report of it");
+    assert_eq!(report.losses.store_snapshots_dropped, losses.snapshots_dropped, "every report tells");
+    (report, losses)
+}
+
+#[test]
+fn a_writer_that_is_behind_loses_no_connection_that_closed() {
+    let (report, losses) = behind(9);
+    assert_eq!((report.connections.len(), losses.flows_lost), (10, 0));
+}
+
+#[test]
+fn what_has_no_room_while_the_writer_is_behind_is_counted() {
+    let (report, losses) = behind(2);
+    assert_eq!(report.connections.len() as u64, 10 - losses.flows_lost);
+    assert_eq!(report.losses.store_flows_lost, losses.flows_lost);
+    assert!(losses.flows_lost >= 1, "{losses:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! again with the next snapshot. Never ends the process.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use super::continued::Continued;
 use super::merge::Earlier;
 use super::names::{Known, Names};
 use super::open::{identity, is_still};
+use super::queue::{Last, Load};
 use super::retention::{Retention, used};
 use super::row::{EventRow, PLACES, RunRow, SampleRow, insert, insertion, number};
 use super::write::{Place, nanos, rows, samples};
@@ -94,6 +95,8 @@ pub(super) struct Writer {
     followed: HashMap<ConnectionId, Followed>,
     continued: Option<Continued>,
     previous: Option<Arc<Snapshot>>,
+    /// A snapshot that came before the file could be read.
+    unread: Option<Load>,
     /// What could not be written, by its number.
     backlog: BTreeMap<i64, Waiting>,
 }
@@ -121,24 +124,26 @@ impl Writer {
             followed: HashMap::new(),
             continued: None,
             previous: None,
+            unread: None,
             backlog: BTreeMap::new(),
         })
     }
 
-    /// Takes in a snapshot.
-    pub(super) fn take(&mut self, snapshot: &Arc<Snapshot>) {
-        if let Err(error) = self.look_for_earlier(snapshot) {
+    /// Takes in a snapshot, and the last of what was in those whose place it took.
+    pub(super) fn take(&mut self, load: Load) {
+        let limits = self.shared.with(|status| status.limits);
+        let load = self.with_unread(load, &limits);
+        if let Err(error) = self.look_for_earlier(&load.snapshot) {
             // Without it a connection could get a second row.
-            self.shared.with(|status| {
-                status.losses.snapshots_dropped += 1;
-                status.losses.paused = Some(reason(&error));
-            });
+            self.shared.with(|status| status.losses.paused = Some(reason(&error)));
+            self.unread = Some(load);
             return;
         }
+        let Load { snapshot, lasts } = &load;
         self.turn += 1;
-        let limits = self.shared.with(|status| status.limits);
         let previous = self.previous.replace(Arc::clone(snapshot));
-        let mut items = self.changes(snapshot, previous.as_deref(), &limits);
+        let mut items = self.ended(lasts, previous.as_deref());
+        items.extend(self.changes(snapshot, previous.as_deref(), &limits));
         if let Some(previous) = &previous {
             items.extend(self.gone(previous));
         }
@@ -147,6 +152,17 @@ impl Writer {
         if self.backlog.is_empty() {
             self.retire(nanos(snapshot.at), &limits);
         }
+    }
+
+    /// With what the one before had, where that could not even be looked at.
+    fn with_unread(&mut self, load: Load, limits: &Limits) -> Load {
+        let Some(earlier) = self.unread.take() else { return load };
+        let (load, lost) = load.after(earlier, limits.backlog);
+        self.shared.with(|status| {
+            status.losses.snapshots_dropped += 1;
+            status.losses.flows_lost += lost;
+        });
+        load
     }
 
     /// Once, before the first row: what earlier runs have left open.
@@ -163,6 +179,12 @@ impl Writer {
     /// so long.
     pub(super) fn finish(mut self, patience: Duration) {
         let end = Instant::now() + patience;
+        while let Some(unread) = self.unread.take_if(|_| Instant::now() < end) {
+            self.take(unread);
+            if self.unread.is_some() {
+                std::thread::sleep(PAUSE);
+            }
+        }
         if let Some(last) = self.previous.take() {
             let open = last
                 .connections
@@ -176,10 +198,26 @@ impl Writer {
                 self.save(&[], &last, true);
             }
         }
-        let lost = self.backlog.len() as u64;
+        let unread =
+            self.unread.as_ref().map_or(0, |load| load.lasts.len() + load.snapshot.connections.len());
+        let lost = (self.backlog.len() + unread) as u64;
         self.shared.with(|status| status.losses.flows_lost += lost);
         // Nothing of this is needed for what was committed to be safe.
         let _ = self.database.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
+    }
+
+    /// Connections that are in no snapshot any more, and were last seen in one that the writer has not.
+    fn ended<'a>(&mut self, lasts: &'a VecDeque<Last>, previous: Option<&Snapshot>) -> Vec<Item<'a>> {
+        let mut items = Vec::new();
+        for Last { flow, seen_at } in lasts {
+            let known = self.followed.remove(&flow.id);
+            let before = known.as_ref().and_then(|known| previous?.connections.get(known.place));
+            if before != Some(flow) || flow.is_open() {
+                let followed = known.unwrap_or_else(|| self.follow(flow.id, 0));
+                items.push(followed.item(flow, *seen_at, false));
+            }
+        }
+        items
     }
 
     /// Closed connections as soon as they are seen and whenever more is known of them; open ones when they have been for a while, long
