@@ -12,6 +12,7 @@ mod read;
 mod retention;
 mod row;
 mod timeline;
+mod verdicts;
 mod write;
 mod writer;
 

@@ -119,6 +119,8 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(uri, flags)?;
+        // Before the first look: a writer that ends holds the file for a moment.
+        database.busy_timeout(std::time::Duration::from_millis(PATIENCE_MS.into()))?;
         version(&database).map(|found| (database, found))
     };
     if !path.exists() {
@@ -136,7 +138,6 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
     let opened =
         open(&if stamp.is_some() { format!("{name}?immutable=1") } else { format!("{name}?mode=ro") });
     let (database, _) = opened.map_err(|error| refused(path, &error))?;
-    let _ = database.busy_timeout(std::time::Duration::from_millis(PATIENCE_MS.into()));
     if check(path, &database)? == 0 {
         return Err(StoreError::NotOurs { path: path.to_owned(), why: "it is empty".to_owned() });
     }

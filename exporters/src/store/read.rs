@@ -23,6 +23,7 @@ use super::row::{
     TOLD_OPENING, TOLD_SYN, counter,
 };
 use super::timeline::{self, ToldOfSubflow};
+use super::verdicts;
 
 /// A row that no mpwatch has written.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +150,7 @@ pub(super) fn connection(
             after_bytes: bytes(row.second_path_after_bytes),
             effective_after_bytes: bytes(row.second_path_effective_after_bytes),
         }),
-        bottlenecks: bottlenecks(row)?,
+        bottlenecks: bottlenecks(row, &parts)?,
         extra_subflows: maybe(row.extra_subflows, small)?,
         subflows: parts,
         timeline: Vec::new(),
@@ -164,8 +165,9 @@ fn process(row: &ConnectionRow, dictionary: &Dictionary) -> Outcome<Option<Proce
     Ok(Some(Process { pid: small(pid)?, comm: dictionary.name(comm)? }))
 }
 
-fn bottlenecks(row: &ConnectionRow) -> Outcome<Option<Bottlenecks>> {
-    let read = |text| serde_json::from_str(text).map_err(|_| damaged("bottlenecks", row.id));
+fn bottlenecks(row: &ConnectionRow, subflows: &[Subflow]) -> Outcome<Option<Bottlenecks>> {
+    let ids: Vec<SubflowId> = subflows.iter().map(|subflow| subflow.id).collect();
+    let read = |text| verdicts::read(text, &ids).ok_or_else(|| damaged("bottlenecks", row.id));
     row.bottlenecks.as_deref().map(read).transpose()
 }
 

@@ -224,7 +224,7 @@ SELECT c.id AS connection, c.run, c.runs, r.host, r.boot_id,
     c.mptcp_bytes_retransmitted, c.send_bps, c.receive_bps,
     (SELECT text FROM name WHERE id = c.flow_class) AS flow_class,
     c.excess_ratio, c.jain_index, c.second_path_after_us, c.second_path_after_bytes, c.second_path_effective_after_bytes,
-    c.extra_subflows, c.bottlenecks,
+    c.extra_subflows,
     (SELECT count(*) FROM subflow AS s WHERE s.id BETWEEN c.id * 4096 AND c.id * 4096 + 4095) AS subflows,
     (SELECT CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN
         sum(ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns) END
@@ -242,6 +242,22 @@ FROM connection AS c
 JOIN run AS r ON r.id = c.run
 JOIN netns AS n ON n.id = c.netns
 LEFT JOIN subflow AS f ON f.id = c.id * 4096 + 1;
+
+-- bottlenecks (store/verdicts.rs): [groups of places, pairs of [place, place, verdict, probability, since, evidence]], parts of one in ten-thousandths.
+CREATE VIEW v_bottleneck AS
+SELECT c.id AS connection,
+    (SELECT printf('%x.%d', s.cookie, s.generation) FROM subflow AS s WHERE s.id = c.id * 4096 + json_extract(p.value, '$[0]')) AS a,
+    (SELECT printf('%x.%d', s.cookie, s.generation) FROM subflow AS s WHERE s.id = c.id * 4096 + json_extract(p.value, '$[1]')) AS b,
+    CASE json_extract(p.value, '$[2]') WHEN 1 THEN 'shared' WHEN 2 THEN 'disjoint' WHEN 3 THEN 'no_bottleneck' ELSE 'unknown' END AS verdict,
+    json_extract(p.value, '$[3]') / 1e4 AS probability,
+    json_extract(p.value, '$[4]') AS since_us,
+    json_extract(p.value, '$[5][0]') / 1e4 AS queue_concordance, json_extract(p.value, '$[5][1]') / 1e4 AS burst_concordance,
+    json_extract(p.value, '$[5][2]') / 1e4 AS queue_signal, json_extract(p.value, '$[5][3]') / 1e4 AS rate_correlation,
+    json_extract(p.value, '$[5][4]') / 1e4 AS sum_variation, json_extract(p.value, '$[5][5]') / 1e4 AS rate_variation,
+    json_extract(p.value, '$[5][6]') / 1e4 AS least_variation, json_extract(p.value, '$[5][7]') / 1e4 AS loss_coincidence,
+    json_extract(p.value, '$[5][8]') / 1e4 AS busy_a, json_extract(p.value, '$[5][9]') / 1e4 AS busy_b,
+    json_extract(p.value, '$[5][10]') / 1e4 AS coverage, json_extract(p.value, '$[5][11]') AS window_us
+FROM connection AS c, json_each(c.bottlenecks, '$[1]') AS p;
 
 CREATE VIEW v_event AS
 SELECT id AS connection, began_ns AS at_ns, 'tracepoint' AS source, 'opened' AS event,

@@ -145,6 +145,9 @@ fn the_views_agree_with_the_report() {
         seen += 1;
     }
     assert_eq!(seen, all_kinds().len());
+    let verdict = "SELECT a || ' ' || b || ' ' || verdict || ' ' || probability || ' ' || window_us FROM v_bottleneck LIMIT 1";
+    let verdict: String = database.query_row(verdict, [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "11.0 12.0 disjoint 0.004 3000000");
     for view in ["v_run", "v_subflow", "v_event", "v_sample", "v_energy", "v_peer_daily"] {
         database.query_row(&format!("SELECT count(*) FROM {view}"), [], |row| row.get::<_, i64>(0)).unwrap();
     }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::{Convention, FlowEnergy, Idle, Source};
+use mpwatch_model::id::SubflowId;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Micros;
@@ -18,6 +19,7 @@ use super::row::{
     number, subflow_id,
 };
 use super::timeline::{self, Told};
+use super::verdicts;
 
 /// Everything that is stored of a connection, but for its samples.
 pub(super) struct Rows {
@@ -199,8 +201,16 @@ fn connection_row(
         second_path_after_bytes: bytes(second_path.and_then(|path| path.after_bytes)),
         second_path_effective_after_bytes: bytes(second_path.and_then(|path| path.effective_after_bytes)),
         extra_subflows: extra_subflows.map(i64::from),
-        bottlenecks: bottlenecks.as_ref().map(super::writer::json).transpose()?,
+        bottlenecks: bottlenecks
+            .as_ref()
+            .map(|found| verdicts::written(found, &ids(subflows)))
+            .transpose()?,
     })
+}
+
+/// Those that are stored.
+fn ids(subflows: &[Subflow]) -> Vec<SubflowId> {
+    subflows.iter().take(most_subflows()).map(|subflow| subflow.id).collect()
 }
 
 #[allow(clippy::too_many_lines, reason = "a line for each column")]
