@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
-use crate::text::told::{self, Grid, Side};
+use crate::text::told::{self, Grid, Side, capital};
 
 /// The report. Ends with a newline.
 pub fn report(report: &Report) -> String {
@@ -20,14 +20,9 @@ pub fn report(report: &Report) -> String {
     }
     text.push_str("\n## Provenance and cost\n\n");
     text.push_str(&facts(&told::facts(report)));
-    if let Some(classes) = told::classes(report) {
-        let _ = write!(
-            text,
-            "\n## {}\n\n{}.\n\n{}",
-            capital(told::CLASSES),
-            capital(told::CLASSES_NOTE),
-            table(&classes)
-        );
+    for overview in told::overviews(report) {
+        let (title, note) = (capital(overview.title), capital(overview.note));
+        let _ = write!(text, "\n## {title}\n\n{note}.\n\n{}", table(&overview.grid));
     }
     let (in_full, left_out) = told::selection(&report.connections);
     for one in in_full {
@@ -81,11 +76,6 @@ fn table_of(columns: &[(&str, Side)], rows: impl Iterator<Item = Vec<String>>) -
         let _ = writeln!(text, "| {} |", row.join(" | "));
     }
     text
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Names come from outside: nothing in them may become a link, a picture, HTML or the end of a cell.

@@ -53,6 +53,19 @@ fn a_report_is_one_file_with_drawings() {
 }
 
 #[test]
+fn those_that_share_a_bottleneck_have_a_bracket() {
+    let mut shared = fixture::closed(1);
+    let found = shared.bottlenecks.as_mut().unwrap();
+    found.groups = vec![found.groups.concat()];
+    let text = page(vec![shared]);
+    assert_eq!(
+        (text.matches("class=\"bracket\"").count(), text.matches("share one bottleneck").count()),
+        (1, 2)
+    );
+    assert!(!page(vec![fixture::closed(1)]).contains("class=\"bracket\""), "each has one of its own");
+}
+
+#[test]
 fn no_name_becomes_markup() {
     let evil = Name::from_kernel(*b"<b>\"'&</svg>\0\0\0\0");
     let mut connection = fixture::failover(8);

@@ -6,7 +6,7 @@ use mpwatch_exporters::text;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
 use mpwatch_model::timeline::{Source, TimelineEntry, What};
-use mpwatch_model::unit::Micros;
+use mpwatch_model::unit::{Bytes, Micros};
 
 #[test]
 fn a_good_run_is_reported_in_full() {
@@ -22,6 +22,16 @@ fn what_went_wrong_stands_first() {
     report.run.host.missing.push(fixture::missing_hook());
     report.counters.mapping_problems.bad_checksum = 2;
     assert_snapshot!(text::report(&report));
+}
+
+#[test]
+fn a_connection_that_only_receives_speaks_mptcp() {
+    let mut adopted = fixture::connection(1, 2);
+    for subflow in &mut adopted.subflows {
+        (subflow.handshake, subflow.bytes_acked, subflow.bytes_sent) = (None, Bytes(0), Bytes(0));
+    }
+    let told = text::report(&fixture::report(vec![adopted]));
+    assert!(told.contains("1 of 1 connection used more than one path (1 spoke MPTCP)"), "{told}");
 }
 
 #[test]

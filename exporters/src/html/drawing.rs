@@ -19,6 +19,8 @@ const WIDTH: f64 = 900.0;
 const HALF: f64 = 440.0;
 const LEFT: f64 = 120.0;
 const RIGHT: f64 = 20.0;
+/// From the right edge to the bracket around those that share a bottleneck.
+const BRACKET: f64 = 6.0;
 const LANE: f64 = 40.0;
 const BAR: f64 = 28.0;
 const ROW: f64 = 26.0;
@@ -123,15 +125,27 @@ pub(super) fn lanes(connection: &Connection, samples: &Samples) -> String {
     let bottom = LANE * connection.subflows.len() as f64;
     let mut body = scale.axis(bottom, seconds);
     for (place, (subflow, rates)) in connection.subflows.iter().zip(&rates).enumerate() {
+        let middle = LANE * (place as f64 + 0.5);
+        body.push_str(&label(subflow, place, middle - 3.0));
+        let _ = writeln!(
+            body,
+            "<text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>",
+            middle + 12.0,
+            carried(subflow, connection)
+        );
         body.push_str(&lane(subflow, place, rates, fastest, (&clock, scale)));
     }
     body.push_str(&events(connection, &clock, scale, bottom));
-    let caption = if rates.iter().any(|steps| !steps.is_empty()) {
-        let top = metric::display(Unit::BitsPerSecond, Some(fastest));
-        format!("Subflows over time; a full lane is {top}. Red: something failed, or no path made progress.")
-    } else {
-        "Subflows over time. Red: something failed, or no path made progress.".to_owned()
-    };
+    let brackets = brackets(connection);
+    body.push_str(&brackets);
+    let top = metric::display(Unit::BitsPerSecond, Some(fastest));
+    let height =
+        if rates.iter().all(Vec::is_empty) { String::new() } else { format!("; a full lane is {top}") };
+    let shared = if brackets.is_empty() { "" } else { " Bracket: these share one bottleneck." };
+    let caption = format!(
+        "What each path carried, over time{height}. Dots: a path came up or changed. \
+         Red: something failed, or no path made progress.{shared}"
+    );
     figure("lanes", &caption, (WIDTH, bottom + 20.0), &body)
 }
 
@@ -159,13 +173,45 @@ fn steps(subflow: &Subflow, samples: &[Sample], clock: &Clock) -> Vec<Step> {
     points.windows(2).filter_map(step).collect()
 }
 
+/// A bracket beside the lanes of each group that shares a bottleneck, a column for each.
+fn brackets(connection: &Connection) -> String {
+    let Some(found) = &connection.bottlenecks else { return String::new() };
+    let groups = found.groups.iter().filter(|group| group.len() > 1);
+    groups.zip(0..).fold(String::new(), |mut text, (group, nth)| {
+        let places: Vec<usize> = group.iter().filter_map(|id| connection.place(*id)).collect();
+        let x = WIDTH - BRACKET - f64::from(nth % 3) * BRACKET;
+        let middle = |place: &usize| LANE * (*place as f64 - 0.5);
+        let path = places.iter().fold(String::new(), |mut path, place| {
+            let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", x - 5.0, y = middle(place));
+            path
+        });
+        if let (Some(first), Some(last)) = (places.iter().min(), places.iter().max()) {
+            let _ = writeln!(
+                text,
+                "<path class=\"bracket\" d=\"{path}M{x:.1} {:.1}V{:.1}\"><title>one bottleneck</title></path>",
+                middle(first),
+                middle(last)
+            );
+        }
+        text
+    })
+}
+
+/// What a subflow carried, and its part of all that its connection did.
+fn carried(subflow: &Subflow, connection: &Connection) -> String {
+    let of = |one: &Subflow| (one.unique_sent() + one.bytes_received).0 as f64;
+    let all: f64 = connection.subflows.iter().map(of).sum();
+    let bytes = metric::display(Unit::Bytes, Some(of(subflow)));
+    if all > 0.0 { format!("{bytes}, {:.0} %", 100.0 * of(subflow) / all) } else { bytes }
+}
+
 fn lane(subflow: &Subflow, place: usize, steps: &[Step], fastest: f64, on: (&Clock, Scale)) -> String {
     let (clock, scale) = on;
     let top = LANE * place as f64 + (LANE - BAR) / 2.0;
     let begin = scale.place(subflow.created_at.map_or(0.0, |at| clock.at(at)));
     let end = scale.place(subflow.closed.map_or(clock.end, |closed| clock.at(closed.at)));
     let class = colour(place);
-    let mut text = label(subflow, place, top + BAR / 2.0 + 4.0);
+    let mut text = String::new();
     let _ = writeln!(
         text,
         "<rect class=\"f{class}\" opacity=\"{}\" x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>",

@@ -10,7 +10,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
 use crate::store::Samples;
-use crate::text::told::{self, Grid, Side};
+use crate::text::told::{self, Grid, Side, capital};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -25,13 +25,9 @@ pub fn report(report: &Report, samples: &Samples) -> String {
     );
     text.push_str(&anomalies(report));
     text.push_str(&facts(&told::facts(report)));
-    if let Some(classes) = told::classes(report) {
-        let _ = write!(
-            text,
-            "<h2>Flow classes</h2>\n<p>The {}.</p>\n{}",
-            escape(told::CLASSES_NOTE),
-            table(&classes)
-        );
+    for overview in told::overviews(report) {
+        let (title, note) = (capital(overview.title), escape(&capital(overview.note)));
+        let _ = write!(text, "<h2>{title}</h2>\n<p>{note}.</p>\n{}", table(&overview.grid));
     }
     let (in_full, left_out) = told::selection(&report.connections);
     for one in in_full {
@@ -58,7 +54,8 @@ fn anomalies(report: &Report) -> String {
 }
 
 fn connection(connection: &Connection, samples: &Samples) -> String {
-    let mut text = format!("<section>\n<h2>{}</h2>\n", escape(&told::heading(connection)));
+    let mut text =
+        format!("<section>\n<h2>{}</h2>\n", escape(&told::heading(connection)).replace("  ", " · "));
     text.push_str(&drawing::lanes(connection, samples));
     text.push_str("<div class=\"pair\">\n");
     text.push_str(&drawing::rtts(connection));

@@ -6,6 +6,7 @@ mod bottleneck;
 mod classes;
 mod connection;
 mod cost;
+mod fairness;
 mod grid;
 mod list;
 mod report;
@@ -14,10 +15,10 @@ mod verdict;
 
 /// What the other forms of a report are made of too.
 pub(crate) mod told {
-    pub(crate) use super::classes::{NOTE as CLASSES_NOTE, TITLE as CLASSES, table as classes};
+    pub(crate) use super::capital;
     pub(crate) use super::connection::{facts as facts_of, heading, tables};
     pub(crate) use super::grid::{Grid, Side};
-    pub(crate) use super::report::{ALL_WELL, facts, rest, selection};
+    pub(crate) use super::report::{ALL_WELL, facts, overviews, rest, selection};
     pub(crate) use super::timeline::{Line, lines, since};
     pub(crate) use super::verdict::{anomalies, verdict};
 }
@@ -51,6 +52,12 @@ fn place(connection: &Connection, subflow: SubflowId) -> String {
 
 fn process(connection: &Connection) -> String {
     connection.process.map_or_else(|| "-".to_owned(), |p| format!("{}/{}", printable(&p.comm.text()), p.pid))
+}
+
+/// With a capital letter: what begins a line.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A number of things, in English.

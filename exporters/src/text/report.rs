@@ -10,8 +10,9 @@ use mpwatch_model::snapshot::{Report, Run};
 use mpwatch_model::timeline::What;
 use mpwatch_model::unit::Bytes;
 
+use super::grid::Grid;
 use super::verdict::{anomalies, verdict};
-use super::{bytes, classes, connection, cost, count, seconds};
+use super::{bytes, classes, connection, cost, count, fairness, seconds};
 
 /// So many connections are told in full; CSV and JSON have them all.
 const IN_FULL: usize = 50;
@@ -32,8 +33,8 @@ pub fn report(report: &Report) -> String {
     for (word, fact) in facts(report) {
         let _ = writeln!(text, "{word:<12}  {fact}");
     }
-    if let Some(classes) = classes::table(report) {
-        let _ = write!(text, "\n{}; {}\n{}", classes::TITLE, classes::NOTE, classes.text("  "));
+    for Overview { title, note, grid } in overviews(report) {
+        let _ = write!(text, "\n{title}; {note}\n{}", grid.text("  "));
     }
     let (told, left_out) = selection(&report.connections);
     for one in told {
@@ -44,6 +45,23 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(text, "\n{rest}");
     }
     text
+}
+
+/// A table over all connections.
+pub(crate) struct Overview {
+    pub(crate) title: &'static str,
+    pub(crate) note: &'static str,
+    pub(crate) grid: Grid<'static>,
+}
+
+/// Those that have something to say.
+pub(crate) fn overviews(report: &Report) -> Vec<Overview> {
+    let of = |title, note, grid: Option<Grid<'static>>| grid.map(|grid| Overview { title, note, grid });
+    let all = [
+        of(classes::TITLE, classes::NOTE, classes::table(report)),
+        of(fairness::TITLE, fairness::NOTE, fairness::table(report)),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// What is not told in full. `None`: everything is.

@@ -39,7 +39,8 @@ pub(crate) fn verdict(report: &Report) -> String {
 }
 
 fn speaks_mptcp(connection: &Connection) -> bool {
-    let answered = connection.subflows.iter().any(|s| s.handshake.is_some() || s.bytes_acked.0 > 0);
+    let answered =
+        connection.subflows.iter().any(|s| s.handshake.is_some() || s.bytes_acked.0 + s.bytes_received.0 > 0);
     connection.protocol == Protocol::Mptcp && connection.fallback.is_none() && answered
 }
 
