@@ -152,4 +152,10 @@ mod tests {
             run(false, Some(Path::new("/proc/self/status")), None, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("/proc/self/status is not a kernel's raw BTF"), "{error}");
     }
+
+    #[test]
+    fn a_file_without_an_end_is_not_read_to_it() {
+        let error = run(false, Some(Path::new("/dev/zero")), None, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.starts_with("/dev/zero is not a kernel's raw BTF"), "{error}");
+    }
 }

@@ -83,10 +83,26 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 /// Whether the reader of our output went away, as `head` does: no error of ours.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+        // One that writes JSON keeps it to itself.
+        let of_json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        let kind = of_json.or_else(|| cause.downcast_ref::<io::Error>().map(io::Error::kind));
+        kind == Some(io::ErrorKind::BrokenPipe)
     })
 }
 
 fn is_permission(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| matches!(cause.downcast_ref::<mpwatch_lab::Error>(), Some(mpwatch_lab::Error::Os { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error_however_it_was_found_out() {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_pipe(&gone().into()));
+        assert!(is_closed_pipe(&anyhow::Error::new(serde_json::Error::io(gone())).context("writing")));
+        assert!(!is_closed_pipe(&io::Error::from(io::ErrorKind::StorageFull).into()));
+    }
 }

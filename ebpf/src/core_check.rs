@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use aya_obj::btf::Btf;
@@ -20,6 +21,10 @@ mod records;
 /// A call that no kernel has: libbpf and aya-obj put it where an instruction reads what the kernel lacks.
 const POISON: i32 = 0x0bad_2310;
 const INSTRUCTION_BYTES: usize = 8;
+/// Bytes by which a file is known.
+const BEGINNING: u64 = 8;
+/// More than any kernel's BTF has; about 6 MB are usual.
+const MOST: u64 = 256 << 20;
 
 /// What a kernel offers to our object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +92,15 @@ pub enum CoreCheckError {
 /// Checks a kernel by a file with its raw BTF, such as a copy of `/sys/kernel/btf/vmlinux`.
 pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
     let name = || path.display().to_string();
-    let btf = fs::read(path).map_err(|source| CoreCheckError::Read { path: name(), source })?;
-    if let Some((found, advice)) = other_than_btf(&btf) {
-        return Err(CoreCheckError::NotBtf { path: name(), found, advice });
+    let unreadable = |source| CoreCheckError::Read { path: name(), source };
+    let mut file = fs::File::open(path).map_err(unreadable)?;
+    let mut btf = Vec::new();
+    // The beginning tells; what is something else may have no end.
+    for most in [BEGINNING, MOST] {
+        file.by_ref().take(most).read_to_end(&mut btf).map_err(unreadable)?;
+        if let Some((found, advice)) = other_than_btf(&btf) {
+            return Err(CoreCheckError::NotBtf { path: name(), found, advice });
+        }
     }
     // libbpf validates the file before aya-obj, which trusts the offsets in it.
     let support = KernelSupport::of_file(path)?;

@@ -55,6 +55,12 @@ fn one(template: &Connection, number: u32, share: u64) -> Connection {
         }
     }
     assert_eq!(last, 6);
+    if let Some(found) = &mut flow.bottlenecks {
+        found.groups = ids.iter().map(|id| vec![*id]).collect();
+        for pair in &mut found.pairs {
+            (pair.a, pair.b) = (ids[0], ids[1]);
+        }
+    }
     flow.opened_at = flow.opened_at.map(|at| at + later);
     flow.closed_at = flow.closed_at.map(|at| at + later);
     flow

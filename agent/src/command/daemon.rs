@@ -7,11 +7,14 @@ use mpwatch_exporters::http::Access;
 
 use super::{print, trace};
 use crate::cli::{ConfigAction, DaemonOptions, Scope};
-use crate::config::{Layers, schema};
+use crate::config::{ConfigError, Layers, schema};
 use crate::daemon;
 
 pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> {
     let scope = scope.clone();
+    if scope.netns.is_some() || scope.filter.is_some() {
+        return Err(ConfigError::KeepsAll.into());
+    }
     daemon::run(layers(options, &scope), move |loaded, stop| {
         let config = &loaded.config;
         let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, ..scope };

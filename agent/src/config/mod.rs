@@ -87,6 +87,8 @@ pub(crate) enum ConfigError {
     UnknownKey { path: PathBuf, key: String, hint: String },
     #[error("{origin} sets {key} to `{value}`: {why}")]
     BadValue { origin: Origin, key: &'static str, value: String, why: String },
+    #[error("the daemon follows all connections; --netns and --filter are for `top`, `ls` and `report`")]
+    KeepsAll,
 }
 
 /// Values that the command line gives, by the name of their key.
@@ -180,21 +182,39 @@ fn parse(path: &Path, text: &str) -> Result<Vec<(&'static Key, String, PathBuf)>
     })?;
     let mut values = Vec::new();
     flatten("", &table, &mut values);
-    let known = |(name, value): (String, String)| match KEYS.iter().find(|key| key.name == name) {
-        Some(key) => Ok((key, value, path.to_owned())),
+    let known = |(name, kind, value): (String, &str, String)| match KEYS.iter().find(|key| key.name == name) {
+        Some(key) if key.kind == kind => Ok((key, value, path.to_owned())),
+        Some(key) => Err(ConfigError::BadValue {
+            origin: Origin::File(path.to_owned()),
+            key: key.name,
+            value,
+            why: format!("in a file it is {}", in_a_file(key.kind)),
+        }),
         None => Err(ConfigError::UnknownKey { path: path.to_owned(), hint: hint(&name), key: name }),
     };
     values.into_iter().map(known).collect()
 }
 
-/// Tables become names with dots.
-fn flatten(prefix: &str, table: &toml::Table, values: &mut Vec<(String, String)>) {
+/// How a value of a kind is written.
+fn in_a_file(kind: &str) -> &'static str {
+    match kind {
+        "string" => "a text in quotes",
+        "integer" => "a whole number without quotes",
+        "boolean" => "true or false, without quotes",
+        _ => "something else",
+    }
+}
+
+/// Tables become names with dots; each value has its kind in the words of JSON Schema.
+fn flatten(prefix: &str, table: &toml::Table, values: &mut Vec<(String, &'static str, String)>) {
     for (name, value) in table {
         let name = format!("{prefix}{name}");
         match value {
             toml::Value::Table(inner) => flatten(&format!("{name}."), inner, values),
-            toml::Value::String(text) => values.push((name, text.clone())),
-            other => values.push((name, other.to_string())),
+            toml::Value::String(text) => values.push((name, "string", text.clone())),
+            toml::Value::Integer(number) => values.push((name, "integer", number.to_string())),
+            toml::Value::Boolean(is_so) => values.push((name, "boolean", is_so.to_string())),
+            other => values.push((name, "", other.to_string())),
         }
     }
 }

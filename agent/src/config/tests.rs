@@ -100,6 +100,24 @@ fn the_schema_has_every_key_with_its_default() {
 }
 
 #[test]
+fn a_file_may_say_what_the_schema_says_and_nothing_else() {
+    let schema = schema();
+    for key in KEYS {
+        let pointer = format!("/properties/{}/type", key.name.replace('.', "/properties/"));
+        let kind = schema.pointer(&pointer).unwrap().as_str().unwrap();
+        let shown = (key.show)(&Config::default());
+        let bare = shown.trim_matches('"');
+        let written =
+            [("string", format!("\"{bare}\"")), ("integer", "1".to_owned()), ("boolean", "true".to_owned())];
+        for (of, value) in written {
+            let value = if of == kind { shown.clone() } else { value };
+            let outcome = load(&format!("{} = {value}", key.name), &[], &[]);
+            assert_eq!(outcome.is_ok(), of == kind, "{} = {value}: {:?}", key.name, outcome.err());
+        }
+    }
+}
+
+#[test]
 fn what_needs_a_restart_is_told() {
     let before = load("", &[], &[]).unwrap().config;
     let after = load("interval = \"2s\"\n[metrics]\ntop_flows = 3\n", &[], &[]).unwrap();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::anyhow;
 use jiff::Timestamp;
 use mpwatch_exporters::store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 use mpwatch_model::host::Losses;
@@ -23,7 +23,7 @@ use crate::config::Config;
 
 /// How long writing what is open may take at the end; the other outlets have the rest of their 5 s.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// What to do where it cannot be opened.
+/// What else to do where it cannot be opened.
 const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
 /// How often a file that could not be opened for lack of room is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -59,12 +59,14 @@ impl Database {
     /// Opens the file. `None`: there is to be none. Fails where only a person can help; a full disk is none of these cases.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
-        make_folder(path).with_context(|| format!("cannot make the folder of {}, {HINT}", path.display()))?;
+        make_folder(path).map_err(|error| {
+            anyhow!("cannot make the folder of {}: {error}; make it, {HINT}", path.display())
+        })?;
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
             Err(error) if error.may_pass() => Err(Waiting::because(&error)),
-            Err(error) => return Err(anyhow::Error::new(error).context(HINT)),
+            Err(error) => return Err(anyhow!("{error}, {HINT}")),
         };
         Ok(Some(Self {
             path: path.clone(),

@@ -21,7 +21,7 @@ type Share = Option<i64>;
 struct Pair(usize, usize, usize, Share, Option<u64>, Option<Rest>);
 
 /// What it rests on, in the order of [`Evidence`].
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Rest(Share, Share, Share, Share, Share, Share, Share, Share, Share, Share, Share, u64);
 
 #[derive(Serialize, Deserialize)]
