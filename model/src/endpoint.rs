@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A short name as the kernel keeps it (interface, process): at most 15 bytes, kept in place so that reading 100 000
 /// subflows allocates nothing. A byte that is not UTF-8 reads as `?`: one byte for one, so that the text always fits and a
 /// recording replays to the same name.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name([u8; 16]);
 
 impl Name {

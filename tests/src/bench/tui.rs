@@ -2,6 +2,7 @@
 //! What a frame of the live view takes with ten thousand flows on the machine: the new snapshot taken in, sorted and drawn, or a key.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,12 +40,14 @@ pub(super) fn run(effort: Effort) -> String {
         "p99 (target: 16 ms)",
         "worst",
         "frame after a snapshot: median",
-        "p99",
+        "p99 (target: 16 ms)",
         "worst",
     ];
     let note = format!(
         "A frame is what the screen does from the event to the last byte for the terminal, {}x{}; {frames} frames of either kind. \
-         After a snapshot it is all of it: values of every flow remembered, rows filtered, sorted, drawn.\n\n",
+         After a snapshot it is all of it: values of every flow remembered, rows filtered, sorted, drawn. Every connection has a peer of \
+         its own, so that there are as many paths as subflows. Each snapshot lies in fresh memory, as one from the tracer does; the memory of \
+         an old one is given back after its frame, while nobody waits.\n\n",
         SIZE.0, SIZE.1
     );
     note + &markdown(&header, &rows)
@@ -56,20 +59,33 @@ fn one_view(connections: u32, (key, tab): (&str, Tab), frames: usize) -> Vec<Str
     let mut screen = screen();
     let snapshots: Vec<Arc<Snapshot>> =
         (0..4).map(|number| Arc::new(snapshot(connections, number))).collect();
-    let feed = |number: usize| Event::Feed(Feed::Snapshot(Arc::clone(&snapshots[number % snapshots.len()])));
+    let feed = |number: usize| {
+        let fresh = Snapshot::clone(&snapshots[number % snapshots.len()]);
+        Event::Feed(Feed::Snapshot(Arc::new(fresh)))
+    };
     for number in 0..20 {
         app.update(feed(number));
+        app.tidy();
     }
     press(&mut app, key);
     frame(&app, &mut screen);
-    let ticks = measured(frames, |number| {
-        app.update(feed(number));
-        frame(&app, &mut screen);
+    let ticks = (0..frames).map(|number| {
+        let news = feed(number);
+        let time = milliseconds(|| {
+            app.update(news);
+            frame(&app, &mut screen);
+        });
+        app.tidy();
+        time
     });
-    let keys = measured(frames, |number| {
-        press(&mut app, ["down", "pgdn", "down", "up", "G", "g"][number % 6]);
-        frame(&app, &mut screen);
+    let ticks: Vec<f64> = ticks.collect();
+    let keys = (0..frames).map(|number| {
+        milliseconds(|| {
+            press(&mut app, ["down", "pgdn", "down", "up", "G", "g"][number % 6]);
+            frame(&app, &mut screen);
+        })
     });
+    let keys: Vec<f64> = keys.collect();
     let mut row = vec![tab.title().to_owned(), connections.to_string()];
     for times in [keys, ticks] {
         row.push(format!("{} ms", figure(median(&times))));
@@ -79,14 +95,11 @@ fn one_view(connections: u32, (key, tab): (&str, Tab), frames: usize) -> Vec<Str
     row
 }
 
-/// Milliseconds of each.
-fn measured(frames: usize, mut one: impl FnMut(usize)) -> Vec<f64> {
-    let times = (0..frames).map(|number| {
-        let began = Instant::now();
-        one(number);
-        began.elapsed().as_secs_f64() * 1e3
-    });
-    times.collect()
+/// How long it takes.
+fn milliseconds(one: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    one();
+    began.elapsed().as_secs_f64() * 1e3
 }
 
 #[expect(
@@ -116,7 +129,7 @@ fn press(app: &mut App, key: &str) {
     app.update(Event::Key(chord.event()));
 }
 
-/// So many connections, whose rates are others each second.
+/// So many connections to as many peers, whose rates are others each second.
 fn snapshot(connections: u32, second: u32) -> Snapshot {
     let connection = |number: u32| {
         let mut connection = fixture::connection(0x1000_0000 + number, 2);
@@ -125,6 +138,9 @@ fn snapshot(connections: u32, second: u32) -> Snapshot {
             subflow.id.cookie = SocketCookie(u64::from(number) * 2 + place);
             let rate = u64::from((number * 7 + second * 131) % 997);
             subflow.send = BitsPerSecond(rate * 10_000 * place);
+            let [_, _, high, low] = number.to_be_bytes();
+            let remote = [10, u8::try_from(place).unwrap_or(0), high, low];
+            subflow.remote = SocketAddr::from((remote, 5201));
         }
         connection.bottlenecks = Some(fixture::bottleneck::disjoint(&connection.subflows));
         fixture::settle(&mut connection);

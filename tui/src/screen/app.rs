@@ -13,7 +13,7 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 
 use super::edit::Edit;
-use super::history::{History, Turn};
+use super::history::{History, Totals, Turn};
 use super::key::Keymap;
 use super::mask::Mask;
 use super::rows::{Grouping, Place, RowKey, Rows};
@@ -273,28 +273,6 @@ pub struct App {
     pub(crate) mask: Mask,
     pub(crate) notice: Option<Notice>,
     pub(crate) rows: Rows,
-    pub(crate) totals: Totals,
-}
-
-/// Sums over the open connections of the snapshot that is shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) connections: usize,
-    pub(crate) subflows: usize,
-    pub(crate) send: u64,
-    pub(crate) receive: u64,
-}
-
-impl Totals {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        let open = snapshot.connections.iter().filter(|one| one.is_open());
-        open.fold(Self::default(), |sum, one| Self {
-            connections: sum.connections + 1,
-            subflows: sum.subflows + one.subflows.iter().filter(|flow| flow.closed.is_none()).count(),
-            send: sum.send.saturating_add(one.send.0),
-            receive: sum.receive.saturating_add(one.receive.0),
-        })
-    }
 }
 
 impl App {
@@ -329,7 +307,6 @@ impl App {
             mask: Mask::default(),
             notice: None,
             rows: Rows::default(),
-            totals: Totals::default(),
         }
     }
 
@@ -358,6 +335,16 @@ impl App {
         self.history.frame(self.turn()).map(AsRef::as_ref)
     }
 
+    /// Sums over it.
+    pub(crate) fn totals(&self) -> Totals {
+        self.history.totals(self.turn())
+    }
+
+    /// Gives back the memory of what is not shown any more: to be done after drawing, when nobody waits.
+    pub fn tidy(&mut self) {
+        self.history.tidy();
+    }
+
     pub(crate) fn table(&self) -> &TableState {
         &self.tables[self.tab.index()]
     }
@@ -382,13 +369,15 @@ impl App {
 
     /// The connection that is selected, or open.
     pub(crate) fn selected(&self) -> Option<&Connection> {
-        if let Some(detail) = self.detail {
-            return self.find(detail.id);
-        }
-        match self.table().selected.as_ref()? {
-            RowKey::Flow(id, _) => self.find(*id),
-            RowKey::Sum(_) => None,
-        }
+        let id = match (self.detail, self.table().selected) {
+            (Some(detail), _) => detail.id,
+            (None, Some(RowKey::Flow(id, _))) => id,
+            (None, Some(RowKey::Sum(_)) | None) => return None,
+        };
+        // Mostly it is where the selected row says, and need not be searched for.
+        let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
+        let here = row.and_then(|row| self.connection(row.place)).filter(|connection| connection.id == id);
+        here.or_else(|| self.find(id))
     }
 
     pub(crate) fn is_replay(&self) -> bool {

@@ -2,8 +2,6 @@
 //! What a column is, for both kinds of rows: flows, and sums over flows. Which ones there are stands in [`super::flows`] and
 //! [`super::sums`]; numbers of flows are rows of the metric table.
 
-use std::cmp::Ordering;
-
 use super::app::{App, Tab};
 use super::flows::FLOW_COLUMNS;
 use super::sums::SUM_COLUMNS;
@@ -29,18 +27,31 @@ impl Order {
             other => other,
         }
     }
+}
 
-    /// Numbers from the largest down, words from A on; `reverse` turns both round.
-    pub(crate) fn compare(&self, other: &Self, reverse: bool) -> Ordering {
-        let turned = |order: Ordering| if reverse { order.reverse() } else { order };
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => turned(b.total_cmp(a)),
-            (Self::Word(a), Self::Word(b)) => turned(a.cmp(b)),
-            (Self::Unknown, Self::Unknown) => Ordering::Equal,
-            (Self::Unknown, _) | (Self::Word(_), Self::Number(_)) => Ordering::Greater,
-            (_, Self::Unknown) | (Self::Number(_), Self::Word(_)) => Ordering::Less,
+/// For each value its place in the order, the lowest first; equal values have the same. Whole numbers are quick to sort by.
+pub(crate) fn ranks(orders: &[Order], reverse: bool) -> Vec<u64> {
+    let mut words: Vec<&str> = orders
+        .iter()
+        .filter_map(|order| if let Order::Word(word) = order { Some(&**word) } else { None })
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    let turned = |rank: u64| if reverse { !rank } else { rank };
+    let rank = |order: &Order| match order {
+        Order::Unknown => u64::MAX,
+        // From the largest down: the bits of a positive number grow with it, those of a negative one against it.
+        Order::Number(value) => {
+            let bits = value.to_bits();
+            let rising = if value.is_sign_negative() { !bits } else { bits | 1 << 63 };
+            turned(!rising).min(u64::MAX - 1)
         }
-    }
+        Order::Word(word) => {
+            let place = words.partition_point(|other| *other < &**word);
+            (if reverse { words.len() - place } else { place }) as u64
+        }
+    };
+    orders.iter().map(rank).collect()
 }
 
 /// What a column shows: `T` makes the text of a row at a width, `O` its value to sort by.
@@ -154,11 +165,21 @@ mod tests {
 
     #[test]
     fn what_is_not_known_comes_last_both_ways() {
-        let mut values = [Order::Number(1.0), Order::Unknown, Order::Number(5.0)];
-        values.sort_by(|a, b| a.compare(b, false));
-        assert_eq!(values, [Order::Number(5.0), Order::Number(1.0), Order::Unknown]);
-        values.sort_by(|a, b| a.compare(b, true));
-        assert_eq!(values, [Order::Number(1.0), Order::Number(5.0), Order::Unknown]);
+        let sorted = |orders: &[Order], reverse| {
+            let ranks = ranks(orders, reverse);
+            let mut places: Vec<usize> = (0..orders.len()).collect();
+            places.sort_by_key(|place| ranks[*place]);
+            places
+        };
+        let numbers = [1.0, -1.0, 0.0, 5e9, 5e-9, -7.0].map(Order::Number);
+        let orders = [&[Order::Unknown][..], &numbers].concat();
+        assert_eq!(sorted(&orders, false), [4, 1, 5, 3, 2, 6, 0]);
+        assert_eq!(sorted(&orders, true), [6, 2, 3, 5, 1, 4, 0]);
+        let words = [Order::Word("b".to_owned()), Order::Unknown, Order::Word("a".to_owned())];
+        assert_eq!(sorted(&words, false), [2, 0, 1]);
+        assert_eq!(sorted(&words, true), [0, 2, 1]);
+        let same = ranks(&[Order::Word("a".to_owned()), Order::Word("a".to_owned())], false);
+        assert_eq!(same[0], same[1]);
     }
 
     #[test]

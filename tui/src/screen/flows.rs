@@ -249,7 +249,7 @@ fn metric_column(
 }
 
 impl FlowView<'_> {
-    fn track(&self) -> Option<&Track> {
+    fn track(&self) -> Option<Track<'_>> {
         match self.subflow {
             Some((_, subflow)) => self.app.history.subflow(subflow.id),
             None => self.app.history.connection(self.connection.id),
@@ -303,7 +303,7 @@ fn rate(view: &FlowView<'_>, _: usize) -> Text {
 fn rates(view: &FlowView<'_>, width: usize) -> Text {
     let turn = view.app.turn();
     let values =
-        |track: Option<&Track>| track.map(|track| track.values(Series::Rate, turn)).unwrap_or_default();
+        |track: Option<Track<'_>>| track.map(|track| track.values(Series::Rate, turn)).unwrap_or_default();
     let own = values(view.track());
     // Subflows on the scale of their connection: so that they can be compared.
     let scale = values(view.app.history.connection(view.connection.id));

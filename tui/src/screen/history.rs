@@ -2,14 +2,20 @@
 //! What the screen remembers beyond one snapshot: the latest values of every flow, the latest snapshots to step through, and connections
 //! that have closed. Everything is bounded.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+mod tracks;
+
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::snapshot::Snapshot;
+
+use super::finding;
+use super::flows::groups;
+use tracks::Value;
+pub(crate) use tracks::{Found, Track, Tracks};
 
 /// Values kept of each flow.
 pub(crate) const SAMPLES: usize = 120;
@@ -23,50 +29,6 @@ const CLOSED: usize = 1_000;
 /// The number of a snapshot, counted from the first that came.
 pub(crate) type Turn = u64;
 
-/// The latest values of one flow, a value a snapshot; `NaN`: not known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Track {
-    last: Turn,
-    rate: VecDeque<f32>,
-    rtt: VecDeque<f32>,
-    watts: VecDeque<f32>,
-    active: Option<u64>,
-}
-
-/// Ids are numbers of the kernel: no attack is to be feared, and there are tens of thousands of them a snapshot.
-type Quick = BuildHasherDefault<Mixer>;
-
-/// Multiplies and rotates.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-/// What a snapshot says of a flow.
-struct Value<'a> {
-    rate: u64,
-    rtt: Option<u64>,
-    energy: Option<&'a FlowEnergy>,
-}
-
 /// Which of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
@@ -74,71 +36,63 @@ pub(crate) enum Series {
     Rate,
     /// Smoothed RTT, seconds.
     Rtt,
+    /// Energy above idle over the interval, watts.
+    Watts,
 }
 
-impl Track {
-    #[expect(clippy::cast_possible_truncation, reason = "to be drawn")]
-    fn add(&mut self, turn: Turn, interval: f64, value: &Value<'_>) {
-        let Value { rate, rtt, energy } = *value;
-        self.last = turn;
-        push(&mut self.rate, rate as f32);
-        if rtt.is_some() || !self.rtt.is_empty() {
-            push(&mut self.rtt, rtt.map_or(f32::NAN, |micros| (micros as f64 / 1e6) as f32));
+/// Sums over a snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Open ones.
+    pub(crate) connections: usize,
+    /// Open ones.
+    pub(crate) subflows: usize,
+    /// Bit/s, of open connections.
+    pub(crate) send: u64,
+    /// Bit/s, of open connections.
+    pub(crate) receive: u64,
+    /// Subflows that add no throughput.
+    pub(crate) extra: usize,
+    /// What those have cost, as far as it is known of any.
+    pub(crate) waste: Option<FlowEnergy>,
+}
+
+impl Totals {
+    fn add(&mut self, connection: &Connection) {
+        if connection.is_open() {
+            self.connections += 1;
+            self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
+            self.send = self.send.saturating_add(connection.send.0);
+            self.receive = self.receive.saturating_add(connection.receive.0);
         }
-        let active = energy.and_then(|energy| energy.active).map(|active| active.0);
-        if active.is_some() || !self.watts.is_empty() {
-            let grown = active.zip(self.active).map(|(now, then)| now.saturating_sub(then));
-            let watts = grown.filter(|_| interval > 0.0).map(|grown| grown as f64 / 1e6 / interval);
-            push(&mut self.watts, watts.map_or(f32::NAN, |watts| watts as f32));
+        if connection.extra_subflows == Some(0) {
+            return;
         }
-        self.active = active;
-    }
-
-    /// The values up to a turn, the latest last.
-    pub(crate) fn values(&self, series: Series, until: Turn) -> Vec<f32> {
-        let all = match series {
-            Series::Rate => &self.rate,
-            Series::Rtt => &self.rtt,
-        };
-        let late = usize::try_from(self.last.saturating_sub(until)).unwrap_or(usize::MAX);
-        all.iter().copied().take(all.len().saturating_sub(late)).collect()
-    }
-
-    /// Power at a turn. `None`: not known.
-    pub(crate) fn watts(&self, at: Turn) -> Option<f64> {
-        let late = usize::try_from(self.last.saturating_sub(at)).ok()?;
-        let value = *self.watts.iter().rev().nth(late)?;
-        (!value.is_nan()).then_some(f64::from(value))
-    }
-
-    /// Mean rate of the latest ten values.
-    pub(crate) fn recent(&self, until: Turn) -> f64 {
-        let late = usize::try_from(self.last.saturating_sub(until)).unwrap_or(usize::MAX);
-        let (sum, count) = self
-            .rate
-            .iter()
-            .rev()
-            .skip(late)
-            .take(10)
-            .fold((0.0, 0), |(sum, count), value| (sum + f64::from(*value), count + 1));
-        if count == 0 { 0.0 } else { sum / f64::from(count) }
+        for (_, group) in groups(connection) {
+            self.extra += group.len() - 1;
+            if let Some(more) = finding::wasted(connection, &group[1..]) {
+                self.waste = Some(self.waste.map_or(more, |sum| FlowEnergy::sum(&[sum, more])));
+            }
+        }
     }
 }
 
-fn push(values: &mut VecDeque<f32>, value: f32) {
-    if values.len() == SAMPLES {
-        values.pop_front();
-    }
-    values.push_back(value);
+/// A snapshot to go back to.
+#[derive(Clone, Debug)]
+struct Frame {
+    snapshot: Arc<Snapshot>,
+    totals: Totals,
 }
 
 /// Everything that is remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    connections: HashMap<ConnectionId, Track, Quick>,
-    subflows: HashMap<SubflowId, Track, Quick>,
-    frames: VecDeque<Arc<Snapshot>>,
+    connections: Tracks<ConnectionId>,
+    subflows: Tracks<SubflowId>,
+    frames: VecDeque<Frame>,
     held: usize,
+    /// Frames that nothing shows any more: they go while nobody waits for a picture.
+    retired: Vec<Frame>,
     turns: Turn,
     closed: VecDeque<Connection>,
     closed_ids: HashSet<ConnectionId>,
@@ -149,31 +103,47 @@ impl History {
     pub(crate) fn add(&mut self, snapshot: Arc<Snapshot>) -> Turn {
         self.turns += 1;
         let turn = self.turns;
+        self.connections.begin(turn);
+        self.subflows.begin(turn);
+        let mut totals = Totals::default();
+        let mut closed = 0;
         for connection in &snapshot.connections {
-            self.track(connection, turn, snapshot.interval_s);
-            if !connection.is_open() {
-                self.remember(connection);
-            }
+            totals.add(connection);
+            self.track(connection, snapshot.interval_s);
+            closed += usize::from(!connection.is_open());
         }
+        // More than are remembered need not be looked at.
+        let too_many = closed.saturating_sub(CLOSED);
+        let ended = snapshot.connections.iter().filter(|connection| !connection.is_open());
+        ended.skip(too_many).for_each(|connection| self.remember(connection));
         self.forget(turn);
         self.held += snapshot.connections.len();
-        self.frames.push_back(snapshot);
+        self.frames.push_back(Frame { snapshot, totals });
         while self.frames.len() > FRAMES || (self.held > FRAME_CONNECTIONS && self.frames.len() > 2) {
-            let oldest = self.frames.pop_front();
-            self.held -= oldest.map_or(0, |frame| frame.connections.len());
+            let Some(oldest) = self.frames.pop_front() else { break };
+            self.held -= oldest.snapshot.connections.len();
+            self.retired.push(oldest);
         }
         turn
     }
 
-    fn track(&mut self, connection: &Connection, turn: Turn, interval: f64) {
+    /// Gives back the memory of what is not needed any more. With ten thousand flows that takes longer than to draw them.
+    pub(crate) fn tidy(&mut self) {
+        self.retired.clear();
+    }
+
+    fn track(&mut self, connection: &Connection, interval: f64) {
+        let active = |energy: &Option<FlowEnergy>| {
+            energy.as_ref().and_then(|energy| energy.active).map(|active| active.0)
+        };
         let rate = connection.send.0.saturating_add(connection.receive.0);
-        let track = self.connections.entry(connection.id).or_default();
-        track.add(turn, interval, &Value { rate, rtt: None, energy: connection.energy.as_ref() });
+        let value = Value { rate, rtt: None, active: active(&connection.energy) };
+        self.connections.add(connection.id, interval, value);
         for subflow in &connection.subflows {
             let rate = subflow.send.0.saturating_add(subflow.receive.0);
             let rtt = subflow.srtt.filter(|_| subflow.closed.is_none()).map(|srtt| srtt.0);
-            let track = self.subflows.entry(subflow.id).or_default();
-            track.add(turn, interval, &Value { rate, rtt, energy: subflow.energy.as_ref() });
+            let value = Value { rate, rtt, active: active(&subflow.energy) };
+            self.subflows.add(subflow.id, interval, value);
         }
     }
 
@@ -202,8 +172,8 @@ impl History {
             let kept: HashSet<SubflowId> =
                 closed.iter().flat_map(|one| one.subflows.iter().map(|subflow| subflow.id)).collect();
             let ids = &self.closed_ids;
-            self.connections.retain(|id, track| track.last >= old || ids.contains(id));
-            self.subflows.retain(|id, track| track.last >= old || kept.contains(id));
+            self.connections.forget(old, |id| ids.contains(id));
+            self.subflows.forget(old, |id| kept.contains(id));
         }
     }
 
@@ -217,18 +187,32 @@ impl History {
         self.turns + 1 - self.frames.len() as Turn
     }
 
-    /// The snapshot of a turn, if it is kept.
-    pub(crate) fn frame(&self, turn: Turn) -> Option<&Arc<Snapshot>> {
+    fn at(&self, turn: Turn) -> Option<&Frame> {
         let back = usize::try_from(self.turns.checked_sub(turn)?).ok()?;
         self.frames.len().checked_sub(back + 1).and_then(|place| self.frames.get(place))
     }
 
-    pub(crate) fn connection(&self, id: ConnectionId) -> Option<&Track> {
-        self.connections.get(&id)
+    /// The snapshot of a turn, if it is kept.
+    pub(crate) fn frame(&self, turn: Turn) -> Option<&Arc<Snapshot>> {
+        self.at(turn).map(|frame| &frame.snapshot)
     }
 
-    pub(crate) fn subflow(&self, id: SubflowId) -> Option<&Track> {
-        self.subflows.get(&id)
+    /// The sums over it.
+    pub(crate) fn totals(&self, turn: Turn) -> Totals {
+        self.at(turn).map(|frame| frame.totals).unwrap_or_default()
+    }
+
+    pub(crate) fn connection(&self, id: ConnectionId) -> Option<Track<'_>> {
+        self.connections.get(id)
+    }
+
+    pub(crate) fn subflow(&self, id: SubflowId) -> Option<Track<'_>> {
+        self.subflows.get(id)
+    }
+
+    /// All subflows.
+    pub(crate) fn subflows(&self) -> &Tracks<SubflowId> {
+        &self.subflows
     }
 
     /// Closed connections, the latest last.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The privacy mask: in place of addresses, processes, namespaces and hosts stand names that say only which ones are the same.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::endpoint::{Name, printable};
 
 /// Pseudonyms in the order in which their owners were first seen while the mask was on. Empty and off by default.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +37,14 @@ impl Mask {
                 let next = self.addresses.len() + 1;
                 self.addresses.entry(address.ip()).or_insert(next);
             }
-            let process = connection.process.map(|process| process.comm.text().into_owned());
-            for name in process.into_iter().chain([connection.netns.clone()]) {
-                let next = self.names.len() + 1;
-                self.names.entry(name).or_insert(next);
+            let process = connection.process.map(|process| process.comm);
+            for name in
+                [process.as_ref().map(Name::text), Some(Cow::from(&connection.netns))].into_iter().flatten()
+            {
+                // Mostly they are known already, and there may be many connections.
+                if !self.names.contains_key(&*name) {
+                    self.names.insert(name.into_owned(), self.names.len() + 1);
+                }
             }
         }
     }

@@ -2,14 +2,17 @@
 //! Which rows a table has, in which order, and which one is selected. Built when data or the wishes of the user change, never while
 //! drawing.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::lifecycle::Role;
 
-use super::app::{App, Closed, Tab, Totals};
-use super::columns::{Column, Order};
+use super::app::{App, Closed, Tab};
+use super::columns::{Column, Order, ranks};
 use super::flows::{FLOW_COLUMNS, FlowView};
-use super::sums::{self, SUM_COLUMNS, Sum, SumView};
+use super::sums::{SumKey, Sums};
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +29,55 @@ pub(crate) struct FlowRow {
     pub(crate) place: Place,
     pub(crate) id: ConnectionId,
     /// The subflow's place in its connection; `None`: the connection's own row.
-    pub(crate) subflow: Option<(usize, SubflowId)>,
+    pub(crate) subflow: Option<usize>,
+}
+
+/// Rows of connections with their subflows below them. Only where each connection begins is written down: of tens of thousands of rows, some
+/// dozens are ever looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowRows {
+    heads: Vec<Head>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    place: Place,
+    id: ConnectionId,
+    /// Its row.
+    row: usize,
+}
+
+impl FlowRows {
+    fn push(&mut self, place: Place, id: ConnectionId, subflows: usize) {
+        self.heads.push(Head { place, id, row: self.len });
+        self.len += 1 + subflows;
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.heads.len()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<FlowRow> {
+        if index >= self.len {
+            return None;
+        }
+        let head = self.heads.get(self.heads.partition_point(|head| head.row <= index).checked_sub(1)?)?;
+        Some(FlowRow { place: head.place, id: head.id, subflow: (index - head.row).checked_sub(1) })
+    }
+
+    fn head(&self, id: ConnectionId) -> Option<(usize, FlowRow)> {
+        let head = self.heads.iter().find(|head| head.id == id)?;
+        Some((head.row, FlowRow { place: head.place, id, subflow: None }))
+    }
 }
 
 /// What a row is about, from snapshot to snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Flow(ConnectionId, Option<SubflowId>),
-    Sum(String),
+    Sum(SumKey),
 }
 
 /// By what the peers view sums up.
@@ -68,39 +112,22 @@ impl Grouping {
 pub(crate) enum Rows {
     #[default]
     None,
-    Flows(Vec<FlowRow>),
-    Sums(Vec<Sum>),
+    Flows(FlowRows),
+    Sums(Sums),
 }
 
 impl Rows {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::None => 0,
-            Self::Flows(rows) => rows.len(),
-            Self::Sums(rows) => rows.len(),
+            Self::Flows(rows) => rows.len,
+            Self::Sums(sums) => sums.len(),
         }
     }
 
-    pub(crate) fn key(&self, index: usize) -> Option<RowKey> {
-        match self {
-            Self::None => None,
-            Self::Flows(rows) => {
-                rows.get(index).map(|row| RowKey::Flow(row.id, row.subflow.map(|(_, id)| id)))
-            }
-            Self::Sums(rows) => rows.get(index).map(|row| RowKey::Sum(row.key.clone())),
-        }
-    }
-
-    fn find(&self, key: &RowKey) -> Option<usize> {
-        match (self, key) {
-            (Self::Flows(rows), RowKey::Flow(id, subflow)) => {
-                let exact = |row: &FlowRow| row.id == *id && row.subflow.map(|(_, id)| id) == *subflow;
-                // A subflow that is folded away leaves its connection selected.
-                rows.iter().position(exact).or_else(|| rows.iter().position(|row| row.id == *id))
-            }
-            (Self::Sums(rows), RowKey::Sum(key)) => rows.iter().position(|row| row.key == *key),
-            _ => None,
-        }
+    /// The flow of a row.
+    pub(crate) fn flow(&self, index: usize) -> Option<FlowRow> {
+        if let Self::Flows(rows) = self { rows.get(index) } else { None }
     }
 }
 
@@ -112,7 +139,7 @@ impl FlowRow {
         let connection = here.or_else(|| app.find(self.id))?;
         let subflow = match self.subflow {
             None => None,
-            Some((index, _)) => Some((index, connection.subflows.get(index)?)),
+            Some(index) => Some((index, connection.subflows.get(index)?)),
         };
         let last = subflow.is_some_and(|(index, _)| index + 1 == connection.subflows.len());
         let folded = app.is_folded(self.id) || app.tab == Tab::Energy;
@@ -125,165 +152,121 @@ impl App {
         self.folded.contains(&id) != self.all_folded
     }
 
+    /// What a row is about.
+    pub(crate) fn key(&self, index: usize) -> Option<RowKey> {
+        match &self.rows {
+            Rows::None => None,
+            Rows::Sums(sums) => sums.get(index).map(|sum| RowKey::Sum(sum.key)),
+            Rows::Flows(rows) => {
+                let row = rows.get(index)?;
+                let subflow = row.view(self).and_then(|view| view.subflow);
+                Some(RowKey::Flow(row.id, subflow.map(|(_, subflow)| subflow.id)))
+            }
+        }
+    }
+
+    /// Where something stands; a subflow that is folded away is its connection's row.
+    fn row_of(&self, key: &RowKey) -> Option<usize> {
+        match (&self.rows, key) {
+            (Rows::Flows(rows), RowKey::Flow(id, subflow)) => {
+                let (head, row) = rows.head(*id)?;
+                let connection = row.view(self)?.connection;
+                let place = subflow.and_then(|id| connection.place(id)).unwrap_or(0);
+                let is_there = rows.get(head + place).is_some_and(|row| row.id == *id);
+                Some(if is_there { head + place } else { head })
+            }
+            (Rows::Sums(sums), RowKey::Sum(key)) => sums.iter().position(|sum| sum.key == *key),
+            _ => None,
+        }
+    }
+
     /// Builds the rows anew and finds the selected flow in them again.
     pub(crate) fn rebuild(&mut self) {
-        self.totals = self.snapshot().map(Totals::of).unwrap_or_default();
-        self.rows = if self.tab == Tab::Health { Rows::None } else { self.built() };
-        let found = self.table().selected.clone().and_then(|key| self.rows.find(&key));
+        self.rows = match self.tab {
+            Tab::Health => Rows::None,
+            Tab::Connections | Tab::Energy => Rows::Flows(self.flow_rows()),
+            Tab::Paths | Tab::Peers => Rows::Sums(self.sums()),
+        };
+        let found = self.table().selected.and_then(|key| self.row_of(&key));
         let last = self.rows.len().saturating_sub(1);
-        let rows = &self.rows;
         let index = found.unwrap_or_else(|| self.table().index.min(last));
-        let key = rows.key(index);
+        let key = self.key(index);
         let table = self.table_mut();
         table.index = index;
         table.selected = key;
         self.keep_in_view();
     }
 
-    fn built(&self) -> Rows {
-        let shown = self.filtered();
-        match self.tab {
-            Tab::Health => Rows::None,
-            Tab::Connections | Tab::Energy => Rows::Flows(self.flow_rows(shown)),
-            Tab::Paths | Tab::Peers => {
-                let connections: Vec<&Connection> =
-                    shown.iter().filter_map(|(place, _)| self.connection(*place)).collect();
-                let sums = match self.tab {
-                    Tab::Paths => sums::paths(self, &connections),
-                    _ => sums::peers(self, &connections, self.grouping),
-                };
-                Rows::Sums(self.sorted_sums(sums))
-            }
-        }
-    }
-
     /// The connections that are to be seen.
-    fn filtered(&self) -> Vec<(Place, ConnectionId)> {
-        let Some(snapshot) = self.snapshot() else { return Vec::new() };
+    pub(crate) fn filtered(&self) -> impl Iterator<Item = (Place, &Connection)> {
         let matches =
             |one: &Connection| (one.is_open() || self.closed != Closed::Hidden) && self.filter.matches(one);
-        let shown = snapshot.connections.iter().enumerate();
-        let mut all: Vec<(Place, ConnectionId)> =
-            shown.filter(|(_, one)| matches(one)).map(|(at, one)| (Place::Shown(at), one.id)).collect();
-        if self.closed == Closed::All {
-            let closed_here: std::collections::HashSet<ConnectionId> =
-                snapshot.connections.iter().filter(|one| !one.is_open()).map(|one| one.id).collect();
-            let past = self.history.closed().iter().enumerate();
-            let past = past.filter(|(_, one)| {
-                one.closed_at.is_some_and(|at| at <= snapshot.at)
-                    && !closed_here.contains(&one.id)
-                    && matches(one)
-            });
-            all.extend(past.map(|(at, one)| (Place::Past(at), one.id)));
-        }
-        all
+        let shown = self.snapshot().into_iter().flat_map(|snapshot| snapshot.connections.iter().enumerate());
+        let shown = shown.map(|(at, one)| (Place::Shown(at), one));
+        let past = self.past().map(|(at, one)| (Place::Past(at), one));
+        shown.chain(past).filter(move |(_, one)| matches(one))
     }
 
-    fn flow_rows(&self, shown: Vec<(Place, ConnectionId)>) -> Vec<FlowRow> {
-        let head = |(place, id): (Place, ConnectionId)| FlowRow { place, id, subflow: None };
+    /// Connections that had closed before the snapshot that is shown, if those are to be seen.
+    fn past(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        let snapshot = self.snapshot().filter(|_| self.closed == Closed::All);
+        snapshot.into_iter().flat_map(|snapshot| {
+            let closed = snapshot.connections.iter().filter(|one| !one.is_open());
+            let closed_here: HashSet<ConnectionId> = closed.map(|one| one.id).collect();
+            let past = self.history.closed().iter().enumerate();
+            past.filter(move |(_, one)| {
+                one.closed_at.is_some_and(|at| at <= snapshot.at) && !closed_here.contains(&one.id)
+            })
+        })
+    }
+
+    fn flow_rows(&self) -> FlowRows {
         let state = self.table();
+        let is_usual = state.sort.is_none();
         let usual = if self.tab == Tab::Energy { "watts" } else { "rates" };
         let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual));
-        let mut keyed: Vec<(Ranking, FlowRow)> = shown
-            .into_iter()
-            .filter_map(|one| {
-                let view = head(one).view(self)?;
-                let connection = view.connection;
-                let order = column.map_or(Order::Unknown, |column| (column.order)(&view));
-                let usual = state.sort.is_none();
-                let carried =
-                    connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default();
-                let ranking = Ranking {
-                    // In the usual order what is over stands below, and what is about as fast keeps its place.
-                    over: usual && !connection.is_open(),
-                    order: if usual { order.about() } else { order },
-                    server: connection.role == Some(Role::Server),
-                    carried: carried.0,
-                };
-                Some((ranking, head(one)))
-            })
-            .collect();
-        keyed.sort_by(|(a, row), (b, other)| {
-            let order = a.over.cmp(&b.over).then_with(|| a.order.compare(&b.order, state.reverse));
-            let order = order.then_with(|| a.server.cmp(&b.server));
-            order.then_with(|| b.carried.cmp(&a.carried)).then_with(|| row.id.cmp(&other.id))
-        });
-        let with_subflows = self.tab == Tab::Connections;
-        keyed.into_iter().flat_map(|(_, row)| self.with_subflows(row, with_subflows)).collect()
-    }
-
-    fn with_subflows(&self, row: FlowRow, unfolded: bool) -> Vec<FlowRow> {
-        let mut rows = vec![row];
-        if unfolded
-            && !self.is_folded(row.id)
-            && let Some(connection) = self.connection(row.place)
-        {
-            let subflows = connection.subflows.iter().enumerate();
-            rows.extend(subflows.map(|(at, one)| FlowRow { subflow: Some((at, one.id)), ..row }));
+        let shown: Vec<(Place, &Connection)> = self.filtered().collect();
+        let order = |(_, connection): &(Place, &Connection)| {
+            let view = FlowView { app: self, connection, subflow: None, last: false, folded: false };
+            let order = column.map_or(Order::Unknown, |column| (column.order)(&view));
+            // In the usual order what is about as fast keeps its place.
+            if is_usual { order.about() } else { order }
+        };
+        let orders: Vec<Order> = shown.iter().map(order).collect();
+        let ranks = ranks(&orders, state.reverse);
+        let ranking = |((at, (_, connection)), rank): ((usize, &(Place, &Connection)), u64)| {
+            let carried =
+                connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default();
+            Ranking {
+                over: is_usual && !connection.is_open(),
+                rank,
+                server: connection.role == Some(Role::Server),
+                carried: Reverse(carried.0),
+                id: connection.id,
+                at,
+            }
+        };
+        let mut ranked: Vec<Ranking> = shown.iter().enumerate().zip(ranks).map(ranking).collect();
+        ranked.sort_unstable();
+        let mut rows = FlowRows { heads: Vec::with_capacity(ranked.len()), len: 0 };
+        for Ranking { at, id, .. } in ranked {
+            let (place, connection) = shown[at];
+            let is_folded = self.tab != Tab::Connections || self.is_folded(id);
+            rows.push(place, id, if is_folded { 0 } else { connection.subflows.len() });
         }
         rows
     }
-
-    fn sorted_sums(&self, mut sums: Vec<Sum>) -> Vec<Sum> {
-        let state = self.table();
-        let column = find(&SUM_COLUMNS, state.sort.unwrap_or("rate"));
-        let order =
-            |sum: &Sum| column.map_or(Order::Unknown, |column| (column.order)(&SumView { app: self, sum }));
-        // A group stands where its first would: unless another order is asked for, it is kept together.
-        let together = state.sort.is_none() && self.tab == Tab::Paths;
-        let mut best: std::collections::HashMap<usize, Order> = std::collections::HashMap::new();
-        for (sum, number) in sums.iter().filter_map(|sum| Some((sum, sum.group?.0))).filter(|_| together) {
-            let own = order(sum);
-            let kept = best.entry(number).or_insert_with(|| own.clone());
-            if own.compare(kept, state.reverse).is_lt() {
-                *kept = own;
-            }
-        }
-        sums.sort_by_cached_key(|sum| {
-            let own = order(sum);
-            let group = sum.group.filter(|_| together);
-            let lead =
-                group.and_then(|(number, ..)| best.get(&number).cloned()).unwrap_or_else(|| own.clone());
-            let within = group.map_or((usize::MAX, 0), |(number, position, _)| (number, position));
-            Ranked { lead, within, own, key: sum.key.clone(), reverse: state.reverse }
-        });
-        sums
-    }
 }
 
-/// What decides on the place of a connection.
+/// What decides on the place of a connection, most important first; what is over stands below in the usual order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ranking {
     over: bool,
-    order: Order,
+    rank: u64,
     server: bool,
-    carried: u64,
-}
-
-/// What decides on the place of a sum.
-#[derive(PartialEq)]
-struct Ranked {
-    lead: Order,
-    within: (usize, usize),
-    own: Order,
-    key: String,
-    reverse: bool,
-}
-
-impl Eq for Ranked {}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let lead = self.lead.compare(&other.lead, self.reverse);
-        let within = || self.within.cmp(&other.within);
-        let own = || self.own.compare(&other.own, self.reverse);
-        lead.then_with(within).then_with(own).then_with(|| self.key.cmp(&other.key))
-    }
+    carried: Reverse<u64>,
+    id: ConnectionId,
+    at: usize,
 }
 
 pub(crate) fn find<'a, T: ?Sized, O: ?Sized>(

@@ -1,57 +1,127 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows that sum up flows: a path (interface and pair of addresses), a peer, a process, a namespace; and the columns that they have.
+//! Rows that sum up flows: a path (interface and pair of addresses), a peer, a process, a namespace. There may be as many of them as flows:
+//! what only the rows on the screen need (names, what was over time) is made when they are drawn, and nothing is allocated for each.
+
+mod cells;
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::net::IpAddr;
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::{FlowEnergy, Source};
-use mpwatch_model::id::ConnectionId;
-use mpwatch_model::metric::{self, Unit};
+use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::unit::{Bytes, Microjoules};
+use mpwatch_model::unit::{Bytes, Micros};
 
-use super::app::App;
-use super::columns::{Choice, Column, Order, extra, first};
-use super::flows::letter;
-use super::history::Series;
-use super::rows::Grouping;
-use super::text::{Text, sparkline};
-use super::theme::Ink;
+use super::app::{App, Tab};
+use super::columns::{Order, ranks};
+use super::history::{Found, Track};
+use super::rows::{Grouping, Place, find};
+pub(crate) use cells::{PATHS, PEERS, SUM_COLUMNS, SumColumn, SumView};
 
-/// Values of a sum that are drawn over time.
-const DRAWN: usize = 40;
+/// Which sum it is, also after a new snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum SumKey {
+    /// Interface and pair of addresses, in a namespace.
+    Path { netns: u32, interface: Option<Name>, local: IpAddr, remote: IpAddr },
+    /// Remote address.
+    Peer(Option<IpAddr>),
+    /// Name of a process.
+    Process(Option<Name>),
+    /// Inode of a namespace.
+    Namespace(u32),
+}
+
+impl SumKey {
+    fn path(connection: &Connection, subflow: &Subflow) -> Self {
+        Self::Path {
+            netns: connection.netns_inode,
+            interface: subflow.interface,
+            local: subflow.local.ip(),
+            remote: subflow.remote.ip(),
+        }
+    }
+
+    fn peer(connection: &Connection, by: Grouping) -> Self {
+        match by {
+            Grouping::Peer => Self::Peer(connection.remote.map(|remote| remote.ip())),
+            Grouping::Process => Self::Process(connection.process.map(|process| process.comm)),
+            Grouping::Namespace => Self::Namespace(connection.netns_inode),
+        }
+    }
+
+    /// Whether a connection has a part in it.
+    pub(crate) fn holds(self, connection: &Connection) -> bool {
+        match self {
+            Self::Path { .. } => {
+                connection.subflows.iter().any(|subflow| Self::path(connection, subflow) == self)
+            }
+            Self::Peer(_) => Self::peer(connection, Grouping::Peer) == self,
+            Self::Process(_) => Self::peer(connection, Grouping::Process) == self,
+            Self::Namespace(_) => Self::peer(connection, Grouping::Namespace) == self,
+        }
+    }
+}
 
 /// What several subflows are together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sum {
-    /// Which one it is, also after a new snapshot.
-    pub(crate) key: String,
-    /// Its name, from the longest form to the shortest.
-    pub(crate) names: Vec<String>,
-    pub(crate) connections: Vec<ConnectionId>,
-    pub(crate) open: usize,
-    pub(crate) failed: usize,
-    pub(crate) send: u64,
-    pub(crate) receive: u64,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+    pub(crate) key: SumKey,
+    /// The first of its connections: what the key does not say can be read there.
+    example: (Place, ConnectionId),
+    /// The latest of its connections, so that each counts once.
+    latest: ConnectionId,
+    connections: usize,
+    open: usize,
+    failed: usize,
+    send: u64,
+    receive: u64,
+    sent: u64,
+    received: u64,
     again: u64,
-    rtts: Vec<u64>,
-    pub(crate) rates: Vec<f32>,
     watts: Option<f64>,
-    energies: Vec<FlowEnergy>,
+    energy: Option<FlowEnergy>,
+    /// Median of the smoothed RTTs.
+    rtt: Option<Micros>,
+    lowest_rtt: Option<Micros>,
+    /// Where its subflows begin and end among those of all sums.
+    members: (usize, usize),
     /// The paths behind one bottleneck: which group, and which of how many in it.
     pub(crate) group: Option<(usize, usize, usize)>,
     /// What is known where it is in no group.
-    pub(crate) apart: Option<Verdict>,
+    apart: Option<Verdict>,
 }
 
 impl Sum {
-    fn add(&mut self, app: &App, connection: &Connection, subflow: &Subflow) {
-        if self.connections.last() != Some(&connection.id) {
-            self.connections.push(connection.id);
+    fn new(key: SumKey, place: Place, connection: &Connection) -> Self {
+        Self {
+            key,
+            example: (place, connection.id),
+            latest: connection.id,
+            connections: 1,
+            open: 0,
+            failed: 0,
+            send: 0,
+            receive: 0,
+            sent: 0,
+            received: 0,
+            again: 0,
+            watts: None,
+            energy: None,
+            rtt: None,
+            lowest_rtt: None,
+            members: (0, 0),
+            group: None,
+            apart: None,
+        }
+    }
+
+    fn add(&mut self, connection: &Connection, subflow: &Subflow) {
+        if self.latest != connection.id {
+            self.latest = connection.id;
+            self.connections += 1;
         }
         let is_open = subflow.closed.is_none();
         self.open += usize::from(is_open);
@@ -62,336 +132,163 @@ impl Sum {
         self.sent = self.sent.saturating_add(subflow.bytes_sent.0);
         self.received = self.received.saturating_add(subflow.bytes_received.0);
         self.again = self.again.saturating_add(subflow.bytes_retransmitted.0);
-        self.rtts.extend(subflow.srtt.filter(|_| is_open).map(|srtt| srtt.0));
-        self.energies.extend(subflow.energy);
-        if let Some(track) = app.history.subflow(subflow.id) {
-            let values = track.values(Series::Rate, app.turn());
-            let shown = &values[values.len().saturating_sub(DRAWN)..];
-            if self.rates.len() < shown.len() {
-                let missing = shown.len() - self.rates.len();
-                self.rates.splice(0..0, std::iter::repeat_n(0.0, missing));
-            }
-            let from = self.rates.len() - shown.len();
-            self.rates[from..].iter_mut().zip(shown).for_each(|(sum, value)| *sum += value);
-            if let Some(watts) = track.watts(app.turn()) {
-                *self.watts.get_or_insert(0.0) += watts;
-            }
+        if let Some(energy) = &subflow.energy {
+            self.energy = Some(self.energy.map_or(*energy, |sum| FlowEnergy::sum([&sum, energy])));
         }
     }
 
-    fn finish(mut self) -> Self {
-        self.rtts.sort_unstable();
-        self
+    fn add_watts(&mut self, watts: Option<f64>) {
+        if let Some(watts) = watts {
+            *self.watts.get_or_insert(0.0) += watts;
+        }
+    }
+
+    fn example<'a>(&self, app: &'a App) -> Option<&'a Connection> {
+        let (place, id) = self.example;
+        app.connection(place).filter(|one| one.id == id).or_else(|| app.find(id))
     }
 
     fn rate(&self) -> u64 {
         self.send.saturating_add(self.receive)
     }
 
-    fn median_rtt(&self) -> Option<f64> {
-        self.rtts.get(self.rtts.len() / 2).map(|micros| *micros as f64 / 1e6)
-    }
-
-    fn lowest_rtt(&self) -> Option<f64> {
-        self.rtts.first().map(|micros| *micros as f64 / 1e6)
-    }
-
     /// Part of the payload that had to be sent again.
-    pub(crate) fn loss(&self) -> Option<f64> {
+    fn loss(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.again as f64 / self.sent as f64)
     }
 
     fn energy(&self) -> Option<FlowEnergy> {
         let payload = Bytes(self.sent.saturating_sub(self.again) + self.received);
-        (!self.energies.is_empty()).then(|| FlowEnergy::sum(&self.energies).over(payload))
+        self.energy.map(|energy| energy.over(payload))
     }
 
     fn tilde(&self) -> &'static str {
         let estimated = |energy: FlowEnergy| energy.source != Source::Absent && !energy.source.is_measured();
-        if self.energy().is_some_and(estimated) { "~" } else { "" }
+        if self.energy.is_some_and(estimated) { "~" } else { "" }
     }
 }
 
-/// A row with everything that its cells need.
-pub(crate) struct SumView<'a> {
-    pub(crate) app: &'a App,
-    pub(crate) sum: &'a Sum,
+/// All sums of a view, in an order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums {
+    all: Vec<Sum>,
+    /// Which of them stands in which row.
+    order: Vec<usize>,
+    /// The subflows of the first sum, then those of the second, and so on.
+    members: Vec<Found<SubflowId>>,
 }
 
-/// A column of these rows.
-pub(crate) type SumColumn =
-    Column<dyn Fn(&SumView<'_>, usize) -> Text + Send + Sync, dyn Fn(&SumView<'_>) -> Order + Send + Sync>;
-
-/// The columns of the paths view.
-pub(crate) const PATHS: &[Choice] = &[
-    first("name", 0),
-    first("group", 2),
-    first("rate", 1),
-    first("rates", 3),
-    first("rtt", 4),
-    first("loss", 5),
-    first("open", 6),
-    first("failed", 7),
-    first("rtt_lowest", 9),
-    first("sent", 8),
-    first("received", 10),
-    first("watts", 11),
-    extra("joules", 12),
-    extra("j_per_gb", 13),
-    extra("connections", 14),
-];
-
-/// The columns of the peers view.
-pub(crate) const PEERS: &[Choice] = &[
-    first("name", 0),
-    first("connections", 2),
-    first("open", 5),
-    first("rate", 1),
-    first("rates", 3),
-    first("sent", 6),
-    first("received", 7),
-    first("rtt", 8),
-    first("loss", 9),
-    first("watts", 4),
-    first("joules", 10),
-    extra("j_per_gb", 11),
-    extra("failed", 12),
-];
-
-type TextOf = fn(&SumView<'_>, usize) -> Text;
-type OrderOf = fn(&SumView<'_>) -> Order;
-
-fn column(
-    (key, title, help): (&'static str, &'static str, &'static str),
-    (least, full): (usize, usize),
-    number: bool,
-    text: TextOf,
-    order: OrderOf,
-) -> SumColumn {
-    Column { key, title, help, least, full, number, text: Box::new(text), order: Box::new(order) }
-}
-
-fn shown(unit: Unit, value: Option<f64>, view: &SumView<'_>) -> Text {
-    Text::plain(view.app.settings.units.compact(unit, value))
-}
-
-fn seconds(view: &SumView<'_>, value: Option<f64>) -> Text {
-    shown(Unit::Seconds, value, view)
-}
-
-/// All columns.
-pub(crate) static SUM_COLUMNS: LazyLock<Vec<SumColumn>> = LazyLock::new(|| {
-    vec![
-        column(("name", "NAME", "what is summed up"), (22, 60), false, name, |v| {
-            Order::Word(v.sum.names.first().cloned().unwrap_or_default())
-        }),
-        column(
-            ("group", "BOTTLENECK", "paths behind one bottleneck stand together"),
-            (10, 20),
-            false,
-            group,
-            |v| Order::number(v.sum.group.map(|(number, ..)| -(number as f64))),
-        ),
-        column(("rate", "RATE", "sent and received now"), (8, 9), true, rate, |v| {
-            Order::Number(v.sum.rate() as f64)
-        }),
-        column(("rates", "OVER TIME", "rate over time"), (9, 40), false, rates, |v| {
-            Order::Number(v.sum.rates.iter().rev().take(10).map(|value| f64::from(*value)).sum())
-        }),
-        column(
-            ("rtt", "RTT", "median of the smoothed RTTs"),
-            (7, 8),
-            true,
-            |v, _| seconds(v, v.sum.median_rtt()),
-            |v| Order::number(v.sum.median_rtt()),
-        ),
-        column(
-            ("rtt_lowest", "LOWEST", "lowest of the smoothed RTTs"),
-            (7, 8),
-            true,
-            |v, _| seconds(v, v.sum.lowest_rtt()),
-            |v| Order::number(v.sum.lowest_rtt()),
-        ),
-        column(
-            ("loss", "AGAIN", "part of the payload that was sent again"),
-            (6, 7),
-            true,
-            |v, _| {
-                let ink =
-                    if v.sum.loss().is_some_and(|loss| loss >= 0.02) { Ink::Warning } else { Ink::Normal };
-                Text::new(metric::compact(Unit::Ratio, v.sum.loss()), ink)
-            },
-            |v| Order::number(v.sum.loss()),
-        ),
-        column(
-            ("connections", "CONNS", "connections"),
-            (5, 6),
-            true,
-            |v, _| Text::plain(v.sum.connections.len().to_string()),
-            |v| Order::Number(v.sum.connections.len() as f64),
-        ),
-        column(
-            ("open", "OPEN", "open subflows"),
-            (5, 6),
-            true,
-            |v, _| Text::plain(v.sum.open.to_string()),
-            |v| Order::Number(v.sum.open as f64),
-        ),
-        column(
-            ("failed", "FAILED", "subflows that died while their connection lives"),
-            (6, 7),
-            true,
-            failed,
-            |v| Order::Number(v.sum.failed as f64),
-        ),
-        column(
-            ("sent", "SENT", "payload sent, retransmissions included"),
-            (7, 8),
-            true,
-            |v, _| shown(Unit::Bytes, Some(v.sum.sent as f64), v),
-            |v| Order::Number(v.sum.sent as f64),
-        ),
-        column(
-            ("received", "RECV", "payload received"),
-            (7, 8),
-            true,
-            |v, _| shown(Unit::Bytes, Some(v.sum.received as f64), v),
-            |v| Order::Number(v.sum.received as f64),
-        ),
-        column(
-            ("watts", "POWER", "energy above idle, over the latest interval"),
-            (7, 8),
-            true,
-            |v, _| {
-                let watts = v
-                    .sum
-                    .watts
-                    .map(|watts| format!("{}{}", v.sum.tilde(), metric::watts(watts).replace(' ', "")));
-                Text::plain(watts.unwrap_or_else(|| "-".to_owned()))
-            },
-            |v| Order::number(v.sum.watts),
-        ),
-        column(
-            ("joules", "ENERGY", "energy above idle"),
-            (7, 8),
-            true,
-            |v, _| {
-                let active = v.sum.energy().and_then(|energy| energy.active).map(Microjoules::joules);
-                let mark = if active.is_some() { v.sum.tilde() } else { "" };
-                Text::plain(format!("{mark}{}", v.app.settings.units.compact(Unit::Joules, active)))
-            },
-            |v| Order::number(v.sum.energy().and_then(|energy| energy.active).map(Microjoules::joules)),
-        ),
-        column(
-            ("j_per_gb", "J/GB", "energy above idle for each gigabyte of payload"),
-            (6, 7),
-            true,
-            |v, _| {
-                let ratio = v.sum.energy().and_then(|energy| energy.j_per_gb);
-                let mark = if ratio.is_some() { v.sum.tilde() } else { "" };
-                Text::plain(format!("{mark}{}", metric::compact(Unit::JoulesPerGigabyte, ratio)))
-            },
-            |v| Order::number(v.sum.energy().and_then(|energy| energy.j_per_gb)),
-        ),
-    ]
-});
-
-fn name(view: &SumView<'_>, width: usize) -> Text {
-    let ink = if view.sum.failed > 0 && view.sum.open == 0 { Ink::Alarm } else { Ink::Strong };
-    Text::first_that_fits(view.sum.names.iter().map(|name| Text::new(name, ink)), width)
-}
-
-fn group(view: &SumView<'_>, width: usize) -> Text {
-    let Some((number, position, size)) = view.sum.group else {
-        return match view.sum.apart {
-            Some(Verdict::Disjoint) => Text::new("separate", Ink::Good),
-            Some(Verdict::NoBottleneck) => Text::new("none", Ink::Faint),
-            Some(Verdict::Unknown) => Text::new("not known", Ink::Faint),
-            Some(Verdict::Shared) | None => Text::default(),
-        };
-    };
-    let bracket = match position {
-        0 => '╭',
-        last if last + 1 == size => '╰',
-        _ => '│',
-    };
-    let letter = letter(number);
-    let forms = [format!("{bracket} {letter} same queue"), format!("{bracket} {letter} shared")];
-    Text::first_that_fits(forms.map(|form| Text::new(form, Ink::Group(number))), width)
-}
-
-fn rate(view: &SumView<'_>, _: usize) -> Text {
-    let (send, receive) = (view.sum.send, view.sum.receive);
-    let (arrow, more) = if receive > send { ("↓", receive) } else { ("↑", send) };
-    if more == 0 {
-        return Text::new("0", Ink::Faint);
+impl Sums {
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
     }
-    Text::new(arrow, Ink::Faint)
-        .and(view.app.settings.units.compact(Unit::BitsPerSecond, Some(more as f64)), Ink::Normal)
-}
 
-fn rates(view: &SumView<'_>, width: usize) -> Text {
-    let most = view.sum.rates.iter().copied().fold(0.0, f32::max);
-    Text::plain(sparkline(&view.sum.rates, most, width.min(DRAWN)))
-}
+    /// The sum of a row.
+    pub(crate) fn get(&self, row: usize) -> Option<&Sum> {
+        self.all.get(*self.order.get(row)?)
+    }
 
-fn failed(view: &SumView<'_>, _: usize) -> Text {
-    match view.sum.failed {
-        0 => Text::new("0", Ink::Faint),
-        count => Text::new(format!("✗ {count}"), Ink::Alarm),
+    /// From the first row on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Sum> {
+        self.order.iter().filter_map(|place| self.all.get(*place))
+    }
+
+    /// With all that its cells need.
+    pub(crate) fn view<'a>(&'a self, app: &'a App, sum: &'a Sum) -> SumView<'a> {
+        SumView { app, sums: self, sum }
+    }
+
+    fn tracks<'a>(&'a self, app: &'a App, sum: &Sum) -> impl Iterator<Item = Track<'a>> {
+        let members = self.members.get(sum.members.0..sum.members.1).unwrap_or_default();
+        members.iter().filter_map(|found| app.history.subflows().at(*found))
     }
 }
 
-/// Sums by interface and pair of addresses; those behind one bottleneck stand together.
-pub(crate) fn paths(app: &App, connections: &[&Connection]) -> Vec<Sum> {
-    let mut sums: Vec<Sum> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    let mut links: Vec<(usize, usize)> = Vec::new();
-    for connection in connections {
-        let mut own = HashMap::new();
-        for subflow in &connection.subflows {
-            let interface = subflow.interface.map(|name| name.to_string()).unwrap_or_default();
-            let (local, remote) = (subflow.local.ip(), subflow.remote.ip());
-            let key = format!("{} {interface} {local} {remote}", connection.netns_inode);
-            let place = *places.entry(key.clone()).or_insert_with(|| {
-                let names = path_names(app, connection, subflow);
-                sums.push(Sum { key, names, ..Sum::default() });
-                sums.len() - 1
-            });
-            sums[place].add(app, connection, subflow);
-            own.insert(subflow.id, place);
+/// What is gathered on the way over all flows, each value with the number of its sum.
+#[derive(Default)]
+struct Gathered {
+    all: Vec<Sum>,
+    places: HashMap<SumKey, usize>,
+    members: Vec<(usize, Found<SubflowId>)>,
+    rtts: Vec<(usize, Micros)>,
+    /// Paths that a connection has found behind one bottleneck.
+    links: Vec<(usize, usize)>,
+}
+
+impl Gathered {
+    fn place(&mut self, key: SumKey, place: Place, connection: &Connection) -> usize {
+        *self.places.entry(key).or_insert_with(|| {
+            self.all.push(Sum::new(key, place, connection));
+            self.all.len() - 1
+        })
+    }
+
+    fn add(&mut self, app: &App, sum: usize, connection: &Connection, subflow: &Subflow) {
+        self.all[sum].add(connection, subflow);
+        if let Some(srtt) = subflow.srtt.filter(|_| subflow.closed.is_none()) {
+            self.rtts.push((sum, srtt));
         }
-        let known = connection.bottlenecks.iter();
-        for group in known.clone().flat_map(|found| &found.groups) {
-            let members: Vec<usize> = group.iter().filter_map(|id| own.get(id).copied()).collect();
-            links.extend(members.windows(2).map(|pair| (pair[0], pair[1])));
+        let tracks = app.history.subflows();
+        if let Some(found) = tracks.find(subflow.id) {
+            self.members.push((sum, found));
+            self.all[sum].add_watts(tracks.at(found).and_then(|track| track.watts(app.turn())));
         }
-        for pair in known.flat_map(|found| &found.pairs).filter(|pair| pair.verdict != Verdict::Shared) {
-            for place in [pair.a, pair.b].iter().filter_map(|id| own.get(id)) {
-                sums[*place].apart.get_or_insert(pair.verdict);
+    }
+
+    /// What a connection knows of the bottlenecks of its paths; `own`: the sums of its subflows.
+    fn judge(&mut self, connection: &Connection, own: &[(SubflowId, usize)]) {
+        let Some(found) = &connection.bottlenecks else { return };
+        let sum_of = |id: SubflowId| own.iter().find(|(subflow, _)| *subflow == id).map(|(_, sum)| *sum);
+        for group in &found.groups {
+            let mut members = group.iter().filter_map(|id| sum_of(*id));
+            if let Some(first) = members.next() {
+                self.links.extend(members.map(|other| (first, other)));
+            }
+        }
+        for pair in found.pairs.iter().filter(|pair| pair.verdict != Verdict::Shared) {
+            for sum in [pair.a, pair.b].into_iter().filter_map(sum_of) {
+                self.all[sum].apart.get_or_insert(pair.verdict);
             }
         }
     }
-    grouped(&mut sums, &links);
-    sums.into_iter().map(Sum::finish).collect()
+
+    fn finish(mut self) -> Sums {
+        let (mut rtts, ends) = by_sum(&self.rtts, self.all.len());
+        for (sum, end) in self.all.iter_mut().zip(ends.windows(2)) {
+            let own = &mut rtts[end[0]..end[1]];
+            if !own.is_empty() {
+                let middle = own.len() / 2;
+                let (below, median, _) = own.select_nth_unstable(middle);
+                sum.rtt = Some(*median);
+                sum.lowest_rtt = Some(below.iter().min().copied().unwrap_or(*median));
+            }
+        }
+        let (members, ends) = by_sum(&self.members, self.all.len());
+        self.all.iter_mut().zip(ends.windows(2)).for_each(|(sum, end)| sum.members = (end[0], end[1]));
+        grouped(&mut self.all, &self.links);
+        Sums { order: (0..self.all.len()).collect(), all: self.all, members }
+    }
 }
 
-fn path_names(app: &App, connection: &Connection, subflow: &Subflow) -> Vec<String> {
-    let interface = subflow
-        .interface
-        .map_or_else(|| "-".to_owned(), |name| mpwatch_model::endpoint::printable(&name.text()).into_owned());
-    let [local, remote] = [subflow.local, subflow.remote].map(|end| app.mask.ip(end.ip()));
-    let netns = app.mask.name("netns", &connection.netns);
-    vec![
-        format!("{interface}  {local} → {remote}  in {netns}"),
-        format!("{interface} {local} → {remote}"),
-        format!("{interface} → {remote}"),
-        interface,
-    ]
+/// Values with the numbers of their sums, as those of the first sum, then those of the second, and so on; and where each begins and ends.
+fn by_sum<T: Copy>(values: &[(usize, T)], sums: usize) -> (Vec<T>, Vec<usize>) {
+    let mut ends = vec![0; sums + 1];
+    values.iter().for_each(|(sum, _)| ends[sum + 1] += 1);
+    (0..sums).for_each(|sum| ends[sum + 1] += ends[sum]);
+    let Some((_, any)) = values.first() else { return (Vec::new(), ends) };
+    let mut sorted = vec![*any; values.len()];
+    let mut next = ends.clone();
+    for (sum, value) in values {
+        sorted[next[*sum]] = *value;
+        next[*sum] += 1;
+    }
+    (sorted, ends)
 }
 
-fn root(parent: &[usize], mut at: usize) -> usize {
+/// The one that stands for all that something is linked to.
+fn root(parent: &mut [usize], mut at: usize) -> usize {
     while parent[at] != at {
+        parent[at] = parent[parent[at]];
         at = parent[at];
     }
     at
@@ -399,46 +296,100 @@ fn root(parent: &[usize], mut at: usize) -> usize {
 
 /// Gives a number to each set of paths that are linked.
 fn grouped(sums: &mut [Sum], links: &[(usize, usize)]) {
+    if links.is_empty() {
+        return;
+    }
     let mut parent: Vec<usize> = (0..sums.len()).collect();
     for &(a, b) in links.iter().filter(|(a, b)| a != b) {
-        let (a, b) = (root(&parent, a), root(&parent, b));
+        let (a, b) = (root(&mut parent, a), root(&mut parent, b));
         parent[a.max(b)] = a.min(b);
     }
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); sums.len()];
-    for at in 0..sums.len() {
-        members[root(&parent, at)].push(at);
-    }
-    for (number, group) in members.iter().filter(|group| group.len() > 1).enumerate() {
-        for (position, &at) in group.iter().enumerate() {
-            sums[at].group = Some((number, position, group.len()));
+    let mut sizes = vec![0; sums.len()];
+    (0..sums.len()).for_each(|at| sizes[root(&mut parent, at)] += 1);
+    let mut numbers: HashMap<usize, (usize, usize)> = HashMap::new();
+    for (at, sum) in sums.iter_mut().enumerate() {
+        let first = root(&mut parent, at);
+        if sizes[first] > 1 {
+            let number = numbers.len();
+            let (number, position) = numbers.entry(first).or_insert((number, 0));
+            sum.group = Some((*number, *position, sizes[first]));
+            *position += 1;
         }
     }
 }
 
-/// Sums by peer, process or namespace.
-pub(crate) fn peers(app: &App, connections: &[&Connection], by: Grouping) -> Vec<Sum> {
-    let mut sums: Vec<Sum> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for connection in connections {
-        let name = peer_name(app, connection, by);
-        let place = *places.entry(name.clone()).or_insert_with(|| {
-            sums.push(Sum { key: name.clone(), names: vec![name], ..Sum::default() });
-            sums.len() - 1
-        });
-        for subflow in &connection.subflows {
-            sums[place].add(app, connection, subflow);
+impl App {
+    /// The sums of the view that is shown, in its order.
+    pub(crate) fn sums(&self) -> Sums {
+        let mut gathered = Gathered::default();
+        let mut own = Vec::new();
+        for (place, connection) in self.filtered() {
+            own.clear();
+            for subflow in &connection.subflows {
+                let key = match self.tab {
+                    Tab::Paths => SumKey::path(connection, subflow),
+                    _ => SumKey::peer(connection, self.grouping),
+                };
+                let sum = gathered.place(key, place, connection);
+                gathered.add(self, sum, connection, subflow);
+                own.push((subflow.id, sum));
+            }
+            if self.tab == Tab::Paths {
+                gathered.judge(connection, &own);
+            }
         }
+        self.sorted(gathered.finish())
     }
-    sums.into_iter().map(Sum::finish).collect()
+
+    fn sorted(&self, mut sums: Sums) -> Sums {
+        let state = self.table();
+        let column = find(&SUM_COLUMNS, state.sort.unwrap_or("rate"));
+        let order = |sum| column.map_or(Order::Unknown, |column| (column.order)(&sums.view(self, sum)));
+        let orders: Vec<Order> = sums.all.iter().map(order).collect();
+        let ranks = ranks(&orders, state.reverse);
+        // A group stands where its first would: unless another order is asked for, it is kept together.
+        let together = state.sort.is_none() && self.tab == Tab::Paths;
+        let mut best: HashMap<usize, u64> = HashMap::new();
+        let group = |sum: &Sum| sum.group.filter(|_| together);
+        for (sum, rank) in sums.all.iter().zip(&ranks) {
+            if let Some((number, ..)) = group(sum) {
+                best.entry(number).and_modify(|kept| *kept = (*kept).min(*rank)).or_insert(*rank);
+            }
+        }
+        let ranked = |at: &usize| {
+            let (sum, own) = (&sums.all[*at], ranks[*at]);
+            let Some((number, position, _)) = group(sum) else { return (own, usize::MAX, 0, own) };
+            (best.get(&number).copied().unwrap_or(own), number, position, own)
+        };
+        let mut order: Vec<_> = sums.order.iter().map(|at| (ranked(at), *at)).collect();
+        let key = |at: usize| sums.all[at].key;
+        order.sort_unstable_by(|(a, at), (b, other)| a.cmp(b).then_with(|| key(*at).cmp(&key(*other))));
+        sums.order = order.into_iter().map(|(_, at)| at).collect();
+        sums
+    }
 }
 
-fn peer_name(app: &App, connection: &Connection, by: Grouping) -> String {
-    let unknown = || "not known".to_owned();
-    match by {
-        Grouping::Peer => connection.remote.map_or_else(unknown, |remote| app.mask.ip(remote.ip())),
-        Grouping::Process => {
-            connection.process.map_or_else(unknown, |process| app.mask.name("process", &process.comm.text()))
-        }
-        Grouping::Namespace => app.mask.name("netns", &connection.netns),
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn values_are_parted_by_their_sums() {
+        let (values, ends) = by_sum(&[(2, 'a'), (0, 'b'), (2, 'c'), (0, 'd')], 4);
+        assert_eq!((values, ends), (vec!['b', 'd', 'a', 'c'], vec![0, 2, 2, 4, 4]));
+        assert_eq!(by_sum::<u8>(&[], 2), (Vec::new(), vec![0, 0, 0]));
+    }
+
+    #[test]
+    fn linked_paths_are_one_group() {
+        let connection = fixture::connection(1, 1);
+        let sum = |_| Sum::new(SumKey::Peer(None), Place::Shown(0), &connection);
+        let mut sums: Vec<Sum> = (0..7).map(sum).collect();
+        grouped(&mut sums, &[(5, 3), (2, 6), (3, 4), (1, 1)]);
+        let groups: Vec<_> = sums.iter().map(|sum| sum.group).collect();
+        assert_eq!(groups[..3], [None, None, Some((0, 0, 2))]);
+        assert_eq!(groups[3..], [Some((1, 0, 3)), Some((1, 1, 3)), Some((1, 2, 3)), Some((0, 1, 2))]);
     }
 }

@@ -85,6 +85,7 @@ impl Screen {
                 self.terminal.draw(|frame| draw::draw(app, frame))?;
             }
             changed = false;
+            app.tidy();
             if event::poll(PATIENCE)? {
                 // All that is there, so that a paste or a wheel is one frame.
                 while event::poll(Duration::ZERO)? {

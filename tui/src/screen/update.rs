@@ -14,7 +14,8 @@ use super::areas::areas;
 use super::draw::{detail, health};
 use super::edit::Edit;
 use super::key::{Action, Chord};
-use super::rows::{Grouping, RowKey};
+use super::rows::RowKey;
+use super::sums::SumKey;
 
 impl App {
     /// Takes in an event.
@@ -247,7 +248,7 @@ impl App {
     }
 
     pub(crate) fn select(&mut self, index: usize) {
-        let key = self.rows.key(index);
+        let key = self.key(index);
         let table = self.table_mut();
         table.index = index;
         table.selected = key;
@@ -267,40 +268,33 @@ impl App {
     }
 
     fn open(&mut self) {
-        match self.table().selected.clone() {
+        match self.table().selected {
             _ if self.detail.is_some() || self.tab == Tab::Health => {}
             Some(RowKey::Flow(id, _)) => self.detail = Some(Detail { id, scroll: 0 }),
             // From a sum to its connections.
-            Some(RowKey::Sum(key)) => self.narrow_to(&key),
+            Some(RowKey::Sum(key)) => self.narrow_to(key),
             None => {}
         }
     }
 
-    fn narrow_to(&mut self, key: &str) {
+    fn narrow_to(&mut self, key: SumKey) {
         if self.mask.is_on() {
             self.say("the privacy mask is on: a filter would show the name");
             return;
         }
-        let filter = match self.tab {
-            Tab::Paths => {
-                let mut parts = key.split(' ').skip(1);
-                let (interface, local, remote) = (parts.next(), parts.next(), parts.next());
-                let interface =
-                    interface.filter(|name| !name.is_empty()).map(|name| format!(" iface:{name}"));
-                format!(
-                    "local:{} peer:{}{}",
-                    local.unwrap_or_default(),
-                    remote.unwrap_or_default(),
-                    interface.unwrap_or_default()
-                )
+        let filter = match key {
+            SumKey::Path { interface, local, remote, .. } => {
+                let interface = interface.map(|name| format!(" iface:{name}")).unwrap_or_default();
+                format!("local:{local} peer:{remote}{interface}")
             }
-            _ => match self.grouping {
-                Grouping::Peer => format!("peer:{key}"),
-                Grouping::Process => format!("proc:{key}"),
-                Grouping::Namespace => format!("netns:{key}"),
-            },
+            SumKey::Peer(ip) => ip.map(|ip| format!("peer:{ip}")).unwrap_or_default(),
+            SumKey::Process(name) => name.map(|name| format!("proc:{name}")).unwrap_or_default(),
+            SumKey::Namespace(_) => {
+                let netns = self.filtered().map(|(_, one)| one).find(|one| key.holds(one));
+                netns.map(|one| format!("netns:{}", one.netns)).unwrap_or_default()
+            }
         };
-        if Filter::parse(&filter).is_ok() {
+        if !filter.is_empty() && Filter::parse(&filter).is_ok() {
             self.tab = Tab::Connections;
             self.set_filter(&filter);
         } else {

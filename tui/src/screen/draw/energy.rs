@@ -2,14 +2,14 @@
 //! The upper part of the energy view: every zone as one bar whose parts sum to it, where the joules come from, and what subflows that
 //! add no throughput cost.
 
-use mpwatch_model::energy::{FlowEnergy, Idle, SnapshotEnergy, Source, ZoneEnergy};
+use mpwatch_model::energy::{Idle, SnapshotEnergy, Source, ZoneEnergy};
 use mpwatch_model::metric::watts;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::super::app::App;
 use super::super::finding;
-use super::super::flows::groups;
+use super::super::history::Totals;
 use super::super::text::{Text, glyph, stacked, wrapped};
 use super::super::theme::Ink;
 use super::put_lines;
@@ -121,26 +121,17 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
 
 /// What extra subflows cost, over all connections.
 fn waste(app: &App) -> Text {
-    let Some(snapshot) = app.snapshot() else { return Text::default() };
-    let mut subflows = 0;
-    let mut energies = Vec::new();
-    for connection in &snapshot.connections {
-        for (_, group) in groups(connection) {
-            subflows += group.len() - 1;
-            energies.extend(finding::wasted(connection, &group[1..]));
-        }
-    }
-    let energy = (!energies.is_empty()).then(|| FlowEnergy::sum(&energies));
+    let Totals { extra, waste, .. } = app.totals();
     let joules = |value| app.settings.units.energy(value);
-    match (subflows, energy) {
+    match (extra, waste) {
         (0, _) => Text::new("No subflow is known to add no throughput.", Ink::Faint),
         (_, None) => {
-            Text::new(format!("! {} no throughput (they share a bottleneck).", adds(subflows)), Ink::Warning)
+            Text::new(format!("! {} no throughput (they share a bottleneck).", adds(extra)), Ink::Warning)
         }
         (_, Some(energy)) => Text::new(
             format!(
                 "! {} no throughput (they share a bottleneck) and cost {} so far.",
-                adds(subflows),
+                adds(extra),
                 finding::marked(&energy, &joules)
             ),
             Ink::Warning,

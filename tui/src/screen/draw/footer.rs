@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::super::app::{App, Mode, Typing};
 use super::super::key::BINDINGS;
+use super::super::rows::Rows;
 use super::super::text::Text;
 use super::super::theme::Ink;
 use super::put;
@@ -24,10 +25,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
             }
             (None, Typing::Filter) => {
                 let rows = match &app.rows {
-                    super::super::rows::Rows::Flows(rows) => crate::header::count(
-                        rows.iter().filter(|row| row.subflow.is_none()).count(),
-                        "connection",
-                    ),
+                    Rows::Flows(rows) => crate::header::count(rows.connections(), "connection"),
                     other => crate::header::count(other.len(), "row"),
                 };
                 Text::new(format!("  {rows}   enter keeps it, esc drops it"), Ink::Faint)

@@ -7,8 +7,9 @@ use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
 
-use super::super::app::{App, Link, Origin, Tab, Totals};
+use super::super::app::{App, Link, Origin, Tab};
 use super::super::areas::Areas;
+use super::super::history::Totals;
 use super::super::key::Action;
 use super::super::text::Text;
 use super::super::theme::Ink;
@@ -55,7 +56,7 @@ fn badge(app: &App) -> Text {
 fn titles(app: &App, snapshot: &Snapshot) -> Vec<Text> {
     let name = if app.mask.is_on() { "host".into() } else { printable(&snapshot.host.name) };
     let host = clip(&name, 24);
-    let Totals { connections, subflows, send, receive } = app.totals;
+    let Totals { connections, subflows, send, receive, .. } = app.totals();
     let units = app.settings.units;
     let rates = format!("↑ {}  ↓ {}", units.rate(send as f64), units.rate(receive as f64));
     let counts = format!("{}, {}", count(connections, "connection"), count(subflows, "subflow"));

@@ -114,15 +114,15 @@ fn lines(app: &App, area: Rect) -> (Text, Vec<Text>) {
     match &app.rows {
         Rows::None => (Text::default(), Vec::new()),
         Rows::Flows(rows) => {
-            let visible = rows.iter().skip(offset).take(page);
+            let visible = (offset..offset + page).map_while(|row| rows.get(row));
             let views: Vec<_> = visible.filter_map(|row| row.view(app)).collect();
             let table = FlowTable::new(&choices, room, &views);
             (table.titles(sort), views.iter().map(|view| table.row(view)).collect())
         }
-        Rows::Sums(rows) => {
+        Rows::Sums(sums) => {
             let columns: &[SumColumn] = &SUM_COLUMNS;
             let views: Vec<SumView<'_>> =
-                rows.iter().skip(offset).take(page).map(|sum| SumView { app, sum }).collect();
+                sums.iter().skip(offset).take(page).map(|sum| sums.view(app, sum)).collect();
             let natural = |column: &SumColumn| {
                 views.iter().map(|view| (column.text)(view, UNLIMITED).width()).max().unwrap_or(0)
             };
@@ -186,7 +186,9 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
             };
             view.map(text).unwrap_or_default()
         }
-        Rows::Sums(rows) => rows.get(row).map(|sum| sum.names.join(" ")).unwrap_or_default(),
+        Rows::Sums(sums) => {
+            sums.get(row).map(|sum| sums.view(app, sum).names().join(" ")).unwrap_or_default()
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use mpwatch_model::snapshot::{Report, Run};
 
 use super::super::app::{App, ExportFormat, Request};
-use super::super::rows::{RowKey, Rows};
+use super::super::rows::RowKey;
 
 impl App {
     pub(super) fn export(&mut self, format: ExportFormat) -> Option<Request> {
@@ -15,9 +15,8 @@ impl App {
         let snapshot = self.snapshot()?;
         let connections: Vec<_> = match (&self.detail, &self.table().selected) {
             (None, Some(RowKey::Sum(key))) => {
-                let Rows::Sums(sums) = &self.rows else { return None };
-                let sum = sums.iter().find(|sum| sum.key == *key)?;
-                sum.connections.iter().filter_map(|id| self.find(*id)).cloned().collect()
+                let of_sum = self.filtered().map(|(_, connection)| connection);
+                of_sum.filter(|connection| key.holds(connection)).cloned().collect()
             }
             _ => self.selected().cloned().into_iter().collect(),
         };
