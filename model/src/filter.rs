@@ -29,6 +29,7 @@ Terms are separated by blanks and must all hold; !TERM turns one round.
   rate>1M  bytes>=10G            bit/s and bytes, with k, M, G, T
   rtt>20ms                       smoothed RTT of any open subflow, in us, ms or s
   subflows<2                     open subflows
+  shared                         two of its subflows are known to share a bottleneck
   mptcp tcp fallback open closed stale";
 
 /// A parsed filter. Shown, it reads as a filter again.
@@ -82,6 +83,7 @@ enum Word {
     Mptcp,
     Tcp,
     Fallback,
+    Shared,
     Open,
     Closed,
     Stale,
@@ -235,13 +237,15 @@ impl Comparison {
 }
 
 impl Word {
-    const ALL: [Self; 6] = [Self::Mptcp, Self::Tcp, Self::Fallback, Self::Open, Self::Closed, Self::Stale];
+    const ALL: [Self; 7] =
+        [Self::Mptcp, Self::Tcp, Self::Fallback, Self::Shared, Self::Open, Self::Closed, Self::Stale];
 
     fn text(self) -> &'static str {
         match self {
             Self::Mptcp => "mptcp",
             Self::Tcp => "tcp",
             Self::Fallback => "fallback",
+            Self::Shared => "shared",
             Self::Open => "open",
             Self::Closed => "closed",
             Self::Stale => "stale",
@@ -253,6 +257,7 @@ impl Word {
             Self::Mptcp => c.protocol == Protocol::Mptcp,
             Self::Tcp => c.protocol == Protocol::Tcp,
             Self::Fallback => c.fallback.is_some(),
+            Self::Shared => c.bottlenecks.iter().flat_map(|found| &found.groups).any(|group| group.len() > 1),
             Self::Open => c.is_open(),
             Self::Closed => !c.is_open(),
             Self::Stale => c.subflows.iter().any(|s| s.stale && s.closed.is_none()),

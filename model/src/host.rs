@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::unit::Bytes;
+use crate::unit::{Bytes, Nanos};
 
 /// The machine that a snapshot or recording is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +142,20 @@ pub struct KernelCounters {
     pub mapping_problems: MappingProblems,
     /// SYN-ACKs sent again.
     pub synack_retransmits: u64,
+    /// Runs of mpwatch's BPF programs while the kernel measured them (`sysctl kernel.bpf_stats_enabled=1`). `null`: it has not.
+    pub program_runs: Option<u64>,
+    /// Time that those took in all; the measuring itself is part of it.
+    #[serde(rename = "program_time_ns")]
+    pub program_time: Option<Nanos>,
+}
+
+impl KernelCounters {
+    /// Mean time of a run of our BPF programs since then, nanoseconds, and how many there were. `None`: nothing was measured meanwhile.
+    pub fn runs_since(&self, before: &Self) -> Option<(f64, u64)> {
+        let runs = self.program_runs?.checked_sub(before.program_runs.unwrap_or(0))?;
+        let time = self.program_time?.0.checked_sub(before.program_time.map_or(0, |time| time.0))?;
+        (runs > 0).then(|| (time as f64 / runs as f64, runs))
+    }
 }
 
 /// Bad mappings, counted over all subflows of the host: the tracepoint names no socket.
@@ -156,4 +170,23 @@ pub struct MappingProblems {
     pub no_dss: u64,
     /// Read as plain TCP, after a fallback.
     pub dummy: u64,
+}
+
+#[cfg(test)]
+mod program_tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_has_no_mean() {
+        let counted = |runs, time| KernelCounters {
+            program_runs: Some(runs),
+            program_time: Some(Nanos(time)),
+            ..KernelCounters::default()
+        };
+        let nothing = KernelCounters::default();
+        assert_eq!(nothing.runs_since(&nothing), None);
+        assert_eq!(counted(10, 2_000).runs_since(&nothing), Some((200.0, 10)));
+        assert_eq!(counted(30, 5_000).runs_since(&counted(10, 2_000)), Some((150.0, 20)));
+        assert_eq!(counted(30, 5_000).runs_since(&counted(30, 5_000)), None, "it was switched off again");
+    }
 }

@@ -67,6 +67,27 @@ fn each_term_looks_at_its_part_of_a_connection() {
 }
 
 #[test]
+fn shared_bottlenecks_are_found_where_they_are_known() {
+    let mut connection = fixture::connection(1, 3);
+    assert!(!passes("shared", &connection) && passes("!shared", &connection));
+    connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
+    assert!(passes("shared", &connection) && !passes("shared fallback", &connection));
+    connection.bottlenecks = None;
+    assert!(!passes("shared", &connection), "nobody looks");
+}
+
+#[test]
+fn everything_can_stand_in_one_filter() {
+    let text = "peer:10.0/16 proc:nginx iface:eth1 state:established rate>1M rtt>20ms shared fallback";
+    let filter = Filter::parse(text).unwrap();
+    assert_eq!(filter.to_string(), text.replace("10.0/16", "10.0.0.0/16"));
+    assert!(!filter.matches(&fixture::connection(1, 2)));
+    let error = Filter::parse("proc:nginx share").unwrap_err();
+    assert_eq!(error.position, 12);
+    assert!(error.problem.ends_with("did you mean `shared`?"), "{error}");
+}
+
+#[test]
 fn what_is_not_known_does_not_compare() {
     let mut connection = fixture::failover(1);
     assert!(passes("stale", &connection));
@@ -86,7 +107,7 @@ fn an_error_names_the_term_its_place_and_what_is_right() {
     );
     assert_eq!(
         error("äö"),
-        "filter term `äö` (at letter 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, open, closed, stale"
+        "filter term `äö` (at letter 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale"
     );
     assert_eq!(
         error("rtt>20"),
@@ -128,8 +149,15 @@ fn term() -> impl Strategy<Value = String> {
         (number, prop::sample::select(vec!["us", "ms", "s"])).prop_map(|(n, unit)| format!("rtt<{n}{unit}")),
         any::<u16>().prop_map(|port| format!("port:{port}")),
         "id:[0-9a-f-]{1,20}",
-        prop::sample::select(vec!["mptcp", "!open", "state:syn_sent", "state:unknown", "class:query"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "mptcp",
+            "shared",
+            "!open",
+            "state:syn_sent",
+            "state:unknown",
+            "class:query"
+        ])
+        .prop_map(str::to_owned),
     ]
 }
 

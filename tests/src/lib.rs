@@ -9,9 +9,11 @@ pub mod dashboards;
 pub mod kernel;
 mod observer;
 pub mod pace;
+pub mod picture;
 mod program;
 pub mod prometheus;
 pub mod simulated;
+pub mod tmux;
 
 pub use observer::{Observer, Report};
 pub use program::{Outcome, mpwatch, program};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mpwatch_model::fixture;
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::unit::Nanos;
 use mpwatch_tui::screen::{
     Action, App, BINDINGS, Chord, Event, ExportFormat, Keymap, Link, Notice, Origin, Request, Settings, Tab,
     Theme,
@@ -91,6 +92,7 @@ fn a_filter_shows_its_effect_while_it_is_typed_and_its_errors_in_place() {
     stage.press("/ ctrl-u").type_text("port:9").press("enter").has("None of 4 connections matches.");
     stage.press("esc").has("iperf3").lacks("filter: port");
     stage.press("/").type_text("tcp").press("esc").has("iperf3");
+    stage.press("/").type_text("shared").has("1 connection ").press("enter").has("SHARE one").lacks("nginx");
 }
 
 #[test]
@@ -310,6 +312,20 @@ fn states_have_words() {
     open(estimated, 120, 40).press("3").has("~ ESTIMATED").has("~1.05W");
     open(losses, 120, 40).has("INCOMPLETE: final records lost").press("5").has("✗ final records lost");
     open(normal, 40, 8).has("mpwatch needs 60x10.");
+}
+
+#[test]
+fn what_an_event_costs_is_shown_where_the_kernel_measures_it() {
+    let mut stage = open(normal, 120, 60);
+    stage.press("5").has("kernel.bpf_stats_enabled=1").lacks("ns an event,");
+    for number in 1..=2 {
+        let mut snapshot = second(normal(), 10 + number);
+        snapshot.counters.program_runs = Some(40_000 * number);
+        snapshot.counters.program_time = Some(Nanos(8_000_000 * number));
+        stage.show(snapshot);
+    }
+    stage.has("200 ns an event, 40000 events/s: 0.80 % of one CPU");
+    stage.press("[ [").has("not measured: sysctl");
 }
 
 /// The colour of the first cell of these words.

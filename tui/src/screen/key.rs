@@ -119,7 +119,7 @@ pub static BINDINGS: &[Binding] = &[
         "filter",
         &["/"],
         Some("filter"),
-        "filter: peer:10.0/16 proc:nginx rate>1M fallback ...",
+        "filter: peer:10.0/16 proc:nginx rate>1M shared ...",
     ),
     row(Action::Search, "search", &["f"], None, "find a row by its text"),
     row(Action::NextHit, "next_hit", &["n"], None, "next row found"),

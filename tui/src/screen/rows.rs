@@ -228,9 +228,13 @@ impl App {
         let shown: Vec<(Place, &Connection)> = self.filtered().collect();
         let order = |(_, connection): &(Place, &Connection)| {
             let view = FlowView { app: self, connection, subflow: None, last: false, folded: false };
-            let order = column.map_or(Order::Unknown, |column| (column.order)(&view));
-            // In the usual order what is about as fast keeps its place.
-            if is_usual { order.about() } else { order }
+            let order = || column.map_or(Order::Unknown, |column| (column.order)(&view));
+            // In the usual order what is about as active keeps its place.
+            match (is_usual, self.tab) {
+                (false, _) => order(),
+                (true, Tab::Connections) => Order::Number(view.activity()),
+                (true, _) => order().about(),
+            }
         };
         let orders: Vec<Order> = shown.iter().map(order).collect();
         let ranks = ranks(&orders, state.reverse);

@@ -18,7 +18,7 @@ use mpwatch_model::unit::{Bytes, Micros};
 use super::app::{App, Tab};
 use super::columns::{Order, ranks};
 use super::history::{Found, Track};
-use super::rows::{Grouping, Place, find};
+use super::rows::{Grouping, Place, Rows, find};
 pub(crate) use cells::{PATHS, PEERS, SUM_COLUMNS, SumColumn, SumView};
 
 /// Which sum it is, also after a new snapshot.
@@ -205,7 +205,6 @@ impl Sums {
 }
 
 /// What is gathered on the way over all flows, each value with the number of its sum.
-#[derive(Default)]
 struct Gathered {
     all: Vec<Sum>,
     places: HashMap<SumKey, usize>,
@@ -216,6 +215,20 @@ struct Gathered {
 }
 
 impl Gathered {
+    /// With room for about as many as there were the last time.
+    fn with_room(app: &App) -> Self {
+        let (sums, flows) =
+            if let Rows::Sums(sums) = &app.rows { (sums.all.len(), sums.members.len()) } else { (0, 0) };
+        let more = |number: usize| number + number / 8;
+        Self {
+            all: Vec::with_capacity(more(sums)),
+            places: HashMap::with_capacity(more(sums)),
+            members: Vec::with_capacity(more(flows)),
+            rtts: Vec::with_capacity(more(flows)),
+            links: Vec::new(),
+        }
+    }
+
     fn place(&mut self, key: SumKey, place: Place, connection: &Connection) -> usize {
         *self.places.entry(key).or_insert_with(|| {
             self.all.push(Sum::new(key, place, connection));
@@ -321,7 +334,7 @@ fn grouped(sums: &mut [Sum], links: &[(usize, usize)]) {
 impl App {
     /// The sums of the view that is shown, in its order.
     pub(crate) fn sums(&self) -> Sums {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::with_room(self);
         let mut own = Vec::new();
         for (place, connection) in self.filtered() {
             own.clear();
@@ -362,8 +375,7 @@ impl App {
             (best.get(&number).copied().unwrap_or(own), number, position, own)
         };
         let mut order: Vec<_> = sums.order.iter().map(|at| (ranked(at), *at)).collect();
-        let key = |at: usize| sums.all[at].key;
-        order.sort_unstable_by(|(a, at), (b, other)| a.cmp(b).then_with(|| key(*at).cmp(&key(*other))));
+        order.sort_unstable();
         sums.order = order.into_iter().map(|(_, at)| at).collect();
         sums
     }

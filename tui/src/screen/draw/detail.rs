@@ -198,7 +198,9 @@ fn chart(
     for (place, _) in &lines {
         title = title.and(format!("{} ", place + 1), Ink::Path(*place));
     }
-    rule(app, frame, Rect { height: 1, ..area }, title.and(format!("up to {}", words(most)), Ink::Faint));
+    let seconds = (SAMPLES as f64 - first) * app.snapshot().map_or(1.0, |snapshot| snapshot.interval_s);
+    let scale = format!("up to {}, over {}", words(most), display(Unit::Seconds, Some(seconds)));
+    rule(app, frame, Rect { height: 1, ..area }, title.and(scale, Ink::Faint));
     let inside = Rect { y: area.y + 1, height: area.height - 1, ..area };
     if most <= 0.0 {
         put(app, frame, inside, Text::new("  nothing to draw yet", Ink::Faint));

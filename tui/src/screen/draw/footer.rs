@@ -21,7 +21,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
         let hint = match (&app.filter_error, typing) {
             (Some(error), Typing::Filter) => Text::new(format!("  ✗ {error}"), Ink::Alarm),
             (None, Typing::Filter) if edit.text().is_empty() => {
-                Text::new("  peer:10.0/16 proc:nginx iface:eth1 rate>1M rtt>20ms fallback", Ink::Faint)
+                Text::new("  peer:10.0/16 proc:nginx iface:eth1 rate>1M rtt>20ms shared", Ink::Faint)
             }
             (None, Typing::Filter) => {
                 let rows = match &app.rows {

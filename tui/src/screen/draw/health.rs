@@ -35,6 +35,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
     lines.extend(hooks(snapshot, width));
     lines.push(Text::default());
     lines.extend(overhead(snapshot, width, app.settings.theme));
+    lines.push(programs(app, snapshot));
     lines.push(Text::default());
     lines.extend(counters(snapshot));
     lines
@@ -129,6 +130,24 @@ fn overhead(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
         lines.push(Text::new(format!("  {} ", glyph(theme, number)), ink).and(text, Ink::Normal));
     }
     lines
+}
+
+/// What a run of our BPF programs takes, over the latest interval: one event is one run, or two.
+fn programs(app: &App, snapshot: &Snapshot) -> Text {
+    let before = app.turn().checked_sub(1).and_then(|turn| app.history.frame(turn));
+    let measured = before.and_then(|before| {
+        let (ns, runs) = snapshot.counters.runs_since(&before.counters)?;
+        let seconds = Some(snapshot.interval_s).filter(|seconds| *seconds > 0.0)?;
+        let rate = runs as f64 / seconds;
+        let percent = rate * ns / 1e7;
+        Some(format!(
+            "{ns:.0} ns an event, {rate:.0} events/s: {percent:.2} % of one CPU, measuring included"
+        ))
+    });
+    match measured {
+        Some(text) => fact("BPF programs", text),
+        None => fact("BPF programs", "ns an event not measured: sysctl -w kernel.bpf_stats_enabled=1 does"),
+    }
 }
 
 fn counters(snapshot: &Snapshot) -> Vec<Text> {

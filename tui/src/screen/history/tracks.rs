@@ -56,6 +56,17 @@ struct Slot<Id> {
     /// The latest turn that told of it.
     last: Turn,
     active: Option<u64>,
+    /// Mean rate, of which what is older counts less.
+    mean: f32,
+    step: i16,
+}
+
+/// Steps of activity are half a power of two wide: so many of the finest parts of [`level`].
+const STEP: i16 = 16;
+
+/// The logarithm of a rate in 32nds of a power of two, roughly: the upper bits of a float are one.
+fn level(rate: f32) -> i16 {
+    i16::try_from(rate.max(0.0).to_bits() >> 18).unwrap_or(i16::MAX)
 }
 
 /// The values of a turn by slot; `NaN`: not known. What came later has none here.
@@ -64,10 +75,13 @@ struct Column {
     rate: Vec<f32>,
     rtt: Vec<f32>,
     watts: Vec<f32>,
+    step: Vec<i16>,
 }
 
 impl Column {
     fn clear(&mut self, slots: usize) {
+        self.step.clear();
+        self.step.resize(slots, 0);
         for values in [&mut self.rate, &mut self.rtt, &mut self.watts] {
             values.clear();
             values.resize(slots, f32::NAN);
@@ -161,15 +175,25 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         slot.last = self.columns.turn;
         let grown = value.active.zip(slot.active).map(|(now, then)| now.saturating_sub(then));
         slot.active = value.active;
+        let rate = value.rate as f32;
+        slot.mean += (rate - slot.mean) * if slot.since == slot.last { 1.0 } else { 0.25 };
+        let level = level(slot.mean);
+        // What is about as active as before stays in its step: else flows at the edge of one would change places all the time.
+        if (level - slot.step - STEP / 2).abs() > STEP {
+            slot.step = level / STEP * STEP;
+        }
+        let step = slot.step;
         let Some(column) = self.columns.all.back_mut() else { return };
-        column.rate[place] = value.rate as f32;
+        column.step[place] = step;
+        column.rate[place] = rate;
         column.rtt[place] = value.rtt.map_or(f32::NAN, |micros| (micros as f64 / 1e6) as f32);
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown as f64 / 1e6 / interval);
         column.watts[place] = watts.map_or(f32::NAN, |watts| watts as f32);
     }
 
     fn take_in(&mut self, id: Id) -> usize {
-        let slot = Slot { id, since: self.columns.turn, last: self.columns.turn, active: None };
+        let slot =
+            Slot { id, since: self.columns.turn, last: self.columns.turn, active: None, mean: 0.0, step: 0 };
         let place = match self.free.pop().map(|place| place as usize) {
             Some(place) => {
                 self.slots[place] = slot;
@@ -181,6 +205,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
                     for values in [&mut column.rate, &mut column.rtt, &mut column.watts] {
                         values.push(f32::NAN);
                     }
+                    column.step.push(0);
                 }
                 self.slots.len() - 1
             }
@@ -302,6 +327,17 @@ impl<'a> Track<'a> {
         self.back_from(Series::Watts, at).next().filter(|watts| !watts.is_nan()).map(f64::from)
     }
 
+    /// How active it was at a turn, in steps that do not change with every small change of its rate; 0 at rest.
+    pub(crate) fn activity(self, at: Turn) -> i16 {
+        match self.0 {
+            Of::Told { columns, place, since, last } => {
+                let column = columns.between(since, at.min(last)).next_back();
+                column.and_then(|column| column.step.get(place)).copied().unwrap_or(0)
+            }
+            Of::Kept(_) => 0,
+        }
+    }
+
     /// Mean rate of the latest ten values.
     pub(crate) fn recent(self, until: Turn) -> f64 {
         let latest = self.back_from(Series::Rate, until).take(10).filter(|rate| !rate.is_nan());
@@ -354,6 +390,27 @@ mod tests {
         assert_eq!((track.watts(turns), track.watts(1)), (Some(2.0), None));
         tracks.forget(turns, |_| false);
         assert!(tracks.get(1).is_none() && tracks.kept.is_empty());
+    }
+
+    #[test]
+    fn activity_changes_in_steps_and_not_at_their_edges() {
+        let mut tracks: Tracks<u64> = Tracks::default();
+        let mut turn = 0;
+        let mut told = |rate: u64| {
+            turn += 1;
+            tracks.begin(turn);
+            tracks.add(1, 1.0, value(rate));
+            tracks.get(1).unwrap().activity(turn)
+        };
+        assert_eq!(told(0), 0);
+        let steps: std::collections::BTreeSet<i16> = (0..400)
+            .map(|number| told(if number % 2 == 0 { 30_000_000 } else { 36_000_000 }))
+            .skip(40)
+            .collect();
+        assert_eq!(steps.len(), 1, "{steps:?}");
+        let (before, after) = (*steps.first().unwrap(), (0..20).map(|_| told(90_000_000)).last().unwrap());
+        assert!(after > before);
+        assert_eq!((0..400).map(|_| told(0)).last(), Some(0));
     }
 
     #[test]
