@@ -82,6 +82,25 @@ fn the_selection_follows_its_flow() {
 }
 
 #[test]
+fn the_top_is_in_view_until_a_row_is_chosen() {
+    // The flow that was first becomes the slowest.
+    let turned = || {
+        let mut turned = many(300);
+        turned.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
+        turned
+    };
+    let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
+    let mut stage = open(|| many(300), 80, 24);
+    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    assert!(first(&mut stage).starts_with('▌'), "{}", stage.text());
+    let mut stage = open(|| many(300), 80, 24);
+    stage.press("down");
+    let chosen = stage.line_with("▌");
+    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
+}
+
+#[test]
 fn a_filter_shows_its_effect_while_it_is_typed_and_its_errors_in_place() {
     let mut stage = open(normal, 120, 40);
     stage.press("/").has("peer:10.0/16").type_text("fallback");

@@ -205,6 +205,8 @@ pub(crate) struct TableState {
     pub(crate) reverse: bool,
     /// Which flow is selected; not which row.
     pub(crate) selected: Option<RowKey>,
+    /// The user has chosen it. Until then the top of the table is what is to be seen.
+    pub(crate) is_chosen: bool,
     /// Its row at present.
     pub(crate) index: usize,
     /// The first row that is drawn.

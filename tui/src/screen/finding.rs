@@ -134,19 +134,63 @@ fn reset_with_it(connection: &Connection, subflow: &Subflow) -> bool {
     (end.as_nanosecond() - closed.at.as_nanosecond()).abs() < 100_000_000
 }
 
+/// Pauses that follow each other so closely that next to nothing was carried between them, nanoseconds.
+const TOGETHER: i128 = 250_000_000;
+
+/// Pauses in which no path moved any data, as one where they belong together: what an application sees of a path's death.
+struct Gap {
+    from: Timestamp,
+    /// Nanoseconds since 1970.
+    until: i128,
+    /// How long data stood still within it.
+    still: Micros,
+    pauses: usize,
+}
+
+impl Gap {
+    fn long(&self) -> Micros {
+        Micros(u64::try_from((self.until - self.from.as_nanosecond()) / 1_000).unwrap_or(0))
+    }
+}
+
+fn pauses_together(connection: &Connection) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for entry in &connection.timeline {
+        let What::Stalled { gap } = entry.what else { continue };
+        let from = entry.at.as_nanosecond();
+        let until = from + i128::from(gap.0) * 1_000;
+        match gaps.last_mut().filter(|last| from - last.until <= TOGETHER) {
+            Some(last) => {
+                last.until = last.until.max(until);
+                last.still = Micros(last.still.0 + gap.0);
+                last.pauses += 1;
+            }
+            None => gaps.push(Gap { from: entry.at, until, still: gap, pauses: 1 }),
+        }
+    }
+    gaps
+}
+
 fn gaps(connection: &Connection) -> Option<Finding> {
-    let gaps = connection.timeline.iter().filter_map(|entry| match entry.what {
-        What::Stalled { gap } => Some((gap, entry.at)),
-        _ => None,
-    });
-    let gaps: Vec<_> = gaps.collect();
-    let (longest, at) = gaps.iter().max_by_key(|(gap, _)| *gap)?;
-    let (gap, at) = (duration(*longest), offset(connection, *at));
-    let text = match gaps.len() {
-        1 => format!("GAP of {gap}: no path moved any data from {at} on"),
-        several => format!("GAP of {gap} from {at} on: no path moved any data; {several} such gaps in all"),
+    let gaps = pauses_together(connection);
+    let longest = gaps.iter().max_by_key(|gap| gap.long())?;
+    let (long, at) = (duration(longest.long()), offset(connection, longest.from));
+    let how = match longest.pauses {
+        1 => "no path moved any data".to_owned(),
+        pauses => {
+            format!("data stood still {pauses} times, {} in all", duration(longest.still))
+        }
     };
-    Some(Finding::new(Ink::Alarm, text))
+    let more = match gaps.len() {
+        1 => String::new(),
+        several => format!("; {several} such gaps in all"),
+    };
+    Some(Finding::new(Ink::Alarm, format!("GAP of {long} from {at} on: {how}{more}")))
+}
+
+/// Whether there are two paths left to compare.
+pub(crate) fn has_two_alive(connection: &Connection) -> bool {
+    connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.stale).count() > 1
 }
 
 fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
@@ -154,7 +198,8 @@ fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64
     let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
     let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let all = known.pairs.len();
-    if all == 0 {
+    // Of what is dead or over there is nothing more to be hoped for.
+    if all == 0 || (connection.is_open() && !has_two_alive(connection)) {
         return found;
     }
     if number(Verdict::Disjoint) == all {
@@ -258,7 +303,37 @@ mod tests {
         let told = texts(&fixture::failover(1));
         assert_eq!(told[0], "✗ path 1 (eth1) DIED at +5.60 s: timed out at +9.41 s");
         assert_eq!(told[1], "✗ path 2 (eth2) DIED: no acknowledgements, its data goes over the others");
-        assert_eq!(told[2], "✗ GAP of 412 ms: no path moved any data from +5.60 s on");
+        assert_eq!(told[2], "✗ GAP of 412 ms from +5.60 s on: no path moved any data");
+    }
+
+    #[test]
+    fn pauses_one_after_the_other_are_one_gap() {
+        let mut connection = fixture::failover(1);
+        let is_pause = |entry: &TimelineEntry| matches!(entry.what, What::Stalled { .. });
+        let first = connection.timeline.iter().find(|entry| is_pause(entry)).unwrap().clone();
+        let later = |millis: i64, gap| TimelineEntry {
+            at: Timestamp::from_millisecond(first.at.as_millisecond() + millis).unwrap(),
+            what: What::Stalled { gap: Micros(gap) },
+            ..first.clone()
+        };
+        connection.timeline.extend([later(450, 162_000), later(660, 163_000), later(5_000, 100_000)]);
+        let told = texts(&connection);
+        let gap = told.iter().find(|text| text.contains("GAP")).unwrap();
+        assert_eq!(
+            gap,
+            "✗ GAP of 823 ms from +5.60 s on: data stood still 3 times, 737 ms in all; 2 such gaps in all"
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_left_alone_is_not_praised() {
+        let mut connection = fixture::connection(1, 2);
+        connection.subflows[0].stale = true;
+        let told = texts(&connection);
+        assert!(
+            told[0].contains("path 1 (eth1) DIED")
+                && told.iter().all(|text| !text.contains("adds throughput"))
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::lifecycle::Role;
 
 use super::app::{App, Closed, Tab};
+use super::areas::areas;
 use super::columns::{Column, Order, ranks};
 use super::flows::{FLOW_COLUMNS, FlowView};
 use super::sums::{SumKey, Sums};
@@ -189,7 +190,12 @@ impl App {
         };
         let found = self.table().selected.and_then(|key| self.row_of(&key));
         let last = self.rows.len().saturating_sub(1);
-        let index = found.unwrap_or_else(|| self.table().index.min(last));
+        let index = match found {
+            // Nobody has asked for it, and it would take the top of the table out of view.
+            Some(row) if !self.table().is_chosen && row >= areas(self).page() => 0,
+            Some(row) => row,
+            None => self.table().index.min(last),
+        };
         let key = self.key(index);
         let table = self.table_mut();
         table.index = index;

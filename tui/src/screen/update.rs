@@ -252,6 +252,7 @@ impl App {
         let table = self.table_mut();
         table.index = index;
         table.selected = key;
+        table.is_chosen = true;
         self.keep_in_view();
     }
 

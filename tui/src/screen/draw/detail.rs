@@ -194,13 +194,19 @@ fn chart(
         .filter_map(|(_, points)| points.first())
         .map(|(at, _)| *at)
         .fold(SAMPLES as f64, f64::min);
-    let mut title = Text::new(format!("{name} "), Ink::Strong).and("by subflow ", Ink::Faint);
-    for (place, _) in &lines {
-        title = title.and(format!("{} ", place + 1), Ink::Path(*place));
-    }
     let seconds = (SAMPLES as f64 - first) * app.snapshot().map_or(1.0, |snapshot| snapshot.interval_s);
-    let scale = format!("up to {}, over {}", words(most), display(Unit::Seconds, Some(seconds)));
-    rule(app, frame, Rect { height: 1, ..area }, title.and(scale, Ink::Faint));
+    let scale = format!("up to {}", words(most));
+    let over = format!(", over {}", display(Unit::Seconds, Some(seconds)));
+    let title = |by: &str, over: &str| {
+        let head = Text::new(format!("{name} "), Ink::Strong).and(by, Ink::Faint);
+        let numbered = lines
+            .iter()
+            .fold(head, |text, (place, _)| text.and(format!("{} ", place + 1), Ink::Path(*place)));
+        numbered.and(format!("{scale}{over}"), Ink::Faint)
+    };
+    let titles = [title("by subflow ", &over), title("by subflow ", ""), title("", "")];
+    let room = usize::from(area.width).saturating_sub(4);
+    rule(app, frame, Rect { height: 1, ..area }, Text::first_that_fits(titles, room));
     let inside = Rect { y: area.y + 1, height: area.height - 1, ..area };
     if most <= 0.0 {
         put(app, frame, inside, Text::new("  nothing to draw yet", Ink::Faint));

@@ -57,7 +57,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
         let text = format!("overlapping zones, in no sum: {}", shown.collect::<Vec<_>>().join(", "));
         lines.push(Text::new(text, Ink::Faint));
     }
-    lines.push(waste(app));
+    lines.push(waste(app, width));
     lines
 }
 
@@ -120,22 +120,19 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
 }
 
 /// What extra subflows cost, over all connections.
-fn waste(app: &App) -> Text {
+fn waste(app: &App, width: usize) -> Text {
     let Totals { extra, waste, .. } = app.totals();
     let joules = |value| app.settings.units.energy(value);
+    let ink = Ink::Warning;
     match (extra, waste) {
         (0, _) => Text::new("No subflow is known to add no throughput.", Ink::Faint),
-        (_, None) => {
-            Text::new(format!("! {} no throughput (they share a bottleneck).", adds(extra)), Ink::Warning)
+        (_, None) => Text::new(format!("! {} no throughput (they share a bottleneck).", adds(extra)), ink),
+        (_, Some(energy)) => {
+            let cost = finding::marked(&energy, &joules);
+            let short = format!("! {} no throughput and cost {cost} so far", adds(extra));
+            let long = format!("{short}: they share a bottleneck.");
+            Text::first_that_fits([long, format!("{short}.")].map(|text| Text::new(text, ink)), width)
         }
-        (_, Some(energy)) => Text::new(
-            format!(
-                "! {} no throughput (they share a bottleneck) and cost {} so far.",
-                adds(extra),
-                finding::marked(&energy, &joules)
-            ),
-            Ink::Warning,
-        ),
     }
 }
 

@@ -6,6 +6,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::subflow::Subflow;
 
+use super::super::finding;
 use super::super::text::Text;
 use super::super::theme::Ink;
 use super::FlowView;
@@ -45,6 +46,9 @@ fn of_connection(connection: &Connection) -> Vec<Text> {
             Text::new(format!("{all} SHARED"), Ink::Warning),
             Text::new("SHARED", Ink::Warning),
         ];
+    }
+    if connection.is_open() && !finding::has_two_alive(connection) {
+        return vec![Text::default()];
     }
     if found.pairs.is_empty() || is_all(Verdict::Unknown) {
         words("not known", Ink::Faint)
