@@ -15,12 +15,12 @@ use crate::program;
 use crate::tmux::Tmux;
 use ansi::{Run, Style};
 
-const SIZE: (u16, u16) = (112, 26);
+const SIZE: (u16, u16) = (120, 22);
 /// A cell of the picture.
 const CELL: (usize, usize) = (8, 17);
 const MARGIN: usize = 10;
 /// So many values over time are to be seen.
-const SECONDS: usize = 14;
+const SECONDS: usize = 12;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A picture: name, what runs, and words that are on the screen when there is something to see.
