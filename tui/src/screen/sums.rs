@@ -286,8 +286,12 @@ impl Gathered {
 /// Values with the numbers of their sums, as those of the first sum, then those of the second, and so on; and where each begins and ends.
 fn by_sum<T: Copy>(values: &[(usize, T)], sums: usize) -> (Vec<T>, Vec<usize>) {
     let mut ends = vec![0; sums + 1];
-    values.iter().for_each(|(sum, _)| ends[sum + 1] += 1);
-    (0..sums).for_each(|sum| ends[sum + 1] += ends[sum]);
+    for (sum, _) in values {
+        ends[sum + 1] += 1;
+    }
+    for sum in 0..sums {
+        ends[sum + 1] += ends[sum];
+    }
     let Some((_, any)) = values.first() else { return (Vec::new(), ends) };
     let mut sorted = vec![*any; values.len()];
     let mut next = ends.clone();

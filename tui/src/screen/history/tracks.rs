@@ -194,21 +194,18 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     fn take_in(&mut self, id: Id) -> usize {
         let slot =
             Slot { id, since: self.columns.turn, last: self.columns.turn, active: None, mean: 0.0, step: 0 };
-        let place = match self.free.pop().map(|place| place as usize) {
-            Some(place) => {
-                self.slots[place] = slot;
-                place
-            }
-            None => {
-                self.slots.push(slot);
-                if let Some(column) = self.columns.all.back_mut() {
-                    for values in [&mut column.rate, &mut column.rtt, &mut column.watts] {
-                        values.push(f32::NAN);
-                    }
-                    column.step.push(0);
+        let place = if let Some(place) = self.free.pop().map(|place| place as usize) {
+            self.slots[place] = slot;
+            place
+        } else {
+            self.slots.push(slot);
+            if let Some(column) = self.columns.all.back_mut() {
+                for values in [&mut column.rate, &mut column.rtt, &mut column.watts] {
+                    values.push(f32::NAN);
                 }
-                self.slots.len() - 1
+                column.step.push(0);
             }
+            self.slots.len() - 1
         };
         self.places.insert(id, u32::try_from(place).unwrap_or(u32::MAX));
         self.kept.remove(&id);
