@@ -5,6 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::Object;
+use mpwatch_model::unit::Nanos;
+
+use crate::support::HOOKS;
 
 /// The kernel's account of one program (`struct bpf_prog_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,4 +44,17 @@ pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
         run_time_ns: info.run_time_ns,
         missed: info.recursion_misses,
     })
+}
+
+/// All runs of our programs and the time that they took. `None`: the kernel counts neither where nobody has asked it to.
+pub(crate) fn measured(programs: &[(String, ProgramStats)]) -> Option<(u64, Nanos)> {
+    let sum = |read: fn(&ProgramStats) -> u64| programs.iter().map(|(_, stats)| read(stats)).sum();
+    let (runs, time): (u64, u64) = (sum(|stats| stats.runs), sum(|stats| stats.run_time_ns));
+    (runs > 0).then_some((runs, Nanos(time)))
+}
+
+/// What one of two programs on a hook misses, the other one sees.
+pub(crate) fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
+    let alone = |program: &str| !HOOKS.iter().any(|hook| hook.program == program && hook.has_twin());
+    programs.iter().filter(|(program, _)| alone(program)).map(|(_, stats)| stats.missed).sum()
 }

@@ -17,7 +17,7 @@ use libbpf_rs::{
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, Missing};
-use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::unit::Bytes;
 
 use crate::abi;
 use crate::core_check;
@@ -94,12 +94,6 @@ pub enum TracerError {
         /// What the kernel said.
         source: io::Error,
     },
-}
-
-/// What one of two programs on a hook misses, the other one sees.
-fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
-    let alone = |program: &str| !HOOKS.iter().any(|hook| hook.program == program && hook.has_twin());
-    programs.iter().filter(|(program, _)| alone(program)).map(|(_, stats)| stats.missed).sum()
 }
 
 fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> TracerError {
@@ -250,8 +244,7 @@ impl Tracer {
         let values = self.summed_counters()?;
         let of = |which: u32| values[which as usize];
         let programs = self.programs()?;
-        let runs: u64 = programs.iter().map(|(_, stats)| stats.runs).sum();
-        let time: u64 = programs.iter().map(|(_, stats)| stats.run_time_ns).sum();
+        let measured = program::measured(&programs);
         let counters = KernelCounters {
             records: of(abi::MPW_COUNT_RING_RECORDS),
             records_received: self.records_received,
@@ -266,9 +259,8 @@ impl Tracer {
                 dummy: of(abi::MPW_COUNT_MAPPING_DUMMY),
             },
             synack_retransmits: of(abi::MPW_COUNT_SYNACK_RETRANSMITS),
-            // The kernel counts neither where nobody asked it to.
-            program_runs: (runs > 0).then_some(runs),
-            program_time: (runs > 0).then_some(Nanos(time)),
+            program_runs: measured.map(|(runs, _)| runs),
+            program_time: measured.map(|(_, time)| time),
         };
         let lost = of(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {
@@ -279,7 +271,7 @@ impl Tracer {
             storage_failed: of(abi::MPW_COUNT_STORAGE_FAILED),
             ledger_full: of(abi::MPW_COUNT_COSTS_FULL),
             points_lost: of(abi::MPW_COUNT_POINTS_LOST),
-            events_missed: events_missed(&programs),
+            events_missed: program::events_missed(&programs),
             decode_errors: self.decode_errors,
             namespaces_unreadable: self.namespaces_unreadable,
             ..Losses::default()
