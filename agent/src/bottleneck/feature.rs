@@ -9,7 +9,7 @@ use mpwatch_model::id::SubflowId;
 
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::{
-    aligned, concordance, high_pass, partial_correlations, smoothness, variance, variation,
+    aligned, concordance, high_pass, mean, partial_correlations, smoothness, variance, variation,
 };
 
 /// Bins of a step in which is counted who waits: 10 ms.
@@ -24,6 +24,8 @@ const STEADY_STEP: u64 = 20;
 const LEAST_STEPS: usize = 100;
 /// And fewer rates.
 const LEAST_RATES: usize = 12;
+/// With fewer segments than this in a step of 50 ms on average their number is mostly chance, and so is what a rate seems to tell.
+const LEAST_SEGMENTS: f64 = 5.5;
 /// Less than this part of the window is a trickle.
 const LEAST_COVERAGE: f64 = 0.35;
 /// So is less than this many samples a second.
@@ -74,13 +76,17 @@ impl View {
         let measured_bins = known.iter().filter(|known| **known).count();
         let measured = slow.iter().zip(known).filter_map(|(value, known)| value.filter(|_| known));
         let before = reach - half_bins(series)?;
+        let rates = series.delivered(window, RATE_STEP, before);
+        let counts: Vec<f64> = rates.iter().flatten().copied().collect();
+        let is_counted = mean(&counts).is_some_and(|segments| segments >= LEAST_SEGMENTS);
+        let counted = |rates: Vec<Option<f64>>| if is_counted { rates } else { Vec::new() };
         Some(Self {
             floor_ms,
             signal: smoothness(&measured.collect::<Vec<_>>()),
             slow,
             fast: high_pass(&delays, BURST_TREND),
-            rates: series.delivered(window, RATE_STEP, before),
-            steady: series.delivered(window, STEADY_STEP, before),
+            steady: counted(series.delivered(window, STEADY_STEP, before)),
+            rates: counted(rates),
             losses: series.losses(window),
             busy: busy as f64 / present.len() as f64,
             measured_a_second: measured_bins as f64 * 1e9 / window.length().0.max(1) as f64,
@@ -128,7 +134,7 @@ impl Scene {
         let views: BTreeMap<SubflowId, View> = series.iter().filter_map(view).collect();
         let explain = |(_, view): &(&SubflowId, &View)| {
             let known = view.rates.iter().flatten().count();
-            known as f64 >= LEAST_EXPLAINING * view.rates.len() as f64
+            known > 0 && known as f64 >= LEAST_EXPLAINING * view.rates.len() as f64
         };
         let explaining: Vec<(&SubflowId, &View)> = views.iter().filter(explain).collect();
         let rates = among(&explaining);

@@ -36,18 +36,31 @@ pub(crate) const TERMS: [Term; 9] = [
 
 /// Log-odds that two congested subflows share a bottleneck.
 pub(super) fn log_odds(evidence: &Evidence) -> f64 {
-    BIAS + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+    BIAS * told(evidence) + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+}
+
+/// How much it means that nothing is seen. Where rates are too coarse to tell anything, only as much as delays are no noise.
+fn told(evidence: &Evidence) -> f64 {
+    if evidence.rate_variation.is_some() { 1.0 } else { evidence.queue_signal.unwrap_or(0.0) }
+}
+
+/// How much likeness counts. Two who share a link push each other about, within a second or two. Where neither is pushed, each has a link
+/// for itself, and equal links that fill and drain in step look exactly alike.
+fn credit(evidence: &Evidence) -> f64 {
+    const UNMOVED: f64 = 0.015;
+    const MOVED: f64 = 0.035;
+    evidence.rate_variation.map_or(1.0, |most| ((most - UNMOVED) / (MOVED - UNMOVED)).clamp(0.0, 1.0))
 }
 
 /// One queue is one process: delays move together in microseconds.
 fn alike(evidence: &Evidence) -> f64 {
-    evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0))
+    evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0) * credit(evidence))
 }
 
 /// Two queues may look alike for a while; hardly as much as one queue looks like itself.
 fn very_alike(evidence: &Evidence) -> f64 {
     const VERY: f64 = 0.75;
-    evidence.queue_concordance.map_or(0.0, |alike| (alike - VERY).max(0.0) / (1.0 - VERY))
+    evidence.queue_concordance.map_or(0.0, |alike| (alike - VERY).max(0.0) / (1.0 - VERY) * credit(evidence))
 }
 
 /// Delays that clearly move, and not together, are those of two queues.
@@ -90,12 +103,15 @@ fn pushed(evidence: &Evidence) -> f64 {
 /// Bursts are too short for two senders to be in step about them.
 fn bursts(evidence: &Evidence) -> f64 {
     const USUAL: f64 = 0.3;
-    evidence.burst_concordance.map_or(0.0, |alike| alike - USUAL)
+    evidence.burst_concordance.map_or(0.0, |alike| {
+        let speaks = alike - USUAL;
+        if speaks > 0.0 { speaks * credit(evidence) } else { speaks * told(evidence) }
+    })
 }
 
 /// A queue that overflows drops packets of all who are in it; but equal links overflow at the same time as well.
 fn losses(evidence: &Evidence) -> f64 {
-    evidence.loss_coincidence.unwrap_or(0.0)
+    evidence.loss_coincidence.unwrap_or(0.0) * credit(evidence)
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ fn subflows_on_one_link_share_it() {
 }
 
 #[test]
-#[ignore = "fails since the weights are those of real kernels: docs/bottleneck.md, what it cannot tell"]
 fn equal_links_whose_sawtooths_line_up_are_not_taken_for_one() {
     let links = [QUIET, Link { mbit: 100, ..QUIET }, Link { mbit: 50, queue_ms: 80, cross: 0 }];
     for link in links {
