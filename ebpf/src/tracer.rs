@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
-    RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, ProgramMut, RingBuffer,
+    RingBufferBuilder,
 };
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
@@ -464,11 +464,11 @@ fn ring(object: &Object, name: &str, inbox: &Rc<RefCell<Inbox>>) -> Result<RingB
     builder.build().map_err(bpf_error(format!("open the ring {name}")))
 }
 
-/// libbpf's own messages are for us, not for users: they show with `MPWATCH_LIBBPF_LOG=1`.
+/// libbpf's own messages are for us, not for users: they show with `MPWATCH_LIBBPF_LOG=1`. No callback rather than one that throws them
+/// away: formatting thousands of them for nobody took more than a third of a start's instructions.
 pub(crate) fn quiet_libbpf() {
-    fn silent(_: PrintLevel, _: String) {}
     if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
-        libbpf_rs::set_print(Some((PrintLevel::Debug, silent)));
+        libbpf_rs::set_print(None);
     }
 }
 
