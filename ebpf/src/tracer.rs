@@ -465,7 +465,7 @@ fn ring(object: &Object, name: &str, inbox: &Rc<RefCell<Inbox>>) -> Result<RingB
 }
 
 /// libbpf's own messages are for us, not for users: they show with `MPWATCH_LIBBPF_LOG=1`. No callback rather than one that throws them
-/// away: formatting thousands of them for nobody took more than a third of a start's instructions.
+/// away: formatting thousands of them for nobody took more than a third of a start's instructions (development build, callgrind).
 pub(crate) fn quiet_libbpf() {
     if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
         libbpf_rs::set_print(None);
