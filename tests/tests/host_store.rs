@@ -95,7 +95,7 @@ fn survives_kills(rounds: u32) {
         });
         let now = now.unwrap_or_else(|error| panic!("round {round}: {error}, {}", daemon.said()));
         assert!(now.is_superset(&acknowledged), "round {round}: something is gone");
-        let sql = format!("SELECT max(runs) FROM connection WHERE bytes_sent = {HELD}");
+        let sql = format!("SELECT max(runs) FROM v_connection WHERE bytes_sent = {HELD}");
         let row = poll_until("the held one's row", PATIENCE, || {
             one::<Option<u32>>(&read(&place.database()), &sql).filter(|runs| *runs == round)
         });
@@ -112,9 +112,8 @@ fn survives_kills(rounds: u32) {
     let rows = format!("SELECT count(*) FROM connection WHERE bytes_sent = {HELD}");
     assert_eq!(one::<u32>(&database, &rows), 1, "one connection, one row");
     // What was killed before the kernel had given it a number (birth) may be one or another.
-    let twice = "SELECT group_concat(netns || ' ' || token || ' ' || birth || ' ' || number) \
-                 FROM (SELECT netns, token, birth, count(*) AS number FROM connection WHERE birth != 0 GROUP BY netns, token, birth) \
-                 WHERE number > 1";
+    let twice = "SELECT group_concat(id || ' ' || number) \
+                 FROM (SELECT id, count(*) AS number FROM v_connection WHERE id NOT LIKE '%-0' GROUP BY id) WHERE number > 1";
     assert_eq!(one::<Option<String>>(&database, twice), None, "no connection has two rows");
     drop((load, held));
 }

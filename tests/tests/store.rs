@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mpwatch_exporters::store::{Limits, Store};
 use mpwatch_tests::{Outcome, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -69,6 +70,50 @@ fn totals_of_the_views_are_those_of_the_report() {
         let events: usize = connections.iter().map(|one| list(one, "timeline").len()).sum();
         assert_eq!(sum("SELECT count(*) FROM v_event"), Some(events as u64), "{case}");
     }
+}
+
+/// A file as the first version left it.
+fn of_version_one(folder: &Path) -> String {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(checkout.join(name)).unwrap();
+    let file = folder.join("old.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
+    database.pragma_update(None, "application_id", i32::from_be_bytes(*b"mpw1")).unwrap();
+    for text in [read("../exporters/src/store/schema/1.sql"), read("fixtures/store/1.sql")] {
+        database.execute_batch(&format!("BEGIN; {text} COMMIT;")).unwrap();
+    }
+    database.pragma_update(None, "user_version", 1).unwrap();
+    file.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_file_of_the_first_version_gives_the_same_report_before_and_after_it_is_brought_up_to_date() {
+    let folder = TempDir::new().unwrap();
+    let new = folder.path().join("new.db").to_string_lossy().into_owned();
+    let shared = recording("../bottleneck/shared-n2-20m-none-uneq-bbr-5s-s0");
+    for file in CASES.iter().map(|case| recording(case)).chain([shared]) {
+        good(mpwatch(&["replay", &file, "--db", &new]));
+    }
+    let report = |db: &str| good(mpwatch(&["report", "--db", db, "--format", "json"]));
+    let expected = report(&new);
+    assert!(expected.contains("\"verdict\":\"shared\"") || expected.contains("\"verdict\": \"shared\""));
+    let old = of_version_one(folder.path());
+    let before = std::fs::read(&old).unwrap();
+    assert_eq!(report(&old), expected);
+    assert_eq!(std::fs::read(&old).unwrap(), before, "reading changes nothing");
+    Store::open(Path::new(&old), &Limits::none()).unwrap().close();
+    assert_eq!(report(&old), expected);
+    let views = |db: &str| {
+        let database = rusqlite::Connection::open(db).unwrap();
+        let sums = "SELECT printf('%d %d %d %s %s', count(*), sum(bytes_sent), sum(bytes_acked), sum(excess_ratio), sum(jain_index)) FROM v_connection";
+        let rows = |view: &str| format!("SELECT count(*) FROM {view}");
+        let told: String = database.query_row(sums, [], |row| row.get(0)).unwrap();
+        let counts = ["v_run", "v_subflow", "v_bottleneck", "v_event", "v_sample"]
+            .map(|view| database.query_row(&rows(view), [], |row| row.get::<_, i64>(0)).unwrap());
+        (told, counts, database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap())
+    };
+    assert_eq!(views(&old), views(&new));
 }
 
 #[test]

@@ -15,9 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::StoreError;
+use super::names::all;
 use super::open::{self, Stamp};
-use super::read::{self, Dictionary, Netns, timestamp};
-use super::row::{ConnectionRow, EventRow, PLACES, Row, RunRow, SampleRow, SubflowRow, counter, select};
+use super::read::{self, Dictionary, Netns, Stored, timestamp};
+use super::row::{
+    ConnectionRow, EndsRow, EventRow, PLACES, Row, RunRow, SampleRow, SubflowRow, VerdictRow, counter, select,
+};
+use super::verdicts;
 use super::write::nanos;
 
 /// From when to when. `None`: from the first, to the last.
@@ -55,7 +59,6 @@ pub type Samples = HashMap<(ConnectionId, SubflowId), Vec<Sample>>;
 pub struct Archive {
     path: PathBuf,
     database: Connection,
-    dictionary: Dictionary,
     /// Set where it was taken for a file that nobody writes.
     stamp: Option<Stamp>,
 }
@@ -64,8 +67,7 @@ impl Archive {
     /// Opens a file. A writer may go on writing it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let (database, stamp) = open::for_reading(path)?;
-        let dictionary = dictionary(&database).map_err(|error| damaged(path, &error))?;
-        Ok(Self { path: path.to_owned(), database, dictionary, stamp })
+        Ok(Self { path: path.to_owned(), database, stamp })
     }
 
     /// Every connection of a period, and the samples of its subflows. Energy and CPU time of the machine are totals of a whole run:
@@ -96,6 +98,7 @@ impl Archive {
                 self.database.prepare(&select::<RunRow>("WHERE to_ns >= ? AND from_ns <= ? ORDER BY id"))?;
             query.query_map([since, until], RunRow::read)?.collect::<rusqlite::Result<_>>()?
         };
+        let dictionary = dictionary(&self.database)?;
         let mut samples = Samples::new();
         let mut connections = Vec::new();
         let mut parts = Parts::of(&self.database)?;
@@ -104,11 +107,10 @@ impl Archive {
         ))?;
         let mut found = query.query([since, until])?;
         while let Some(row) = found.next()? {
-            let row = ConnectionRow::read(row)?;
-            let (subflows, events) = parts.read(row.id)?;
-            let connection = read::connection(&row, &subflows, &events, &self.dictionary)?;
-            for (row_of_it, subflow) in subflows.iter().zip(&connection.subflows) {
-                let of_it = parts.samples(row_of_it.id, row.began_ns)?;
+            let stored = parts.read(ConnectionRow::read(row)?)?;
+            let connection = read::connection(&stored, &dictionary)?;
+            for (row_of_it, subflow) in stored.subflows.iter().zip(&connection.subflows) {
+                let of_it = parts.samples(row_of_it.id, stored.row.began_ns)?;
                 if !of_it.is_empty() {
                     samples.insert((connection.id, subflow.id), of_it);
                 }
@@ -133,15 +135,21 @@ pub(super) fn dictionary(database: &Connection) -> rusqlite::Result<Dictionary> 
     let netns = netns.query_map([], |row| {
         Ok((row.get(0)?, Netns { cookie: row.get(1)?, inode: row.get(2)?, name: row.get(3)? }))
     })?;
+    let mut ends = database.prepare(&select::<EndsRow>(""))?;
+    let ends = ends.query_map([], |row| EndsRow::read(row).map(|ends| (ends.connection, ends)))?;
     Ok(Dictionary {
         words: words.collect::<rusqlite::Result<_>>()?,
         netns: netns.collect::<rusqlite::Result<_>>()?,
+        connections: all(database)?.map(|(kind, number)| (number, kind)).collect(),
+        subflows: all(database)?.map(|(kind, number)| (number, kind)).collect(),
+        ends: ends.collect::<rusqlite::Result<_>>()?,
     })
 }
 
 /// The queries for what belongs to a connection.
 pub(super) struct Parts<'a> {
     subflows: CachedStatement<'a>,
+    verdicts: CachedStatement<'a>,
     events: CachedStatement<'a>,
     samples: CachedStatement<'a>,
 }
@@ -151,16 +159,20 @@ impl<'a> Parts<'a> {
         Ok(Self {
             subflows: database
                 .prepare_cached(&select::<SubflowRow>("WHERE id >= ? AND id < ? ORDER BY id"))?,
+            verdicts: database.prepare_cached(&select::<VerdictRow>("WHERE id >= ? AND id < ?"))?,
             events: database.prepare_cached(&select::<EventRow>("WHERE connection = ? ORDER BY seq"))?,
             samples: database.prepare_cached(&select::<SampleRow>("WHERE subflow = ? ORDER BY after_ns"))?,
         })
     }
 
-    pub(super) fn read(&mut self, id: i64) -> rusqlite::Result<(Vec<SubflowRow>, Vec<EventRow>)> {
+    pub(super) fn read(&mut self, row: ConnectionRow) -> rusqlite::Result<Stored> {
+        let id = row.id;
         let subflows = self.subflows.query_map([id * PLACES, (id + 1) * PLACES], SubflowRow::read)?;
         let subflows = subflows.collect::<rusqlite::Result<_>>()?;
+        let verdicts = self.verdicts.query_map(verdicts::range(id), VerdictRow::read)?;
+        let verdicts = verdicts.collect::<rusqlite::Result<_>>()?;
         let events = self.events.query_map([id], EventRow::read)?.collect::<rusqlite::Result<_>>()?;
-        Ok((subflows, events))
+        Ok(Stored { row, subflows, verdicts, events })
     }
 
     fn samples(&mut self, subflow: i64, began_ns: i64) -> rusqlite::Result<Vec<Sample>> {

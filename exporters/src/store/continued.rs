@@ -44,8 +44,7 @@ pub(super) struct Continued {
 impl Continued {
     /// What the file has of this boot. Ids mean nothing across boots, nor where the boot is not known.
     pub(super) fn of(database: &Connection, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
-        const WHAT: &str =
-            "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";
+        const WHAT: &str = "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN connection_kind AS k ON k.id = c.kind JOIN netns AS n ON n.id = k.netns";
         let mut continued = Self::default();
         if boot_id.is_empty() {
             return Ok(continued);
@@ -95,10 +94,11 @@ impl Continued {
         let found = database
             .prepare_cached(&select::<ConnectionRow>("WHERE id = ?"))?
             .query_one([row], ConnectionRow::read)?;
-        let (subflows, events) = Parts::of(database)?.read(row)?;
-        let Ok(flow) = read::connection(&found, &subflows, &events, words) else { return Ok(None) };
         let (began_ns, until_ns) = (found.began_ns, found.began_ns.saturating_add(found.age_ns));
-        Ok(Some(Earlier { flow, began_ns, until_ns, overlaps, runs: found.runs }))
+        let runs = words.connections.get(&found.kind).map_or(1, |kind| kind.runs);
+        let stored = Parts::of(database)?.read(found)?;
+        let Ok(flow) = read::connection(&stored, words) else { return Ok(None) };
+        Ok(Some(Earlier { flow, began_ns, until_ns, overlaps, runs }))
     }
 }
 

@@ -11,6 +11,7 @@ mod queue;
 mod read;
 mod retention;
 mod row;
+mod tables;
 mod timeline;
 mod verdicts;
 mod write;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words and addresses that many rows share are written once, in the table `name`; rows have their number.
+//! What many rows have in common is written once: words and addresses in the table `name`, sets of them in `connection_kind` and
+//! `subflow_kind`; rows have their number.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use rusqlite::{Connection, params};
+
+use super::row::{ConnectionKind, Row, SubflowKind, insert, insertion, select};
 
 /// Gives words their numbers.
 pub(super) trait Numbers {
@@ -16,6 +20,12 @@ pub(super) trait Numbers {
 
     /// The number of a network namespace: its cookie, its inode and its name.
     fn netns(&mut self, cookie: u64, inode: u32, name: &str) -> rusqlite::Result<i64>;
+
+    /// The number of what a connection has in common with others.
+    fn of_connection(&mut self, kind: ConnectionKind) -> rusqlite::Result<i64>;
+
+    /// The number of what a subflow has in common with others.
+    fn of_subflow(&mut self, kind: SubflowKind) -> rusqlite::Result<i64>;
 
     /// The number of a word that may not be known.
     fn maybe(&mut self, text: Option<&str>) -> rusqlite::Result<Option<i64>> {
@@ -29,12 +39,19 @@ pub(super) struct Known {
     words: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,
     netns: HashMap<(u64, u32), (String, i64)>,
+    /// `None`: what the file has was not looked at yet.
+    connections: Option<HashMap<ConnectionKind, i64>>,
+    subflows: Option<HashMap<SubflowKind, i64>>,
 }
 
 impl Known {
     /// How many are remembered.
     pub(super) fn len(&self) -> usize {
-        self.words.len()
+        let of_kinds = [
+            self.connections.as_ref().map_or(0, HashMap::len),
+            self.subflows.as_ref().map_or(0, HashMap::len),
+        ];
+        self.words.len() + of_kinds.iter().sum::<usize>()
     }
 }
 
@@ -42,6 +59,55 @@ impl Known {
 pub(super) struct Names<'a> {
     pub(super) database: &'a Connection,
     pub(super) known: &'a mut Known,
+}
+
+/// A row that has a number of its own, by which others name it.
+pub(super) trait Numbered: Row + Clone + Eq + Hash {
+    /// Where the number is.
+    fn number(&mut self) -> &mut Option<i64>;
+}
+
+impl Numbered for ConnectionKind {
+    fn number(&mut self) -> &mut Option<i64> {
+        &mut self.id
+    }
+}
+
+impl Numbered for SubflowKind {
+    fn number(&mut self) -> &mut Option<i64> {
+        &mut self.id
+    }
+}
+
+/// All rows of such a table, without their numbers, and these.
+pub(super) fn all<K: Numbered>(
+    database: &Connection,
+) -> rusqlite::Result<impl Iterator<Item = (K, i64)> + use<K>> {
+    let mut query = database.prepare(&select::<K>(""))?;
+    let rows = query.query_map([], K::read)?.collect::<rusqlite::Result<Vec<K>>>()?;
+    Ok(rows.into_iter().filter_map(|mut row| {
+        let number = row.number().take()?;
+        Some((row, number))
+    }))
+}
+
+/// There is one writer, so what is not among those that it knows is not in the file.
+fn number_of<K: Numbered>(
+    database: &Connection,
+    known: &mut Option<HashMap<K, i64>>,
+    kind: K,
+) -> rusqlite::Result<i64> {
+    let known = match known {
+        Some(known) => known,
+        none => none.insert(all(database)?.collect()),
+    };
+    if let Some(&id) = known.get(&kind) {
+        return Ok(id);
+    }
+    insert(&mut *insertion::<K>(database)?, &kind)?;
+    let id = database.last_insert_rowid();
+    known.insert(kind, id);
+    Ok(id)
 }
 
 impl Numbers for Names<'_> {
@@ -81,5 +147,13 @@ impl Numbers for Names<'_> {
         let id = query.query_one(key, |row| row.get(0))?;
         self.known.netns.insert((cookie, inode), (name.to_owned(), id));
         Ok(id)
+    }
+
+    fn of_connection(&mut self, kind: ConnectionKind) -> rusqlite::Result<i64> {
+        number_of(self.database, &mut self.known.connections, kind)
+    }
+
+    fn of_subflow(&mut self, kind: SubflowKind) -> rusqlite::Result<i64> {
+        number_of(self.database, &mut self.known.subflows, kind)
     }
 }

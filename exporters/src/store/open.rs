@@ -4,16 +4,18 @@
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rusqlite_migration::{M, Migrations};
 
 /// "mpw1" in the header of the file, so that no other program's database is taken for ours, nor written to.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpw1");
 /// All versions of the schema, in order; a released one never changes.
-const STEPS: &[M<'static>] = &[M::up(include_str!("schema.sql"))];
+const STEPS: &[M<'static>] = &[M::up(include_str!("schema/1.sql")), M::up(include_str!("schema/2.sql"))];
 /// The version that the last of them makes.
-pub(super) const VERSION: i64 = 1;
+pub(super) const VERSION: i64 = 2;
 /// How long to wait for a reader.
 const PATIENCE_MS: u32 = 5_000;
 /// How long the writer waits for another one; then what it has waits in memory.
@@ -96,12 +98,11 @@ pub(super) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
     let found = check(path, &database)?;
     prepare(&database, found).map_err(|error| refused(path, &error))?;
     let mut database = database;
-    Migrations::from_slice(STEPS).to_latest(&mut database).map_err(|error| StoreError::Open {
-        path: path.to_owned(),
-        passes: error.to_string().contains("full"),
-        why: error.to_string(),
-        advice: "the file is as it was before; mend the cause and try again",
-    })?;
+    upgrade(path, &mut database)?;
+    if found != 0 && found < VERSION {
+        // What the tables of before took; nothing is lost where that fails.
+        let _ = database.execute_batch("PRAGMA incremental_vacuum");
+    }
     // One page is read of each table, so that a damaged file is told of at once and not with the first flow.
     database
         .query_row(
@@ -120,7 +121,7 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(uri, flags)?;
         // Before the first look: a writer that ends holds the file for a moment.
-        database.busy_timeout(std::time::Duration::from_millis(PATIENCE_MS.into()))?;
+        database.busy_timeout(Duration::from_millis(PATIENCE_MS.into()))?;
         version(&database).map(|found| (database, found))
     };
     if !path.exists() {
@@ -138,10 +139,32 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
     let opened =
         open(&if stamp.is_some() { format!("{name}?immutable=1") } else { format!("{name}?mode=ro") });
     let (database, _) = opened.map_err(|error| refused(path, &error))?;
-    if check(path, &database)? == 0 {
-        return Err(StoreError::NotOurs { path: path.to_owned(), why: "it is empty".to_owned() });
+    match check(path, &database)? {
+        0 => Err(StoreError::NotOurs { path: path.to_owned(), why: "it is empty".to_owned() }),
+        VERSION => Ok((database, stamp)),
+        _ => Ok((copied(path, &database)?, stamp)),
     }
-    Ok((database, stamp))
+}
+
+/// A file of an earlier version is not changed by reading it: a copy in memory is brought up to date.
+fn copied(path: &Path, database: &Connection) -> Result<Connection, StoreError> {
+    let copy = || {
+        let mut copy = Connection::open_in_memory()?;
+        Backup::new(database, &mut copy)?.run_to_completion(i32::MAX, Duration::ZERO, None)?;
+        Ok(copy)
+    };
+    let mut copy = copy().map_err(|error| refused(path, &error))?;
+    upgrade(path, &mut copy)?;
+    Ok(copy)
+}
+
+fn upgrade(path: &Path, database: &mut Connection) -> Result<(), StoreError> {
+    Migrations::from_slice(STEPS).to_latest(database).map_err(|error| StoreError::Open {
+        path: path.to_owned(),
+        passes: error.to_string().contains("full"),
+        why: error.to_string(),
+        advice: "the file is as it was before; mend the cause and try again",
+    })
 }
 
 /// What changes with a file that is written.
@@ -247,7 +270,7 @@ fn check(path: &Path, database: &Connection) -> Result<i64, StoreError> {
 }
 
 fn prepare(database: &Connection, found: i64) -> rusqlite::Result<()> {
-    database.busy_timeout(std::time::Duration::from_millis(WRITER_PATIENCE_MS.into()))?;
+    database.busy_timeout(Duration::from_millis(WRITER_PATIENCE_MS.into()))?;
     if found == 0 {
         // Before the first table, or never.
         database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;

@@ -12,6 +12,7 @@ use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::event::Process;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::ratio::excess;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, What};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
@@ -19,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{Error as WordError, StrDeserializer};
 
 use super::row::{
-    BACKUP, CLOSED, ConnectionRow, EventRow, INITIAL, SEEN_OPEN, STALE, SubflowRow, TOLD_CLOSING, TOLD_END,
-    TOLD_OPENING, TOLD_SYN, counter,
+    BACKUP, CLOSED, ConnectionKind, ConnectionRow, EndsRow, EventRow, INITIAL, SEEN_OPEN, STALE, SubflowKind,
+    SubflowRow, TOLD_CLOSING, TOLD_END, TOLD_OPENING, TOLD_SYN, VerdictRow, counter, number,
 };
 use super::timeline::{self, ToldOfSubflow};
 use super::verdicts;
@@ -40,6 +41,18 @@ type Outcome<T> = Result<T, Damaged>;
 pub(super) struct Dictionary {
     pub(super) words: HashMap<i64, String>,
     pub(super) netns: HashMap<i64, Netns>,
+    pub(super) connections: HashMap<i64, ConnectionKind>,
+    pub(super) subflows: HashMap<i64, SubflowKind>,
+    /// By the number of the connection.
+    pub(super) ends: HashMap<i64, EndsRow>,
+}
+
+/// Everything that is stored of a connection, but for its samples.
+pub(super) struct Stored {
+    pub(super) row: ConnectionRow,
+    pub(super) subflows: Vec<SubflowRow>,
+    pub(super) verdicts: Vec<VerdictRow>,
+    pub(super) events: Vec<EventRow>,
 }
 
 /// A network namespace.
@@ -61,6 +74,14 @@ impl Dictionary {
         let text = self.text(number)?;
         T::deserialize(StrDeserializer::<WordError>::new(text))
             .map_err(|error| Damaged { what: "a word", why: error.to_string() })
+    }
+
+    fn of_connection(&self, number: i64) -> Outcome<&ConnectionKind> {
+        self.connections.get(&number).ok_or_else(|| damaged("the kind of a connection", number))
+    }
+
+    fn of_subflow(&self, number: i64) -> Outcome<&SubflowKind> {
+        self.subflows.get(&number).ok_or_else(|| damaged("the kind of a subflow", number))
     }
 
     fn name(&self, number: i64) -> Outcome<Name> {
@@ -92,20 +113,15 @@ pub(super) fn timestamp(nanos: i64) -> Timestamp {
 }
 
 /// Puts a connection together.
-pub(super) fn connection(
-    row: &ConnectionRow,
-    subflows: &[SubflowRow],
-    events: &[EventRow],
-    dictionary: &Dictionary,
-) -> Outcome<Connection> {
+pub(super) fn connection(stored: &Stored, dictionary: &Dictionary) -> Outcome<Connection> {
+    let row = &stored.row;
+    let kind = dictionary.of_connection(row.kind)?;
     let bytes = |count: Option<i64>| count.map(|count| Bytes(counter(count)));
-    let netns = dictionary.netns.get(&row.netns).ok_or_else(|| damaged("a namespace", row.netns))?;
+    let netns = dictionary.netns.get(&kind.netns).ok_or_else(|| damaged("a namespace", kind.netns))?;
     let token = Token(u32::from_le_bytes(small::<i32>(row.token)?.to_le_bytes()));
-    let end = |ip: Option<i64>, port: Option<i64>| {
-        ip.zip(port).map(|(ip, port)| dictionary.address(ip, port)).transpose()
-    };
     let parts: Vec<Subflow> =
-        subflows.iter().map(|one| subflow(one, row.began_ns, dictionary)).collect::<Outcome<_>>()?;
+        stored.subflows.iter().map(|one| subflow(one, row, dictionary)).collect::<Outcome<_>>()?;
+    let (local, remote) = ends(row.id, parts.first(), dictionary)?;
     let age = Nanos(counter(row.age_ns));
     let until = timestamp(row.began_ns.saturating_add(row.age_ns));
     let mut connection = Connection {
@@ -120,132 +136,172 @@ pub(super) fn connection(
         })?,
         netns: netns.name.clone(),
         netns_inode: netns.inode,
-        role: maybe(row.role, |role| dictionary.word(role))?,
-        local: end(row.local_ip, row.local_port)?.or(parts.first().map(|first| first.local)),
-        remote: end(row.remote_ip, row.remote_port)?.or(parts.first().map(|first| first.remote)),
-        process: process(row, dictionary)?,
-        cgroup: maybe(row.cgroup, |cgroup| dictionary.text(cgroup).map(str::to_owned))?,
+        role: maybe(kind.role, |role| dictionary.word(role))?,
+        local,
+        remote,
+        process: process(row.pid, kind.comm, dictionary)?,
+        cgroup: maybe(kind.cgroup, |cgroup| dictionary.text(cgroup).map(str::to_owned))?,
         opened_at: (row.flags & SEEN_OPEN != 0).then(|| timestamp(row.began_ns)),
         seen_open: row.flags & SEEN_OPEN != 0,
         age_s: age.seconds(),
-        state: dictionary.word(row.state)?,
+        state: dictionary.word(kind.state)?,
         closed_at: (row.flags & CLOSED != 0).then_some(until),
-        protocol: dictionary.word(row.protocol)?,
-        fallback: maybe(row.fallback, |reason| Ok(Fallback { reason: dictionary.word(reason)? }))?,
+        protocol: dictionary.word(kind.protocol)?,
+        fallback: maybe(kind.fallback, |reason| Ok(Fallback { reason: dictionary.word(reason)? }))?,
         bytes_sent: bytes(row.bytes_sent),
-        bytes_acked: bytes(row.bytes_acked),
+        bytes_acked: bytes(row.acked_less.map(|less| row.bytes_sent.unwrap_or_default() - less)),
         bytes_received: bytes(row.bytes_received),
         bytes_retransmitted: parts.iter().map(|subflow| subflow.bytes_retransmitted).sum(),
         bytes_reinjected: bytes(row.bytes_reinjected),
         mptcp_bytes_retransmitted: bytes(row.mptcp_bytes_retransmitted),
         send: BitsPerSecond(counter(row.send_bps)),
         receive: BitsPerSecond(counter(row.receive_bps)),
-        flow_class: dictionary.word(row.flow_class)?,
+        flow_class: dictionary.word(kind.flow_class)?,
         cpu: parts.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
         energy: None,
-        excess_ratio: row.excess_ratio,
-        jain_index: row.jain_index,
-        second_path: row.second_path_after_us.map(|after| SecondPath {
-            after: Micros(counter(after)),
-            after_bytes: bytes(row.second_path_after_bytes),
-            effective_after_bytes: bytes(row.second_path_effective_after_bytes),
-        }),
-        bottlenecks: bottlenecks(row, &parts)?,
-        extra_subflows: maybe(row.extra_subflows, small)?,
+        excess_ratio: None,
+        jain_index: row.jain_millionths.map(|millionths| millionths as f64 / 1e6),
+        second_path: second_path(row, parts.get(1)),
+        bottlenecks: bottlenecks(stored, kind, &parts, dictionary)?,
+        extra_subflows: maybe(kind.extra_subflows, small)?,
         subflows: parts,
         timeline: Vec::new(),
     };
     settle(&mut connection);
-    connection.timeline = timeline_of(&connection, row, subflows, events, dictionary)?;
+    connection.timeline = timeline_of(&connection, stored, dictionary)?;
     Ok(connection)
 }
 
-fn process(row: &ConnectionRow, dictionary: &Dictionary) -> Outcome<Option<Process>> {
-    let Some((pid, comm)) = row.pid.zip(row.comm) else { return Ok(None) };
+type Ends = (Option<SocketAddr>, Option<SocketAddr>);
+
+fn ends(connection: i64, first: Option<&Subflow>, dictionary: &Dictionary) -> Outcome<Ends> {
+    let apart = dictionary.ends.get(&connection);
+    let end = |ip: Option<i64>, port: Option<i64>| {
+        ip.zip(port).map(|(ip, port)| dictionary.address(ip, port)).transpose()
+    };
+    let local = apart.map(|ends| end(ends.local_ip, ends.local_port)).transpose()?.flatten();
+    let remote = apart.map(|ends| end(ends.remote_ip, ends.remote_port)).transpose()?.flatten();
+    Ok((local.or(first.map(|first| first.local)), remote.or(first.map(|first| first.remote))))
+}
+
+fn second_path(row: &ConnectionRow, second: Option<&Subflow>) -> Option<SecondPath> {
+    let joined = second.and_then(|subflow| subflow.joined_after).unwrap_or_default();
+    let joined_bytes = second.and_then(|subflow| subflow.joined_after_bytes).unwrap_or_default();
+    let more = |more: i64, than: u64| counter(more.saturating_add(number(than)));
+    Some(SecondPath {
+        after: Micros(more(row.second_path_more_us?, joined.0)),
+        after_bytes: row.second_path_more_bytes.map(|bytes| Bytes(more(bytes, joined_bytes.0))),
+        effective_after_bytes: row.second_path_effective_after_bytes.map(|bytes| Bytes(counter(bytes))),
+    })
+}
+
+fn process(pid: Option<i64>, comm: Option<i64>, dictionary: &Dictionary) -> Outcome<Option<Process>> {
+    let Some((pid, comm)) = pid.zip(comm) else { return Ok(None) };
     Ok(Some(Process { pid: small(pid)?, comm: dictionary.name(comm)? }))
 }
 
-fn bottlenecks(row: &ConnectionRow, subflows: &[Subflow]) -> Outcome<Option<Bottlenecks>> {
+fn bottlenecks(
+    stored: &Stored,
+    kind: &ConnectionKind,
+    subflows: &[Subflow],
+    dictionary: &Dictionary,
+) -> Outcome<Option<Bottlenecks>> {
+    let Some(grouped) = kind.grouped else { return Ok(None) };
     let ids: Vec<SubflowId> = subflows.iter().map(|subflow| subflow.id).collect();
-    let read = |text| verdicts::read(text, &ids).ok_or_else(|| damaged("bottlenecks", row.id));
-    row.bottlenecks.as_deref().map(read).transpose()
+    let found = verdicts::read(dictionary.text(grouped)?, &stored.verdicts, &ids);
+    found.map(Some).ok_or_else(|| damaged("bottlenecks", stored.row.id))
 }
 
-/// Shares and energies, which follow from the subflows and the payload.
+/// Shares, excess and energies, which follow from the subflows and the payload.
 fn settle(connection: &mut Connection) {
     let unique: Bytes = connection.subflows.iter().map(Subflow::unique_sent).sum();
     for subflow in &mut connection.subflows {
         subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
     }
     let payload = connection.bytes_sent.unwrap_or(unique) + connection.bytes_received.unwrap_or_default();
+    let wire =
+        connection.subflows.iter().map(|one| one.wire_bytes_sent_estimate + one.wire_bytes_received_estimate);
+    connection.excess_ratio = excess(payload, wire.sum());
     let known: Vec<&FlowEnergy> =
         connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref()).collect();
     connection.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload));
 }
 
-fn subflow(row: &SubflowRow, began_ns: i64, dictionary: &Dictionary) -> Outcome<Subflow> {
-    let at = |after: Option<i64>| after.map(|after| timestamp(began_ns.saturating_add(after)));
+fn subflow(row: &SubflowRow, of: &ConnectionRow, dictionary: &Dictionary) -> Outcome<Subflow> {
+    let kind = dictionary.of_subflow(row.kind)?;
+    let at = |after: i64| timestamp(of.began_ns.saturating_add(after));
     let micros = |time: Option<i64>| time.map(|time| Micros(counter(time)));
+    let more = |time: Option<i64>, than: i64| time.map(|time| Micros(counter(time.saturating_add(than))));
     let bytes = |count: i64| Bytes(counter(count));
-    let closed = at(row.closed_after_ns).zip(row.close_reason);
+    let smoothed = row.srtt_us.unwrap_or_default();
+    let closed = row.closed_less_ns.map(|less| at(of.age_ns.saturating_sub(less))).zip(kind.close_reason);
+    let handshake = row.created_after_ns.and(row.established_ns).unwrap_or_default() / 1_000;
+    let ports = u32::from_le_bytes(small::<i32>(row.ports)?.to_le_bytes());
     Ok(Subflow {
-        id: id_of(row)?,
-        local: dictionary.address(row.local_ip, row.local_port)?,
-        remote: dictionary.address(row.remote_ip, row.remote_port)?,
-        local_id: small(row.local_id)?,
-        remote_id: small(row.remote_id)?,
-        interface: maybe(row.interface, |name| dictionary.name(name))?,
-        initial: row.flags & INITIAL != 0,
-        backup: row.flags & BACKUP != 0,
-        stale: row.flags & STALE != 0,
-        state: dictionary.word(row.state)?,
-        created_at: at(row.created_after_ns),
-        handshake: micros(row.handshake_us),
-        joined_after: micros(row.joined_after_us),
+        id: id_of(row, kind, of)?,
+        local: dictionary.address(kind.local_ip, (ports >> 16).into())?,
+        remote: dictionary.address(row.remote_ip, (ports & 0xffff).into())?,
+        local_id: small(kind.local_id)?,
+        remote_id: small(kind.remote_id)?,
+        interface: maybe(kind.interface, |name| dictionary.name(name))?,
+        initial: kind.flags & INITIAL != 0,
+        backup: kind.flags & BACKUP != 0,
+        stale: kind.flags & STALE != 0,
+        state: dictionary.word(kind.state)?,
+        created_at: row.created_after_ns.map(at),
+        handshake: more(row.handshake_more_us, handshake),
+        joined_after: more(row.joined_more_us, established_after(row).unwrap_or_default() / 1_000),
         joined_after_bytes: row.joined_after_bytes.map(bytes),
         bytes_sent: bytes(row.bytes_sent),
-        bytes_acked: bytes(row.bytes_acked),
+        bytes_acked: bytes(row.bytes_sent - row.bytes_retransmitted - row.acked_less),
         bytes_received: bytes(row.bytes_received),
         bytes_retransmitted: bytes(row.bytes_retransmitted),
         segments_retransmitted: small(row.segments_retransmitted)?,
         retransmits: retransmits(row)?,
-        rtt: micros(row.rtt_us),
+        rtt: more(row.rtt_more_us, smoothed),
         srtt: micros(row.srtt_us),
         rttvar: micros(row.rttvar_us),
-        rtt_min: micros(row.rtt_min_us),
-        rtt_p50: micros(row.rtt_p50_us),
-        rtt_p99: micros(row.rtt_p99_us),
+        rtt_min: row.rtt_min_less_us.map(|less| Micros(counter(smoothed.saturating_sub(less)))),
+        rtt_p50: more(row.rtt_p50_more_us, smoothed),
+        rtt_p99: more(row.rtt_p99_more_us, smoothed),
         rtt_samples: counter(row.rtt_samples),
         cwnd_segments: small(row.cwnd_segments)?,
         delivery: row.delivery_bps.map(|rate| BitsPerSecond(counter(rate))),
-        lost_segments: small(row.lost_segments)?,
+        lost_segments: small(row.lost_more.saturating_add(row.segments_retransmitted))?,
         timeouts: maybe(row.timeouts, small)?,
         send: BitsPerSecond(counter(row.send_bps)),
         receive: BitsPerSecond(counter(row.receive_bps)),
         share_sent: None,
-        wire_bytes_sent_estimate: bytes(row.wire_bytes_sent_estimate),
-        wire_bytes_received_estimate: bytes(row.wire_bytes_received_estimate),
-        scheduler: row.scheduler_considered.zip(row.scheduler_picked).map(|(considered, picked)| Scheduler {
+        wire_bytes_sent_estimate: bytes(row.bytes_sent.saturating_add(row.wire_sent_more)),
+        wire_bytes_received_estimate: bytes(row.bytes_received.saturating_add(row.wire_received_more)),
+        scheduler: row.scheduler_considered.zip(row.picked_less).map(|(considered, less)| Scheduler {
             considered: counter(considered),
-            picked: counter(picked),
+            picked: counter(considered.saturating_sub(less)),
         }),
         cpu: cpu(row),
-        energy: energy(row, dictionary)?,
+        energy: energy(row, kind, dictionary)?,
         closed: closed.map(|(at, reason)| Ok(Closed { at, reason: dictionary.word(reason)? })).transpose()?,
     })
 }
 
-fn id_of(row: &SubflowRow) -> Outcome<SubflowId> {
-    Ok(SubflowId { cookie: SocketCookie(row.cookie.cast_unsigned()), generation: small(row.generation)? })
+/// After the beginning of the connection.
+fn established_after(row: &SubflowRow) -> Option<i64> {
+    row.established_ns.map(|time| time.saturating_add(row.created_after_ns.unwrap_or_default()))
+}
+
+fn id_of(row: &SubflowRow, kind: &SubflowKind, of: &ConnectionRow) -> Outcome<SubflowId> {
+    let cookie = SocketCookie(of.birth.wrapping_add(row.cookie_more).cast_unsigned());
+    Ok(SubflowId { cookie, generation: small(kind.generation)? })
 }
 
 fn retransmits(row: &SubflowRow) -> Outcome<Option<Retransmits>> {
-    let (Some(fast), Some(timeout), Some(probe)) =
-        (row.retransmits_fast, row.retransmits_timeout, row.retransmits_probe)
+    let (Some(less), Some(timeout), Some(probe)) =
+        (row.fast_less, row.retransmits_timeout, row.retransmits_probe)
     else {
         return Ok(None);
     };
-    Ok(Some(Retransmits { fast: small(fast)?, timeout: small(timeout)?, probe: small(probe)? }))
+    let fast = small(row.segments_retransmitted.saturating_sub(less))?;
+    Ok(Some(Retransmits { fast, timeout: small(timeout)?, probe: small(probe)? }))
 }
 
 fn cpu(row: &SubflowRow) -> Option<CpuTimes> {
@@ -259,20 +315,22 @@ fn cpu(row: &SubflowRow) -> Option<CpuTimes> {
     })
 }
 
-fn energy(row: &SubflowRow, dictionary: &Dictionary) -> Outcome<Option<FlowEnergy>> {
+fn energy(row: &SubflowRow, kind: &SubflowKind, dictionary: &Dictionary) -> Outcome<Option<FlowEnergy>> {
     let (Some(source), Some(convention), Some(idle)) =
-        (row.energy_source, row.energy_convention, row.energy_idle)
+        (kind.energy_source, kind.energy_convention, kind.energy_idle)
     else {
         return Ok(None);
     };
-    let joules = |energy: Option<i64>| energy.map(|energy| Microjoules(counter(energy)));
+    let joules = |energy: i64| Microjoules(counter(energy));
+    let active = row.active_uj.unwrap_or_default();
+    let cpu_ns = cpu(row).map_or(0, |cpu| number(cpu.total().0));
     let energy = FlowEnergy {
-        active: joules(row.active_uj),
-        lo: joules(row.lo_uj),
-        hi: joules(row.hi_uj),
-        full: joules(row.full_uj),
+        active: row.active_uj.map(joules),
+        lo: row.lo_less_uj.map(|less| joules(active.saturating_sub(less))),
+        hi: row.hi_more_uj.map(|more| joules(active.saturating_add(more))),
+        full: row.full_more_uj.map(|more| joules(active.saturating_add(more))),
         j_per_gb: None,
-        cpu: Nanos(counter(row.energy_cpu_ns.unwrap_or_default())),
+        cpu: Nanos(counter(cpu_ns.saturating_add(row.energy_cpu_more_ns.unwrap_or_default()))),
         source: dictionary.word(source)?,
         convention: dictionary.word(convention)?,
         idle: dictionary.word(idle)?,
@@ -283,26 +341,21 @@ fn energy(row: &SubflowRow, dictionary: &Dictionary) -> Outcome<Option<FlowEnerg
 
 fn timeline_of(
     connection: &Connection,
-    row: &ConnectionRow,
-    subflows: &[SubflowRow],
-    events: &[EventRow],
+    stored: &Stored,
     dictionary: &Dictionary,
 ) -> Outcome<Vec<TimelineEntry>> {
-    let apart = events.iter().map(|event| entry(event, row.began_ns, dictionary));
+    let row = &stored.row;
+    let apart = stored.events.iter().map(|event| entry(event, row.began_ns, dictionary));
     let mut entries = apart.collect::<Outcome<Vec<_>>>()?;
-    let of_subflow: HashMap<SubflowId, ToldOfSubflow> = connection
-        .subflows
-        .iter()
-        .zip(subflows)
-        .map(|(subflow, row_of_it)| {
-            let established =
-                row_of_it.established_after_ns.map(|after| timestamp(row.began_ns.saturating_add(after)));
-            (subflow.id, ToldOfSubflow { flags: row_of_it.flags & (TOLD_SYN | TOLD_END), established })
-        })
-        .collect();
-    let implied = timeline::implied(connection, row.flags & (TOLD_OPENING | TOLD_CLOSING), |id| {
-        of_subflow.get(&id).copied().unwrap_or_default()
-    });
+    let mut of_subflow = HashMap::new();
+    for (subflow, row_of_it) in connection.subflows.iter().zip(&stored.subflows) {
+        let established =
+            established_after(row_of_it).map(|after| timestamp(row.began_ns.saturating_add(after)));
+        let flags = dictionary.of_subflow(row_of_it.kind)?.flags & (TOLD_SYN | TOLD_END);
+        of_subflow.insert(subflow.id, ToldOfSubflow { flags, established });
+    }
+    let told = |id| of_subflow.get(&id).copied().unwrap_or_default();
+    let implied = timeline::implied(connection, row.flags & (TOLD_OPENING | TOLD_CLOSING), told);
     if !implied.is_empty() {
         entries.extend(implied);
         timeline::in_order(&mut entries);

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use super::Limits;
 use super::names::Known;
 use super::row::{PLACES, number};
+use super::verdicts;
 
 /// How often the age of all connections is looked at.
 const AGE_EVERY_NS: i64 = 60_000_000_000;
@@ -47,7 +48,8 @@ impl Retention {
         if names.len() > self.words_kept + SWEEP_AFTER {
             sweep(database)?;
             *names = Known::default();
-            let kept: i64 = database.query_row("SELECT count(*) FROM name", [], |row| row.get(0))?;
+            let kept = "SELECT (SELECT count(*) FROM name) + (SELECT count(*) FROM connection_kind) + (SELECT count(*) FROM subflow_kind)";
+            let kept: i64 = database.query_row(kept, [], |row| row.get(0))?;
             self.words_kept = usize::try_from(kept).unwrap_or_default();
         }
         Ok(retired)
@@ -62,6 +64,10 @@ fn delete(database: &Connection, condition: &str, value: i64) -> rusqlite::Resul
     for &id in &ids {
         transaction.prepare_cached("DELETE FROM connection WHERE id = ?")?.execute([id])?;
         transaction.prepare_cached("DELETE FROM event WHERE connection = ?")?.execute([id])?;
+        transaction.prepare_cached("DELETE FROM ends WHERE connection = ?")?.execute([id])?;
+        transaction
+            .prepare_cached("DELETE FROM verdict WHERE id >= ? AND id < ?")?
+            .execute(verdicts::range(id))?;
         let places = params![id * PLACES, (id + 1) * PLACES];
         transaction.prepare_cached("DELETE FROM subflow WHERE id >= ? AND id < ?")?.execute(places)?;
         transaction
@@ -104,38 +110,33 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
     Ok(retired)
 }
 
-/// Deletes words that no row uses: names of control groups and addresses of peers come and go for ever.
+/// Deletes kinds and words that no row uses: control groups and addresses of peers come and go for ever.
 fn sweep(database: &Connection) -> rusqlite::Result<()> {
-    const USERS: [(&str, &[&str]); 3] = [
+    const USERS: [(&str, &[&str]); 5] = [
         (
-            "connection",
-            &[
-                "role",
-                "protocol",
-                "state",
-                "fallback",
-                "comm",
-                "cgroup",
-                "local_ip",
-                "remote_ip",
-                "flow_class",
-            ],
+            "connection_kind",
+            &["role", "protocol", "state", "fallback", "flow_class", "comm", "cgroup", "grouped"],
         ),
         (
-            "subflow",
+            "subflow_kind",
             &[
                 "local_ip",
-                "remote_ip",
                 "interface",
                 "state",
+                "close_reason",
                 "energy_source",
                 "energy_convention",
                 "energy_idle",
-                "close_reason",
             ],
         ),
+        ("subflow", &["remote_ip"]),
+        ("ends", &["local_ip", "remote_ip"]),
         ("event", &["source", "kind", "word"]),
     ];
+    database.execute_batch(
+        "DELETE FROM connection_kind WHERE id NOT IN (SELECT kind FROM connection);
+         DELETE FROM subflow_kind WHERE id NOT IN (SELECT kind FROM subflow);",
+    )?;
     let columns = USERS.iter().flat_map(|(table, columns)| {
         columns.iter().map(move |column| format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL"))
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of the tables, each declared once: what is written and what is read back follow from the same list. What the columns
-//! mean stands in schema.sql.
+//! mean stands in the latest file of schema/.
 
 use rusqlite::{CachedStatement, Connection, Row as Found, Statement};
 
@@ -42,7 +42,7 @@ pub(super) fn select<R: Row>(rest: &str) -> String {
 macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident = $table:literal { $($field:ident: $kind:ty),* $(,)? })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub(super) struct $name {
             $(pub(super) $field: $kind),*
         }
@@ -70,32 +70,51 @@ type Maybe = Option<i64>;
 rows! {
     /// A connection; counters that are the sums of its subflows' are not in it.
     ConnectionRow = "connection" {
-        id: i64, run: i64, runs: i64, netns: i64, token: i64, birth: i64, remote_token: Maybe, flags: i64, role: Maybe,
-        protocol: i64, state: i64, fallback: Maybe, pid: Maybe, comm: Maybe, cgroup: Maybe,
-        local_ip: Maybe, local_port: Maybe, remote_ip: Maybe, remote_port: Maybe,
-        began_ns: i64, age_ns: i64, bytes_sent: Maybe, bytes_acked: Maybe, bytes_received: Maybe,
+        id: i64, run: i64, kind: i64, flags: i64, token: i64, birth: i64, remote_token: Maybe, pid: Maybe,
+        began_ns: i64, age_ns: i64, bytes_sent: Maybe, acked_less: Maybe, bytes_received: Maybe,
         bytes_reinjected: Maybe, mptcp_bytes_retransmitted: Maybe, send_bps: i64, receive_bps: i64,
-        flow_class: i64, excess_ratio: Option<f64>, jain_index: Option<f64>,
-        second_path_after_us: Maybe, second_path_after_bytes: Maybe, second_path_effective_after_bytes: Maybe,
-        extra_subflows: Maybe, bottlenecks: Option<String>,
+        jain_millionths: Maybe,
+        second_path_more_us: Maybe, second_path_more_bytes: Maybe, second_path_effective_after_bytes: Maybe,
+    }
+
+    /// What many connections have in common; the number of one that is looked for is not known.
+    ConnectionKind = "connection_kind" {
+        id: Maybe, runs: i64, netns: i64, role: Maybe, protocol: i64, state: i64, fallback: Maybe, flow_class: i64,
+        comm: Maybe, cgroup: Maybe, extra_subflows: Maybe, grouped: Maybe,
+    }
+
+    /// Addresses of a connection that are not those of its first subflow.
+    EndsRow = "ends" {
+        connection: i64, local_ip: Maybe, local_port: Maybe, remote_ip: Maybe, remote_port: Maybe,
     }
 
     /// A subflow.
     SubflowRow = "subflow" {
-        id: i64, cookie: i64, generation: i64, flags: i64,
-        local_ip: i64, local_port: i64, remote_ip: i64, remote_port: i64, local_id: i64, remote_id: i64,
-        interface: Maybe, state: i64, created_after_ns: Maybe, established_after_ns: Maybe, handshake_us: Maybe,
-        joined_after_us: Maybe, joined_after_bytes: Maybe,
-        bytes_sent: i64, bytes_acked: i64, bytes_received: i64, bytes_retransmitted: i64,
-        segments_retransmitted: i64, retransmits_fast: Maybe, retransmits_timeout: Maybe, retransmits_probe: Maybe,
-        rtt_us: Maybe, srtt_us: Maybe, rttvar_us: Maybe, rtt_min_us: Maybe, rtt_p50_us: Maybe, rtt_p99_us: Maybe,
-        rtt_samples: i64, cwnd_segments: i64, delivery_bps: Maybe, lost_segments: i64, timeouts: Maybe,
-        send_bps: i64, receive_bps: i64, wire_bytes_sent_estimate: i64, wire_bytes_received_estimate: i64,
-        scheduler_considered: Maybe, scheduler_picked: Maybe,
+        id: i64, kind: i64, cookie_more: i64, ports: i64, remote_ip: i64,
+        created_after_ns: Maybe, established_ns: Maybe, handshake_more_us: Maybe, joined_more_us: Maybe,
+        joined_after_bytes: Maybe, closed_less_ns: Maybe,
+        bytes_sent: i64, acked_less: i64, bytes_received: i64, bytes_retransmitted: i64,
+        segments_retransmitted: i64, fast_less: Maybe, retransmits_timeout: Maybe, retransmits_probe: Maybe,
+        srtt_us: Maybe, rtt_more_us: Maybe, rttvar_us: Maybe, rtt_min_less_us: Maybe, rtt_p50_more_us: Maybe,
+        rtt_p99_more_us: Maybe, rtt_samples: i64,
+        cwnd_segments: i64, delivery_bps: Maybe, lost_more: i64, timeouts: Maybe, send_bps: i64, receive_bps: i64,
+        wire_sent_more: i64, wire_received_more: i64, scheduler_considered: Maybe, picked_less: Maybe,
         cpu_syscall_ns: Maybe, cpu_rx_softirq_ns: Maybe, cpu_tx_ns: Maybe, cpu_timer_ns: Maybe, cpu_worker_ns: Maybe,
-        active_uj: Maybe, lo_uj: Maybe, hi_uj: Maybe, full_uj: Maybe, energy_cpu_ns: Maybe,
-        energy_source: Maybe, energy_convention: Maybe, energy_idle: Maybe,
-        closed_after_ns: Maybe, close_reason: Maybe,
+        active_uj: Maybe, lo_less_uj: Maybe, hi_more_uj: Maybe, full_more_uj: Maybe, energy_cpu_more_ns: Maybe,
+    }
+
+    /// What many subflows have in common; the number of one that is looked for is not known.
+    SubflowKind = "subflow_kind" {
+        id: Maybe, flags: i64, generation: i64, local_ip: i64, local_id: i64, remote_id: i64, interface: Maybe,
+        state: i64, close_reason: Maybe, energy_source: Maybe, energy_convention: Maybe, energy_idle: Maybe,
+    }
+
+    /// A verdict on two subflows.
+    VerdictRow = "verdict" {
+        id: i64, verdict: i64, probability: Maybe, since_us: Maybe,
+        queue_concordance: Maybe, burst_concordance: Maybe, queue_signal: Maybe, rate_correlation: Maybe,
+        sum_variation: Maybe, rate_variation: Maybe, least_variation: Maybe, loss_coincidence: Maybe,
+        busy_a: Maybe, busy_b: Maybe, coverage: Maybe, window_us: Maybe,
     }
 
     /// Something that happened.
@@ -144,6 +163,11 @@ pub(super) const PLACES: i64 = 4096;
 /// The number under which a subflow is stored; its place counts from 1.
 pub(super) fn subflow_id(connection: i64, place: usize) -> i64 {
     connection * PLACES + number(place as u64)
+}
+
+/// Both ports of a subflow as one number of 32 bits.
+pub(super) fn ports(local: u16, remote: u16) -> i64 {
+    i64::from((u32::from(local) << 16 | u32::from(remote)).cast_signed())
 }
 
 /// A counter as SQLite holds it.

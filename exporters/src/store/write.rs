@@ -11,12 +11,12 @@ use mpwatch_model::energy::{Convention, FlowEnergy, Idle, Source};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::unit::Micros;
+use mpwatch_model::unit::{Bytes, Micros};
 
 use super::names::Numbers;
 use super::row::{
-    BACKUP, CLOSED, ConnectionRow, EventRow, INITIAL, PLACES, SEEN_OPEN, STALE, SampleRow, SubflowRow,
-    number, subflow_id,
+    BACKUP, CLOSED, ConnectionKind, ConnectionRow, EndsRow, EventRow, INITIAL, PLACES, SEEN_OPEN, STALE,
+    SampleRow, SubflowKind, SubflowRow, VerdictRow, number, ports, subflow_id,
 };
 use super::timeline::{self, Told};
 use super::verdicts;
@@ -24,7 +24,9 @@ use super::verdicts;
 /// Everything that is stored of a connection, but for its samples.
 pub(super) struct Rows {
     pub(super) connection: ConnectionRow,
+    pub(super) ends: Option<EndsRow>,
     pub(super) subflows: Vec<SubflowRow>,
+    pub(super) verdicts: Vec<VerdictRow>,
     pub(super) events: Vec<EventRow>,
 }
 
@@ -59,7 +61,14 @@ pub(super) fn rows(
         .zip(0..)
         .map(|(entry, seq)| timeline::event_row(entry, place.connection, seq, life.began_ns, numbers))
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Rows { connection: connection_row(connection, place, &life, &told, numbers)?, subflows, events })
+    let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
+    Ok(Rows {
+        connection: connection_row(connection, place, &life, &told, numbers)?,
+        ends: ends_row(connection, place.connection, numbers)?,
+        verdicts: verdicts::rows(pairs, &ids(&connection.subflows), place.connection),
+        subflows,
+        events,
+    })
 }
 
 /// One more would be a place of the next connection.
@@ -67,23 +76,26 @@ fn most_subflows() -> usize {
     usize::try_from(PLACES - 1).unwrap_or_default()
 }
 
-/// The time of a connection that its other times are relative to, and its age.
+/// What the times and numbers of a connection's subflows are relative to.
 struct Life {
     began_ns: i64,
     age_ns: i64,
+    /// The connection's.
+    birth: u64,
 }
 
 impl Life {
     fn of(connection: &Connection, seen_at: Timestamp) -> Self {
         let until = nanos(connection.closed_at.unwrap_or(seen_at));
-        match (connection.opened_at, connection.closed_at) {
-            (Some(opened), Some(_)) => Self { began_ns: nanos(opened), age_ns: until - nanos(opened) },
-            (Some(opened), None) => Self { began_ns: nanos(opened), age_ns: whole_nanos(connection.age_s) },
+        let (began_ns, age_ns) = match (connection.opened_at, connection.closed_at) {
+            (Some(opened), Some(_)) => (nanos(opened), until - nanos(opened)),
+            (Some(opened), None) => (nanos(opened), whole_nanos(connection.age_s)),
             (None, _) => {
                 let age_ns = whole_nanos(connection.age_s);
-                Self { began_ns: until - age_ns, age_ns }
+                (until - age_ns, age_ns)
             }
-        }
+        };
+        Self { began_ns, age_ns, birth: connection.id.birth.0 }
     }
 
     fn after(&self, at: Timestamp) -> i64 {
@@ -113,7 +125,7 @@ fn connection_row(
     told: &Told<'_>,
     numbers: &mut impl Numbers,
 ) -> rusqlite::Result<ConnectionRow> {
-    // What is left out follows from the rest: the sums from the subflows, times from `life`, both ends from the first subflow.
+    // What is left out follows from the rest: sums and excess from the subflows, times from `life`.
     let Connection {
         id,
         token: _,
@@ -121,8 +133,8 @@ fn connection_row(
         ref netns,
         netns_inode,
         role,
-        local,
-        remote,
+        local: _,
+        remote: _,
         process,
         ref cgroup,
         opened_at,
@@ -143,7 +155,7 @@ fn connection_row(
         flow_class,
         cpu: _,
         energy: _,
-        excess_ratio,
+        excess_ratio: _,
         jain_index,
         second_path,
         ref bottlenecks,
@@ -151,7 +163,67 @@ fn connection_row(
         ref subflows,
         timeline: _,
     } = *connection;
-    let first = subflows.first();
+    let mut flags = told.of_connection;
+    flags |= if opened_at.is_some() { SEEN_OPEN } else { 0 };
+    flags |= if closed_at.is_some() { CLOSED } else { 0 };
+    let bytes = |count: Option<Bytes>| count.map(|count| number(count.0));
+    let second = subflows.get(1);
+    let joined_us = number(second.and_then(|subflow| subflow.joined_after).unwrap_or_default().0);
+    let joined_bytes = number(second.and_then(|subflow| subflow.joined_after_bytes).unwrap_or_default().0);
+    let groups = bottlenecks.as_ref().map(|found| verdicts::grouped(&found.groups, &ids(subflows)));
+    let kind = ConnectionKind {
+        id: None,
+        runs: place.runs,
+        netns: numbers.netns(id.netns.0, netns_inode, netns)?,
+        role: numbers.maybe(role.map(Role::word))?,
+        protocol: numbers.word(protocol.word())?,
+        state: numbers.word(state.word())?,
+        fallback: numbers.maybe(fallback.map(|fallback| fallback.reason.word()))?,
+        flow_class: numbers.word(flow_class.word())?,
+        comm: numbers.maybe(process.as_ref().map(|process| process.comm.text()).as_deref())?,
+        cgroup: numbers.maybe(cgroup.as_deref())?,
+        extra_subflows: extra_subflows.map(i64::from),
+        grouped: numbers.maybe(groups.transpose()?.as_deref())?,
+    };
+    Ok(ConnectionRow {
+        id: place.connection,
+        run: place.run,
+        kind: numbers.of_connection(kind)?,
+        flags,
+        token: i64::from(id.token.0.cast_signed()),
+        birth: id.birth.0.cast_signed(),
+        remote_token: remote_token.map(|token| i64::from(token.0.cast_signed())),
+        pid: process.map(|process| i64::from(process.pid)),
+        began_ns: life.began_ns,
+        age_ns: life.age_ns,
+        bytes_sent: bytes(bytes_sent),
+        acked_less: bytes(bytes_acked).map(|acked| bytes(bytes_sent).unwrap_or_default() - acked),
+        bytes_received: bytes(bytes_received),
+        bytes_reinjected: bytes(bytes_reinjected),
+        mptcp_bytes_retransmitted: bytes(mptcp_bytes_retransmitted),
+        send_bps: number(send.0),
+        receive_bps: number(receive.0),
+        jain_millionths: jain_index.map(millionths),
+        second_path_more_us: second_path.map(|path| number(path.after.0) - joined_us),
+        second_path_more_bytes: bytes(second_path.and_then(|path| path.after_bytes))
+            .map(|bytes| bytes - joined_bytes),
+        second_path_effective_after_bytes: bytes(second_path.and_then(|path| path.effective_after_bytes)),
+    })
+}
+
+/// An index is a whole number of them over a million: this finds it again.
+#[allow(clippy::cast_possible_truncation, reason = "between 0 and 1")]
+fn millionths(index: f64) -> i64 {
+    (index * 1e6).round() as i64
+}
+
+/// `None`: they are those of the first subflow, or not known either.
+fn ends_row(
+    connection: &Connection,
+    stored_as: i64,
+    numbers: &mut impl Numbers,
+) -> rusqlite::Result<Option<EndsRow>> {
+    let first = connection.subflows.first();
     let mut end = |address: Option<SocketAddr>, same: Option<SocketAddr>| {
         let apart = address.filter(|_| address != same);
         Ok::<_, rusqlite::Error>((
@@ -159,53 +231,10 @@ fn connection_row(
             apart.map(|a| i64::from(a.port())),
         ))
     };
-    let (local_ip, local_port) = end(local, first.map(|s| s.local))?;
-    let (remote_ip, remote_port) = end(remote, first.map(|s| s.remote))?;
-    let mut flags = told.of_connection;
-    flags |= if opened_at.is_some() { SEEN_OPEN } else { 0 };
-    flags |= if closed_at.is_some() { CLOSED } else { 0 };
-    let bytes = |count: Option<mpwatch_model::unit::Bytes>| count.map(|count| number(count.0));
-    Ok(ConnectionRow {
-        id: place.connection,
-        run: place.run,
-        runs: place.runs,
-        netns: numbers.netns(id.netns.0, netns_inode, netns)?,
-        token: i64::from(id.token.0.cast_signed()),
-        birth: id.birth.0.cast_signed(),
-        remote_token: remote_token.map(|token| i64::from(token.0.cast_signed())),
-        flags,
-        role: numbers.maybe(role.map(Role::word))?,
-        protocol: numbers.word(protocol.word())?,
-        state: numbers.word(state.word())?,
-        fallback: numbers.maybe(fallback.map(|fallback| fallback.reason.word()))?,
-        pid: process.map(|process| i64::from(process.pid)),
-        comm: numbers.maybe(process.as_ref().map(|process| process.comm.text()).as_deref())?,
-        cgroup: numbers.maybe(cgroup.as_deref())?,
-        local_ip,
-        local_port,
-        remote_ip,
-        remote_port,
-        began_ns: life.began_ns,
-        age_ns: life.age_ns,
-        bytes_sent: bytes(bytes_sent),
-        bytes_acked: bytes(bytes_acked),
-        bytes_received: bytes(bytes_received),
-        bytes_reinjected: bytes(bytes_reinjected),
-        mptcp_bytes_retransmitted: bytes(mptcp_bytes_retransmitted),
-        send_bps: number(send.0),
-        receive_bps: number(receive.0),
-        flow_class: numbers.word(flow_class.word())?,
-        excess_ratio,
-        jain_index,
-        second_path_after_us: second_path.map(|path| number(path.after.0)),
-        second_path_after_bytes: bytes(second_path.and_then(|path| path.after_bytes)),
-        second_path_effective_after_bytes: bytes(second_path.and_then(|path| path.effective_after_bytes)),
-        extra_subflows: extra_subflows.map(i64::from),
-        bottlenecks: bottlenecks
-            .as_ref()
-            .map(|found| verdicts::written(found, &ids(subflows)))
-            .transpose()?,
-    })
+    let (local_ip, local_port) = end(connection.local, first.map(|s| s.local))?;
+    let (remote_ip, remote_port) = end(connection.remote, first.map(|s| s.remote))?;
+    let row = EndsRow { connection: stored_as, local_ip, local_port, remote_ip, remote_port };
+    Ok((row.local_ip.is_some() || row.remote_ip.is_some()).then_some(row))
 }
 
 /// Those that are stored.
@@ -264,68 +293,82 @@ fn subflow_row(
         closed,
     } = *subflow;
     let micros = |time: Option<Micros>| time.map(|time| number(time.0));
+    let [sent, received, resent] = [bytes_sent, bytes_received, bytes_retransmitted].map(|b| number(b.0));
+    let segments = i64::from(segments_retransmitted);
+    let smoothed = micros(srtt).unwrap_or_default();
+    let more = |time: Option<Micros>, than: i64| micros(time).map(|time| time - than);
+    let cpu_ns = cpu.map_or(0, |cpu| number(cpu.total().0));
     let cpu = cpu.map(columns_of_cpu);
-    let energy = energy.as_ref().map(|energy| columns_of_energy(energy, numbers)).transpose()?;
-    let joules = |nth: usize| energy.as_ref().and_then(|energy| energy.joules[nth]);
+    let energy_of = energy.as_ref().map(|energy| columns_of_energy(energy, numbers)).transpose()?;
+    let joules = |nth: usize| energy_of.as_ref().and_then(|energy| energy.joules[nth]);
+    let active = joules(0).unwrap_or_default();
     let told_here = told.of_subflow(id);
-    Ok(SubflowRow {
-        id: stored_as,
-        cookie: id.cookie.0.cast_signed(),
-        generation: id.generation.into(),
+    let created = created_at.map(|at| life.after(at));
+    let established = told_here.established.map(|at| life.after(at));
+    let kind = SubflowKind {
+        id: None,
         flags: told_here.flags | flag(initial, INITIAL) | flag(backup, BACKUP) | flag(stale, STALE),
+        generation: id.generation.into(),
         local_ip: numbers.address(local.ip())?,
-        local_port: local.port().into(),
-        remote_ip: numbers.address(remote.ip())?,
-        remote_port: remote.port().into(),
         local_id: local_id.into(),
         remote_id: remote_id.into(),
         interface: numbers.maybe(interface.as_ref().map(|name| name.text()).as_deref())?,
         state: numbers.word(state.word())?,
-        created_after_ns: created_at.map(|at| life.after(at)),
-        established_after_ns: told_here.established.map(|at| life.after(at)),
-        handshake_us: micros(handshake),
-        joined_after_us: micros(joined_after),
+        close_reason: numbers.maybe(closed.map(|closed| closed.reason.word()))?,
+        energy_source: energy_of.as_ref().map(|energy| energy.source),
+        energy_convention: energy_of.as_ref().map(|energy| energy.convention),
+        energy_idle: energy_of.as_ref().map(|energy| energy.idle),
+    };
+    Ok(SubflowRow {
+        id: stored_as,
+        kind: numbers.of_subflow(kind)?,
+        cookie_more: id.cookie.0.wrapping_sub(life.birth).cast_signed(),
+        ports: ports(local.port(), remote.port()),
+        remote_ip: numbers.address(remote.ip())?,
+        created_after_ns: created,
+        established_ns: established.map(|at| at - created.unwrap_or_default()),
+        handshake_more_us: more(
+            handshake,
+            created.zip(established).map_or(0, |(from, to)| (to - from) / 1_000),
+        ),
+        joined_more_us: more(joined_after, established.unwrap_or_default() / 1_000),
         joined_after_bytes: joined_after_bytes.map(|bytes| number(bytes.0)),
-        bytes_sent: number(bytes_sent.0),
-        bytes_acked: number(bytes_acked.0),
-        bytes_received: number(bytes_received.0),
-        bytes_retransmitted: number(bytes_retransmitted.0),
-        segments_retransmitted: segments_retransmitted.into(),
-        retransmits_fast: retransmits.map(|by| by.fast.into()),
+        closed_less_ns: closed.map(|closed| life.age_ns - life.after(closed.at)),
+        bytes_sent: sent,
+        acked_less: sent - resent - number(bytes_acked.0),
+        bytes_received: received,
+        bytes_retransmitted: resent,
+        segments_retransmitted: segments,
+        fast_less: retransmits.map(|by| segments - i64::from(by.fast)),
         retransmits_timeout: retransmits.map(|by| by.timeout.into()),
         retransmits_probe: retransmits.map(|by| by.probe.into()),
-        rtt_us: micros(rtt),
         srtt_us: micros(srtt),
+        rtt_more_us: more(rtt, smoothed),
         rttvar_us: micros(rttvar),
-        rtt_min_us: micros(rtt_min),
-        rtt_p50_us: micros(rtt_p50),
-        rtt_p99_us: micros(rtt_p99),
+        rtt_min_less_us: micros(rtt_min).map(|least| smoothed - least),
+        rtt_p50_more_us: more(rtt_p50, smoothed),
+        rtt_p99_more_us: more(rtt_p99, smoothed),
         rtt_samples: number(rtt_samples),
         cwnd_segments: cwnd_segments.into(),
         delivery_bps: delivery.map(|rate| number(rate.0)),
-        lost_segments: lost_segments.into(),
+        lost_more: i64::from(lost_segments) - segments,
         timeouts: timeouts.map(Into::into),
         send_bps: number(send.0),
         receive_bps: number(receive.0),
-        wire_bytes_sent_estimate: number(wire_bytes_sent_estimate.0),
-        wire_bytes_received_estimate: number(wire_bytes_received_estimate.0),
+        wire_sent_more: number(wire_bytes_sent_estimate.0) - sent,
+        wire_received_more: number(wire_bytes_received_estimate.0) - received,
         scheduler_considered: scheduler.map(|rounds| number(rounds.considered)),
-        scheduler_picked: scheduler.map(|rounds| number(rounds.picked)),
+        picked_less: scheduler.map(|rounds| number(rounds.considered) - number(rounds.picked)),
         cpu_syscall_ns: cpu.and_then(|cpu| cpu.0),
         cpu_rx_softirq_ns: cpu.map(|cpu| cpu.1[0]),
         cpu_tx_ns: cpu.map(|cpu| cpu.1[1]),
         cpu_timer_ns: cpu.map(|cpu| cpu.1[2]),
         cpu_worker_ns: cpu.map(|cpu| cpu.1[3]),
         active_uj: joules(0),
-        lo_uj: joules(1),
-        hi_uj: joules(2),
-        full_uj: joules(3),
-        energy_cpu_ns: energy.as_ref().map(|energy| energy.cpu_ns),
-        energy_source: energy.as_ref().map(|energy| energy.source),
-        energy_convention: energy.as_ref().map(|energy| energy.convention),
-        energy_idle: energy.as_ref().map(|energy| energy.idle),
-        closed_after_ns: closed.map(|closed| life.after(closed.at)),
-        close_reason: numbers.maybe(closed.map(|closed| closed.reason.word()))?,
+        lo_less_uj: joules(1).map(|lo| active - lo),
+        hi_more_uj: joules(2).map(|hi| hi - active),
+        full_more_uj: joules(3).map(|full| full - active),
+        energy_cpu_more_ns: energy_of.as_ref().map(|energy| energy.cpu_ns - cpu_ns),
     })
 }
 

@@ -22,8 +22,9 @@ use super::names::{Known, Names};
 use super::open::{identity, is_still};
 use super::queue::{Last, Load};
 use super::retention::{Retention, used};
-use super::row::{EventRow, PLACES, RunRow, SampleRow, insert, insertion, number};
-use super::write::{Place, nanos, rows, samples};
+use super::row::{RunRow, insert, insertion, number};
+use super::tables::{Item, Tables};
+use super::write::nanos;
 use super::{Limits, Shared};
 
 /// From this age on a flow is long, and sampled; so is one that has carried [`LONG_BYTES`].
@@ -55,21 +56,12 @@ struct Followed {
 
 impl Followed {
     fn item<'a>(&self, flow: &'a Flow, seen_at: Timestamp, sampled: bool) -> Item<'a> {
-        let item = Item { row: self.row, flow: Cow::Borrowed(flow), seen_at, sampled, runs: 1 };
+        let is_new = !self.is_written && self.earlier.is_none();
+        let item = Item { row: self.row, is_new, flow: Cow::Borrowed(flow), seen_at, sampled, runs: 1 };
         let Some(earlier) = &self.earlier else { return item };
         let (flow, seen_at) = earlier.with(flow, seen_at);
         Item { flow: Cow::Owned(flow), seen_at, runs: earlier.runs + 1, ..item }
     }
-}
-
-/// A connection to be written.
-struct Item<'a> {
-    row: i64,
-    flow: Cow<'a, Flow>,
-    seen_at: Timestamp,
-    sampled: bool,
-    /// Runs that have seen it.
-    runs: i64,
 }
 
 /// A connection that waits to be written.
@@ -245,8 +237,8 @@ impl Writer {
             }
             let settled = !followed.is_written && flow.age_s >= SETTLED_SECONDS;
             if sampled || settled || (!flow.is_open() && before != Some(flow)) {
-                followed.is_written = true;
                 items.push(followed.item(flow, snapshot.at, sampled));
+                followed.is_written = true;
             }
             (followed.place, followed.turn) = (place, self.turn);
         }
@@ -343,6 +335,7 @@ impl Writer {
         }
         let waiting = self.backlog.iter().map(|(&row, waiting)| Item {
             row,
+            is_new: false,
             flow: Cow::Borrowed(&waiting.flow),
             seen_at: waiting.seen_at,
             sampled: false,
@@ -433,65 +426,4 @@ fn is_due(flow: &Flow, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limi
         let gap = if carried(flow) == then { gap * IDLE_FACTOR } else { gap };
         (now_ns - last_ns) as f64 / 1e9 >= gap
     })
-}
-
-/// The insertions of a transaction.
-struct Tables<'a> {
-    database: &'a Connection,
-    connection: rusqlite::CachedStatement<'a>,
-    subflow: rusqlite::CachedStatement<'a>,
-}
-
-impl<'a> Tables<'a> {
-    fn of(database: &'a Connection) -> rusqlite::Result<Self> {
-        Ok(Self {
-            database,
-            connection: insertion::<super::row::ConnectionRow>(database)?,
-            subflow: insertion::<super::row::SubflowRow>(database)?,
-        })
-    }
-
-    fn write(&mut self, item: &Item<'_>, run: i64, names: &mut Names<'_>) -> rusqlite::Result<()> {
-        let place = Place { run, connection: item.row, seen_at: item.seen_at, runs: item.runs };
-        let rows = rows(&item.flow, place, names)?;
-        if item.runs > 1 {
-            self.move_samples(item.row, rows.connection.began_ns)?;
-        }
-        insert(&mut self.connection, &rows.connection)?;
-        for subflow in &rows.subflows {
-            insert(&mut self.subflow, subflow)?;
-        }
-        if !rows.events.is_empty() {
-            // An earlier picture may have had more of them: what is a flag now was none before.
-            self.database.prepare_cached("DELETE FROM event WHERE connection = ?")?.execute([item.row])?;
-            let mut insertion = insertion::<EventRow>(self.database)?;
-            for event in &rows.events {
-                insert(&mut insertion, event)?;
-            }
-        }
-        if item.sampled {
-            let mut insertion = insertion::<SampleRow>(self.database)?;
-            for sample in samples(&item.flow, place) {
-                insert(&mut insertion, &sample)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Samples are relative to the beginning of their connection, which another run may have known better.
-    fn move_samples(&self, connection: i64, began_ns: i64) -> rusqlite::Result<()> {
-        let mut stored = self.database.prepare_cached("SELECT began_ns - ? FROM connection WHERE id = ?")?;
-        let shift: i64 = stored.query_one([began_ns, connection], |row| row.get(0))?;
-        if shift == 0 {
-            return Ok(());
-        }
-        // By way of negative times, so that none meets another that has not moved yet.
-        let (first, last) = (connection * PLACES, (connection + 1) * PLACES);
-        let range = params![first, last];
-        let away = "UPDATE sample SET after_ns = -1 - after_ns WHERE subflow >= ? AND subflow < ?";
-        self.database.prepare_cached(away)?.execute(range)?;
-        let back = "UPDATE sample SET after_ns = -1 - after_ns + ? WHERE subflow >= ? AND subflow < ?";
-        self.database.prepare_cached(back)?.execute(params![shift, first, last])?;
-        Ok(())
-    }
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The views, which others rely on: they say the same as the report that is read from the same file, field by field.
+
+use std::net::SocketAddr;
+
+use rusqlite::types::ValueRef;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+type Fields = Map<String, Value>;
+
+/// All rows of a view, as JSON.
+fn rows(file: &std::path::Path, sql: &str) -> Vec<Fields> {
+    let database = Connection::open(file).unwrap();
+    let mut query = database.prepare(sql).unwrap();
+    let names: Vec<String> = query.column_names().into_iter().map(str::to_owned).collect();
+    let read = |row: &rusqlite::Row<'_>| {
+        let value = |nth: usize| match row.get_ref(nth).unwrap() {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => number.into(),
+            ValueRef::Real(number) => number.into(),
+            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+            ValueRef::Blob(_) => panic!("a blob"),
+        };
+        Ok(names.iter().enumerate().map(|(nth, name)| (name.clone(), value(nth))).collect())
+    };
+    query.query_map([], read).unwrap().map(Result::unwrap).collect()
+}
+
+/// What the JSON has in objects of its own, under the names of the views.
+fn flattened(json: Value) -> Fields {
+    let Value::Object(mut all) = json else { panic!("no object") };
+    for (object, prefix) in [
+        ("energy", ""),
+        ("process", ""),
+        ("second_path", "second_path_"),
+        ("retransmits", "retransmits_"),
+        ("scheduler", "scheduler_"),
+        ("evidence", ""),
+        ("fallback", ""),
+    ] {
+        let Some(inner) = all.remove(object) else { continue };
+        for (name, value) in inner.as_object().into_iter().flatten() {
+            let name = if object == "fallback" { object.to_owned() } else { format!("{prefix}{name}") };
+            all.insert(name, value.clone());
+        }
+    }
+    // CPU time by kind of work, and that of the energy, which is compared by itself.
+    all.remove("cpu_ns");
+    for end in ["local", "remote"] {
+        let Some(address) = all.remove(end).and_then(|text| text.as_str()?.parse::<SocketAddr>().ok()) else {
+            continue;
+        };
+        all.insert(format!("{end}_ip"), address.ip().to_string().into());
+        all.insert(format!("{end}_port"), address.port().into());
+    }
+    all
+}
+
+fn is_same(found: &Value, given: &Value) -> bool {
+    match (found, given) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() <= 1e-9 * b.as_f64().unwrap().abs()
+        }
+        (Value::Number(number), Value::Bool(is)) => number.as_i64() == Some((*is).into()),
+        _ => found == given,
+    }
+}
+
+/// Compares what both have; how many fields that are.
+fn compare(found: &Fields, given: &Fields) -> usize {
+    let both = found.iter().filter_map(|(name, value)| Some((name, value, given.get(name)?)));
+    let mut fields = 0;
+    for (name, found, given) in both.filter(|(name, ..)| !matches!(name.as_str(), "subflows" | "source")) {
+        assert!(is_same(found, given), "{name} is {found} in the view, and {given} in the report");
+        fields += 1;
+    }
+    fields
+}
+
+fn filled() -> (TempDir, PathBuf, Report) {
+    let (folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, all_kinds()));
+    store.close();
+    let report = read(&file).0;
+    (folder, file, report)
+}
+
+#[test]
+fn a_connection_and_its_subflows_are_what_the_report_says() {
+    let (_folder, file, report) = filled();
+    let connections = rows(&file, "SELECT * FROM v_connection");
+    assert_eq!(connections.len(), report.connections.len());
+    for row in connections {
+        let one = report.connections.iter().find(|one| row["id"] == one.id.to_string()).unwrap();
+        let mut fields = flattened(serde_json::to_value(one).unwrap());
+        if one.subflows.is_empty() {
+            assert_eq!(
+                fields.remove("bytes_retransmitted").zip(Some(&row["bytes_retransmitted"])),
+                Some((json!(0), &Value::Null))
+            );
+        }
+        assert!(compare(&row, &fields) >= 20, "{row:?}");
+        let cpu = one.cpu.map(|cpu| row::number(cpu.total().0));
+        assert_eq!((&row["subflows"], &row["cpu_ns"]), (&json!(one.subflows.len()), &json!(cpu)));
+        assert_eq!(row["opened_at_ns"], json!(one.opened_at.map(write::nanos)));
+        assert_eq!(row["closed_at_ns"], json!(one.closed_at.map(write::nanos)));
+        let of_it =
+            format!("SELECT * FROM v_subflow WHERE connection = {} ORDER BY place", row["connection"]);
+        let subflows = rows(&file, &of_it);
+        assert_eq!(subflows.len(), one.subflows.len());
+        for (row, subflow) in subflows.iter().zip(&one.subflows) {
+            assert!(compare(row, &flattened(serde_json::to_value(subflow).unwrap())) >= 35, "{row:?}");
+            assert_eq!(row["created_at_ns"], json!(subflow.created_at.map(write::nanos)));
+            assert_eq!(row["closed_at_ns"], json!(subflow.closed.map(|closed| write::nanos(closed.at))));
+            assert_eq!(row["cpu_ns"], json!(subflow.cpu.map(|cpu| row::number(cpu.total().0))));
+            assert_eq!(row["cpu_tx_ns"], json!(subflow.cpu.map(|cpu| row::number(cpu.tx.0))));
+        }
+    }
+}
+
+#[test]
+fn what_happened_and_what_is_shared_are_what_the_report_says() {
+    let (_folder, file, report) = filled();
+    for row in rows(&file, "SELECT * FROM v_connection") {
+        let one = report.connections.iter().find(|one| row["id"] == one.id.to_string()).unwrap();
+        let of_it = |view: &str, order: &str| {
+            rows(
+                &file,
+                &format!("SELECT * FROM {view} WHERE connection = {} ORDER BY {order}", row["connection"]),
+            )
+        };
+        let events: Vec<(i64, String)> = of_it("v_event", "at_ns, event")
+            .iter()
+            .map(|event| (event["at_ns"].as_i64().unwrap(), event["event"].as_str().unwrap().to_owned()))
+            .collect();
+        let mut told: Vec<(i64, String)> = one
+            .timeline
+            .iter()
+            .map(|entry| {
+                let what = serde_json::to_value(entry).unwrap();
+                (write::nanos(entry.at), what["event"].as_str().unwrap().to_owned())
+            })
+            .collect();
+        told.sort();
+        assert_eq!(events, told);
+        let pairs = one.bottlenecks.iter().flat_map(|found| &found.pairs);
+        let verdicts = of_it("v_bottleneck", "a, b");
+        assert_eq!(verdicts.len(), pairs.clone().count());
+        for pair in pairs {
+            let row = verdicts
+                .iter()
+                .find(|row| row["a"] == pair.a.to_string() && row["b"] == pair.b.to_string())
+                .unwrap();
+            assert!(compare(row, &flattened(serde_json::to_value(pair).unwrap())) >= 15, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_other_views_can_be_asked() {
+    let (_folder, file, _) = filled();
+    for view in ["v_run", "v_energy", "v_peer_daily"] {
+        assert!(!rows(&file, &format!("SELECT * FROM {view}")).is_empty(), "{view}");
+    }
+    assert!(!rows(&file, "SELECT * FROM v_sample").is_empty());
+}
