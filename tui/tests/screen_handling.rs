@@ -61,46 +61,6 @@ fn the_footer_names_the_keys_as_they_are_mapped() {
 }
 
 #[test]
-fn the_selection_follows_its_flow() {
-    let mut stage = open(normal, 120, 40);
-    stage.press("f").type_text("nginx").press("enter");
-    let selected = |stage: &mut Stage| stage.line_with("▌");
-    assert!(selected(&mut stage).contains("nginx"));
-    // It becomes the fastest: another row, the same flow.
-    let mut turned = normal();
-    let last = turned.connections.last_mut().unwrap();
-    (last.send.0, last.subflows[0].send.0) = (1 << 40, 1 << 40);
-    let above = stage.text().lines().position(|line| line.contains('▌')).unwrap();
-    stage.show(turned);
-    assert!(selected(&mut stage).contains("nginx"));
-    assert!(stage.text().lines().position(|line| line.contains('▌')).unwrap() < above);
-    stage.resize(200, 60).resize(80, 24);
-    assert!(selected(&mut stage).contains("nginx"));
-    // It is gone: the selection stays in the table.
-    stage.show(fixture::snapshot(vec![fixture::connection(0x9f3c_0a1b, 2)]));
-    assert!(selected(&mut stage).contains("iperf3"));
-}
-
-#[test]
-fn the_top_is_in_view_until_a_row_is_chosen() {
-    // The flow that was first becomes the slowest.
-    let turned = || {
-        let mut turned = many(300);
-        turned.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
-        turned
-    };
-    let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
-    let mut stage = open(|| many(300), 80, 24);
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
-    assert!(first(&mut stage).starts_with('▌'), "{}", stage.text());
-    let mut stage = open(|| many(300), 80, 24);
-    stage.press("down");
-    let chosen = stage.line_with("▌");
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
-    assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
-}
-
-#[test]
 fn a_filter_shows_its_effect_while_it_is_typed_and_its_errors_in_place() {
     let mut stage = open(normal, 120, 40);
     stage.press("/").has("peer:10.0/16").type_text("fallback");
@@ -123,8 +83,8 @@ fn sorting_is_chosen_from_a_list_and_turned_round() {
     assert!(first(&mut stage).contains("iperf3"));
     stage.press("r").has("FLOW▲");
     assert!(first(&mut stage).contains("nginx"));
-    // The same once more turns it round again.
-    stage.press("s down enter").has("FLOW▼");
+    // The list opens at what is sorted by; the same once more turns it round again.
+    stage.press("s enter").has("FLOW▼");
 }
 
 /// What is drawn reversed, by its rows.
@@ -207,25 +167,14 @@ fn an_export_holds_what_is_selected() {
     stage.press("4 x enter");
     let Some(Request::Export(report, ExportFormat::Json)) = stage.asked.take() else { panic!("no export") };
     assert_eq!(report.connections.len(), 3, "all of the first peer");
-    // What the mask hides stays hidden.
-    assert_eq!(stage.press("z x enter").has("privacy mask is on").asked, None);
 }
 
 #[test]
-fn the_mask_hides_addresses_names_and_hosts_in_every_view() {
-    let mut stage = open(normal, 200, 60);
-    stage.press("z");
-    for keys in ["1", "2", "3", "4", "4 p", "4 p p", "5", "1 g enter"] {
-        stage
-            .press(keys)
-            .lacks("10.0.")
-            .lacks("fd00")
-            .lacks("iperf3")
-            .lacks("nginx")
-            .lacks("db1")
-            .lacks("1234");
+fn whether_mptcp_is_on_is_said_where_it_is_known() {
+    for (enabled, words) in [(Some(true), "MPTCP is on here"), (Some(false), "MPTCP is OFF here")] {
+        let settings = Settings { mptcp_enabled: enabled, ..Settings::default() };
+        Stage::with(settings, 80, 24).show(empty()).has(words).lacks("Is MPTCP on here?");
     }
-    stage.press("esc").has("host-1").press("z").has("10.0.1.2").has("iperf3");
 }
 
 #[test]
@@ -257,6 +206,12 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     stage.has("SHARE▼");
     click(&mut stage, "SHARE▼");
     stage.has("SHARE▲");
+    // In a list it chooses; beside it, it closes the list.
+    stage.press("s");
+    click(&mut stage, "sent and received now");
+    stage.has("RATE▼").lacks("sort by").press("s");
+    click(&mut stage, "[1 Connections]");
+    stage.lacks("sort by").has("RATE▼");
     for tab in Tab::ALL.into_iter().rev() {
         click(&mut stage, tab.title());
         assert_eq!(stage.app.tab(), tab);
@@ -266,43 +221,6 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     let kind = MouseEventKind::ScrollDown;
     stage.happens(Event::Mouse(MouseEvent { kind, column: 9, row: 9, modifiers: KeyModifiers::NONE }));
     assert_ne!(stage.line_with("▌"), before);
-}
-
-#[test]
-fn closed_connections_are_remembered() {
-    let mut stage = Stage::new(120, 40);
-    stage
-        .show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed), fixture::connection(1, 2)]))
-        .has("closed");
-    stage.show(fixture::snapshot(vec![fixture::connection(1, 2)])).lacks("c105ed");
-    stage.press("o").has("c105ed").press("o").lacks("c105ed").press("o").lacks("c105ed");
-}
-
-#[test]
-fn subflows_are_folded_away_and_shown_again() {
-    let mut stage = open(normal, 120, 40);
-    stage
-        .press("g h")
-        .has("▸")
-        .press("l")
-        .lacks("▸")
-        .press("e")
-        .lacks("├─")
-        .lacks("╰─ 2")
-        .press("e")
-        .has("├─");
-}
-
-#[test]
-fn a_sum_leads_to_its_connections() {
-    let mut stage = open(normal, 120, 40);
-    stage
-        .press("4 f")
-        .type_text("fd00")
-        .press("enter enter")
-        .has("[1 Connections]")
-        .has("filter: peer:fd00")
-        .lacks("iperf3");
 }
 
 #[test]

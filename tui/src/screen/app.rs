@@ -39,6 +39,8 @@ pub struct Settings {
     pub origin: Origin,
     /// What runs, where that is not this machine's own traffic: a line below the header.
     pub banner: Option<String>,
+    /// Whether sockets of this machine can be MPTCP ones, in the namespace of the screen. `None`: not known, or of no interest.
+    pub mptcp_enabled: Option<bool>,
 }
 
 /// Where the snapshots come from.
@@ -358,8 +360,8 @@ impl App {
     /// A connection by where it stands.
     pub(crate) fn connection(&self, place: Place) -> Option<&Connection> {
         match place {
-            Place::Shown(index) => self.snapshot()?.connections.get(index),
-            Place::Past(index) => self.history.closed().get(index),
+            Place::Shown(index) => self.snapshot()?.connections.get(index as usize),
+            Place::Past(number) => self.history.past_at(number),
         }
     }
 

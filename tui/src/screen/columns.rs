@@ -2,6 +2,8 @@
 //! What a column is, for both kinds of rows: flows, and sums over flows. Which ones there are stands in [`super::flows`] and
 //! [`super::sums`]; numbers of flows are rows of the metric table.
 
+use mpwatch_model::energy::Source;
+
 use super::app::{App, Tab};
 use super::flows::FLOW_COLUMNS;
 use super::sums::SUM_COLUMNS;
@@ -156,8 +158,42 @@ pub(crate) fn shown(app: &App, tab: Tab) -> Vec<Choice> {
         Tab::Peers => super::sums::PEERS,
         Tab::Health => &[],
     };
-    chosen(usual, &app.tables[tab.index()].columns)
+    let all = chosen(usual, &app.tables[tab.index()].columns);
+    if knows_energy(app) {
+        return all;
+    }
+    // Columns of dashes would take the place of others; who asks for one by hand gets it.
+    let by_hand = |key| app.tables[tab.index()].columns.contains(&(key, true));
+    all.into_iter().filter(|choice| !OF_ENERGY.contains(&choice.key) || by_hand(choice.key)).collect()
 }
+
+/// By what the view that is shown is sorted where nothing else is asked for.
+pub(crate) fn usual_sort(app: &App) -> &'static str {
+    match app.tab {
+        Tab::Energy if knows_energy(app) => "watts",
+        Tab::Energy => "cpu_seconds_total",
+        Tab::Connections | Tab::Paths | Tab::Peers | Tab::Health => "rates",
+    }
+}
+
+/// Whether any joule can be told, measured or not.
+fn knows_energy(app: &App) -> bool {
+    let energy = app.snapshot().and_then(|snapshot| snapshot.energy.as_ref());
+    energy.is_some_and(|energy| energy.source != Source::Absent)
+}
+
+/// Columns that say nothing where no joule is known.
+const OF_ENERGY: [&str; 9] = [
+    "watts",
+    "active_joules_total",
+    "full_joules_total",
+    "joules_per_gigabyte",
+    "bounds",
+    "wasted",
+    "source",
+    "joules",
+    "j_per_gb",
+];
 
 #[cfg(test)]
 mod tests {

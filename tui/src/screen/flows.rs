@@ -143,7 +143,7 @@ fn own() -> Vec<FlowColumn> {
             |v| Order::Number(v.connection.send.0.saturating_add(v.connection.receive.0) as f64),
         ),
         column(
-            ("rates", "OVER TIME", "rate over time; a connection's subflows on its scale"),
+            ("rates", "TREND", "rate over time; a connection's subflows on its scale"),
             (9, 40),
             false,
             rates,

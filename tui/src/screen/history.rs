@@ -2,6 +2,7 @@
 //! What the screen remembers beyond one snapshot: the latest values of every flow, the latest snapshots to step through, and connections
 //! that have closed. Everything is bounded.
 
+mod activity;
 mod tracks;
 
 use std::collections::{HashSet, VecDeque};
@@ -14,8 +15,9 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::finding;
 use super::flows::groups;
-use tracks::Value;
-pub(crate) use tracks::{Found, Track, Tracks};
+pub(crate) use activity::Activity;
+pub(crate) use tracks::Track;
+use tracks::{Tracks, Value};
 
 /// Values kept of each flow.
 pub(crate) const SAMPLES: usize = 120;
@@ -96,6 +98,8 @@ pub(crate) struct History {
     turns: Turn,
     closed: VecDeque<Connection>,
     closed_ids: HashSet<ConnectionId>,
+    /// How many of the closed ones are not remembered any more.
+    forgotten: u32,
 }
 
 impl History {
@@ -160,6 +164,7 @@ impl History {
             && let Some(oldest) = self.closed.pop_front()
         {
             self.closed_ids.remove(&oldest.id);
+            self.forgotten = self.forgotten.wrapping_add(1);
         }
     }
 
@@ -210,14 +215,20 @@ impl History {
         self.subflows.get(id)
     }
 
-    /// All subflows.
-    pub(crate) fn subflows(&self) -> &Tracks<SubflowId> {
-        &self.subflows
-    }
-
     /// Closed connections, the latest last.
     pub(crate) fn closed(&self) -> &VecDeque<Connection> {
         &self.closed
+    }
+
+    /// Those with their numbers, which they keep.
+    pub(crate) fn past(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        let numbers = (0..).map(|place: u32| self.forgotten.wrapping_add(place));
+        numbers.zip(&self.closed)
+    }
+
+    /// A closed connection by its number. `None`: not remembered any more.
+    pub(crate) fn past_at(&self, number: u32) -> Option<&Connection> {
+        self.closed.get(number.wrapping_sub(self.forgotten) as usize)
     }
 }
 
@@ -258,9 +269,14 @@ mod tests {
     fn a_closed_connection_is_remembered_once() {
         let mut history = fed(3);
         assert_eq!(history.closed().len(), 1);
+        assert_eq!(history.past_at(0).unwrap().id, fixture::closed(2).id);
         for token in 10..10 + u32::try_from(CLOSED).unwrap() {
             history.add(Arc::new(fixture::snapshot(vec![fixture::closed(token)])));
         }
         assert_eq!(history.closed().len(), CLOSED);
+        assert!(history.past_at(0).is_none(), "its number is nobody else's");
+        for (number, one) in history.past() {
+            assert_eq!(history.past_at(number).unwrap().id, one.id);
+        }
     }
 }

@@ -3,15 +3,16 @@
 //! drawing.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::mem;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::id::{ConnectionId, SubflowId, Token};
 use mpwatch_model::lifecycle::Role;
 
 use super::app::{App, Closed, Tab};
 use super::areas::areas;
-use super::columns::{Column, Order, ranks};
+use super::columns::{Column, Order, ranks, usual_sort};
 use super::flows::{FLOW_COLUMNS, FlowView};
 use super::sums::{SumKey, Sums};
 
@@ -19,9 +20,9 @@ use super::sums::{SumKey, Sums};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In the snapshot that is shown.
-    Shown(usize),
-    /// Among the closed ones that are remembered.
-    Past(usize),
+    Shown(u32),
+    /// Among the closed ones that are remembered: its number there.
+    Past(u32),
 }
 
 /// A row of the tables of flows.
@@ -114,7 +115,7 @@ pub(crate) enum Rows {
     #[default]
     None,
     Flows(FlowRows),
-    Sums(Sums),
+    Sums(Box<Sums>),
 }
 
 impl Rows {
@@ -135,7 +136,6 @@ impl Rows {
 impl FlowRow {
     /// With all that its cells need.
     pub(crate) fn view(self, app: &App) -> Option<FlowView<'_>> {
-        // While the screen stands, closed ones may move up.
         let here = app.connection(self.place).filter(|connection| connection.id == self.id);
         let connection = here.or_else(|| app.find(self.id))?;
         let subflow = match self.subflow {
@@ -157,7 +157,7 @@ impl App {
     pub(crate) fn key(&self, index: usize) -> Option<RowKey> {
         match &self.rows {
             Rows::None => None,
-            Rows::Sums(sums) => sums.get(index).map(|sum| RowKey::Sum(sum.key)),
+            Rows::Sums(sums) => sums.key(index).map(RowKey::Sum),
             Rows::Flows(rows) => {
                 let row = rows.get(index)?;
                 let subflow = row.view(self).and_then(|view| view.subflow);
@@ -176,17 +176,18 @@ impl App {
                 let is_there = rows.get(head + place).is_some_and(|row| row.id == *id);
                 Some(if is_there { head + place } else { head })
             }
-            (Rows::Sums(sums), RowKey::Sum(key)) => sums.iter().position(|sum| sum.key == *key),
+            (Rows::Sums(sums), RowKey::Sum(key)) => sums.row(key),
             _ => None,
         }
     }
 
     /// Builds the rows anew and finds the selected flow in them again.
     pub(crate) fn rebuild(&mut self) {
+        let before = if let Rows::Sums(sums) = mem::take(&mut self.rows) { *sums } else { Sums::default() };
         self.rows = match self.tab {
             Tab::Health => Rows::None,
             Tab::Connections | Tab::Energy => Rows::Flows(self.flow_rows()),
-            Tab::Paths | Tab::Peers => Rows::Sums(self.sums()),
+            Tab::Paths | Tab::Peers => Rows::Sums(Box::new(self.sums(before))),
         };
         let found = self.table().selected.and_then(|key| self.row_of(&key));
         let last = self.rows.len().saturating_sub(1);
@@ -207,31 +208,44 @@ impl App {
     pub(crate) fn filtered(&self) -> impl Iterator<Item = (Place, &Connection)> {
         let matches =
             |one: &Connection| (one.is_open() || self.closed != Closed::Hidden) && self.filter.matches(one);
-        let shown = self.snapshot().into_iter().flat_map(|snapshot| snapshot.connections.iter().enumerate());
+        let shown = self.snapshot().into_iter().flat_map(|snapshot| (0..).zip(&snapshot.connections));
         let shown = shown.map(|(at, one)| (Place::Shown(at), one));
-        let past = self.past().map(|(at, one)| (Place::Past(at), one));
+        let past = self.past().map(|(number, one)| (Place::Past(number), one));
         shown.chain(past).filter(move |(_, one)| matches(one))
     }
 
     /// Connections that had closed before the snapshot that is shown, if those are to be seen.
-    fn past(&self) -> impl Iterator<Item = (usize, &Connection)> {
+    fn past(&self) -> impl Iterator<Item = (u32, &Connection)> {
         let snapshot = self.snapshot().filter(|_| self.closed == Closed::All);
         snapshot.into_iter().flat_map(|snapshot| {
             let closed = snapshot.connections.iter().filter(|one| !one.is_open());
             let closed_here: HashSet<ConnectionId> = closed.map(|one| one.id).collect();
-            let past = self.history.closed().iter().enumerate();
-            past.filter(move |(_, one)| {
+            self.history.past().filter(move |(_, one)| {
                 one.closed_at.is_some_and(|at| at <= snapshot.at) && !closed_here.contains(&one.id)
             })
         })
     }
 
     fn flow_rows(&self) -> FlowRows {
+        let shown: Vec<(Place, &Connection)> = self.filtered().collect();
+        let mut ranked = self.ranked(&shown);
+        if self.tab == Tab::Connections && self.table().sort.is_none() {
+            put_ends_together(&shown, &mut ranked);
+        }
+        ranked.sort_unstable();
+        let mut rows = FlowRows { heads: Vec::with_capacity(ranked.len()), len: 0 };
+        for Ranking { at, .. } in ranked {
+            let (place, connection) = shown[at as usize];
+            let is_folded = self.tab != Tab::Connections || self.is_folded(connection.id);
+            rows.push(place, connection.id, if is_folded { 0 } else { connection.subflows.len() });
+        }
+        rows
+    }
+
+    fn ranked(&self, shown: &[(Place, &Connection)]) -> Vec<Ranking> {
         let state = self.table();
         let is_usual = state.sort.is_none();
-        let usual = if self.tab == Tab::Energy { "watts" } else { "rates" };
-        let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual));
-        let shown: Vec<(Place, &Connection)> = self.filtered().collect();
+        let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual_sort(self)));
         let order = |(_, connection): &(Place, &Connection)| {
             let view = FlowView { app: self, connection, subflow: None, last: false, folded: false };
             let order = || column.map_or(Order::Unknown, |column| (column.order)(&view));
@@ -244,39 +258,54 @@ impl App {
         };
         let orders: Vec<Order> = shown.iter().map(order).collect();
         let ranks = ranks(&orders, state.reverse);
-        let ranking = |((at, (_, connection)), rank): ((usize, &(Place, &Connection)), u64)| {
+        let ranking = |((at, (_, connection)), rank): ((u32, &(Place, &Connection)), u64)| {
             let carried =
                 connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default();
             Ranking {
                 over: is_usual && !connection.is_open(),
                 rank,
-                server: connection.role == Some(Role::Server),
                 carried: Reverse(carried.0),
                 id: connection.id,
+                server: connection.role == Some(Role::Server),
                 at,
             }
         };
-        let mut ranked: Vec<Ranking> = shown.iter().enumerate().zip(ranks).map(ranking).collect();
-        ranked.sort_unstable();
-        let mut rows = FlowRows { heads: Vec::with_capacity(ranked.len()), len: 0 };
-        for Ranking { at, id, .. } in ranked {
-            let (place, connection) = shown[at];
-            let is_folded = self.tab != Tab::Connections || self.is_folded(id);
-            rows.push(place, id, if is_folded { 0 } else { connection.subflows.len() });
-        }
-        rows
+        (0..).zip(shown).zip(ranks).map(ranking).collect()
     }
 }
 
 /// What decides on the place of a connection, most important first; what is over stands below in the usual order.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranking {
     over: bool,
     rank: u64,
-    server: bool,
     carried: Reverse<u64>,
     id: ConnectionId,
-    at: usize,
+    server: bool,
+    at: u32,
+}
+
+/// Where both ends of a connection are on this machine, the accepting one stands right below the one that connects, which mostly sends and knows
+/// more.
+fn put_ends_together(shown: &[(Place, &Connection)], ranked: &mut [Ranking]) {
+    let is_server = |one: &Connection| one.role == Some(Role::Server);
+    if !shown.iter().any(|(_, one)| is_server(one)) {
+        return;
+    }
+    let clients = ranked.iter().filter(|ranking| !ranking.server);
+    let by_tokens = clients.filter_map(|ranking| {
+        let (_, one) = shown[ranking.at as usize];
+        Some(((one.token?, one.remote_token?), *ranking))
+    });
+    let clients: HashMap<(Token, Token), Ranking> = by_tokens.collect();
+    for ranking in ranked.iter_mut().filter(|ranking| ranking.server) {
+        let (_, one) = shown[ranking.at as usize];
+        let tokens = one.remote_token.zip(one.token);
+        let other = tokens.and_then(|tokens| clients.get(&tokens)).filter(|other| other.over == ranking.over);
+        if let Some(other) = other {
+            *ranking = Ranking { server: true, at: ranking.at, ..*other };
+        }
+    }
 }
 
 pub(crate) fn find<'a, T: ?Sized, O: ?Sized>(

@@ -89,10 +89,12 @@ impl Text {
     }
 }
 
-/// Words in lines of at most this width; a word that is wider is cut.
+/// Words in lines of at most this width; a number stays with its unit, a word that is wider is cut.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (word, after) = next_piece(rest);
         match lines.last_mut() {
             Some(line) if line.width() + 1 + word.width() <= width => {
                 line.push(' ');
@@ -100,8 +102,18 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
             }
             _ => lines.push(clip(word, width)),
         }
+        rest = after;
     }
     lines
+}
+
+/// A word, or a number with the word after it; and what follows.
+fn next_piece(text: &str) -> (&str, &str) {
+    let end = text.find(' ').unwrap_or(text.len());
+    let is_number = text[..end].ends_with(|letter: char| letter.is_ascii_digit());
+    let unit = text.get(end + 1..).filter(|_| is_number).map(|rest| rest.find(' ').unwrap_or(rest.len()));
+    let end = unit.map_or(end, |unit| end + 1 + unit);
+    (&text[..end], text.get(end + 1..).unwrap_or(""))
 }
 
 /// The latest values as a line of blocks as high as their part of `most`: a dot is zero, a blank is not known.
@@ -183,5 +195,8 @@ mod tests {
     fn words_are_wrapped() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("abcdefgh", 4), ["abc…"]);
+        assert_eq!(wrapped("cost ~10.1 J so far", 11), ["cost", "~10.1 J so", "far"]);
+        assert_eq!(wrapped("at 7", 4), ["at 7"]);
+        assert!(wrapped("", 4).is_empty());
     }
 }

@@ -14,7 +14,7 @@ use super::areas::areas;
 use super::draw::{detail, health};
 use super::edit::Edit;
 use super::key::{Action, Chord};
-use super::rows::RowKey;
+use super::rows::{RowKey, Rows};
 use super::sums::SumKey;
 
 impl App {
@@ -169,7 +169,10 @@ impl App {
             Action::Search if has_table => self.mode = Mode::Type(Typing::Search, Edit::new(&self.search)),
             Action::NextHit => self.hit(true, false),
             Action::PreviousHit => self.hit(false, false),
-            Action::Sort if has_table => self.mode = Mode::Pick(Pick::Sort, 0),
+            Action::Sort if has_table => {
+                let at = self.choices(Pick::Sort).iter().position(|(.., is_chosen)| *is_chosen);
+                self.mode = Mode::Pick(Pick::Sort, at.unwrap_or(0));
+            }
             Action::Columns if has_table => self.mode = Mode::Pick(Pick::Columns, 0),
             Action::Export => self.mode = Mode::Pick(Pick::Export, 0),
             Action::Reverse => {
@@ -266,6 +269,21 @@ impl App {
         let table = self.table_mut();
         table.offset = table.offset.clamp((table.index + 1).saturating_sub(page), table.index);
         table.offset = table.offset.min(rows.saturating_sub(page));
+        self.make_visible(page);
+    }
+
+    /// Sums are made only where they are looked at.
+    fn make_visible(&mut self, page: usize) {
+        // A line above the table may go without anything else that happens.
+        let page = page + 3;
+        let offset = self.table().offset;
+        let made = match &self.rows {
+            Rows::Sums(sums) if !sums.has_made(offset, page) => sums.make(self, offset, page),
+            _ => return,
+        };
+        if let Rows::Sums(sums) = &mut self.rows {
+            sums.keep(made);
+        }
     }
 
     fn open(&mut self) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mpwatch_tui::screen::{Link, Origin};
+use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::super::trace;
 use super::{Countdown, INTERVAL};
@@ -22,11 +22,18 @@ use crate::tracker::Closed;
 const RETRY: Duration = Duration::from_millis(500);
 
 pub(super) fn run(options: &TopOptions, scope: &Scope, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    let view = View { options, scope, stop, screen: Screen::open(load_settings()?, Arc::clone(stop))? };
+    let settings = Settings { mptcp_enabled: mptcp_enabled(), ..load_settings()? };
+    let view = View { options, scope, stop, screen: Screen::open(settings, Arc::clone(stop))? };
     let outcome = view.feed();
     // The terminal first: then whatever there is to say can be read.
     let closed = view.screen.close();
     outcome.and(closed)
+}
+
+/// Whether a program that is started here can have MPTCP sockets. `None`: this kernel has none, or does not say.
+fn mptcp_enabled() -> Option<bool> {
+    let value = std::fs::read_to_string("/proc/sys/net/mptcp/enabled").ok()?;
+    Some(value.trim() != "0")
 }
 
 struct View<'a> {

@@ -82,7 +82,8 @@ fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
         (_, Idle::Unknown) => "; idle power not known (mpwatch calibrate)",
     };
     let ink = if energy.source.is_measured() { Ink::Faint } else { Ink::Warning };
-    let mut lines = vec![Text::new(format!("{source}{idle}"), ink)];
+    let mut lines: Vec<Text> =
+        wrapped(&format!("{source}{idle}"), width).into_iter().map(|line| Text::new(line, ink)).collect();
     let advice = energy.advice.iter().flat_map(|advice| wrapped(advice, width));
     lines.extend(advice.take(2).map(|line| Text::new(line, Ink::Faint)));
     lines
@@ -125,7 +126,7 @@ fn waste(app: &App, width: usize) -> Text {
     let joules = |value| app.settings.units.energy(value);
     let ink = Ink::Warning;
     match (extra, waste) {
-        (0, _) => Text::new("No subflow is known to add no throughput.", Ink::Faint),
+        (0, _) => Text::new("No extra subflows: none is known to share a bottleneck.", Ink::Faint),
         (_, None) => Text::new(format!("! {} no throughput (they share a bottleneck).", adds(extra)), ink),
         (_, Some(energy)) => {
             let cost = finding::marked(&energy, &joules);

@@ -6,6 +6,7 @@ use mpwatch_model::energy::{SnapshotEnergy, Source};
 use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::super::app::{App, Link, Origin, Tab};
 use super::super::areas::Areas;
@@ -125,7 +126,9 @@ fn tabs(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     let rest = ratatui::layout::Rect { x: used, width: areas.tabs.width - used, ..areas.tabs };
     let filter = (!app.filter_text.is_empty()).then(|| {
         let shown = app.rows.len();
-        Text::new(format!("filter: {} ", app.filter_text), Ink::Accent)
+        // It may name what the mask hides.
+        let text = if app.mask.is_on() { "(masked)" } else { &app.filter_text };
+        Text::new(format!("filter: {text} "), Ink::Accent)
             .and(if shown == 0 { "(nothing matches)" } else { "" }, Ink::Warning)
     });
     let origin = match &app.settings.origin {
@@ -154,9 +157,13 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
     }
     lines.extend(app.settings.banner.iter().map(|banner| Text::new(banner.clone(), Ink::Accent)));
     let Some(snapshot) = app.snapshot() else { return lines };
+    // Where there is no room for all of it, the key that leads to all of it is still to be read.
+    let more = format!(" ({}: more)", app.settings.keys.key(Action::Health));
+    let room = usize::from(app.size.0).saturating_sub(more.width());
+    let with_more = |text: &str, ink| Text::new(format!("{}{more}", clip(text, room)), ink);
     if snapshot.losses.any() {
         let what = snapshot.losses.phrases().join("; ");
-        lines.push(Text::new(format!("INCOMPLETE: {what}"), Ink::Alarm));
+        lines.push(with_more(&format!("INCOMPLETE: {what}"), Ink::Alarm));
     }
     if snapshot.energy.as_ref().is_some_and(|energy| energy.source == Source::Simulated) {
         lines.push(Text::new("SIMULATED ENERGY: no counter of this machine was read", Ink::Alarm));
@@ -164,12 +171,7 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
     if !snapshot.host.missing.is_empty() {
         let costs: Vec<String> =
             snapshot.host.missing.iter().map(|one| printable(&one.costs).into_owned()).collect();
-        let text = format!(
-            "not known on this kernel: {} ({}: more)",
-            costs.join("; "),
-            app.settings.keys.key(Action::Health)
-        );
-        lines.push(Text::new(text, Ink::Warning));
+        lines.push(with_more(&format!("not known on this kernel: {}", costs.join("; ")), Ink::Warning));
     }
     lines
 }

@@ -12,7 +12,8 @@ use super::super::app::{App, Link, Origin};
 use super::super::areas::areas;
 use super::super::text::{Text, glyph, stacked, wrapped};
 use super::super::theme::{Ink, Theme};
-use super::put_lines;
+use super::{put_lines, scrollbar};
+use crate::header::count;
 
 /// How far it can be scrolled.
 pub(crate) fn most_scroll(app: &App) -> usize {
@@ -23,7 +24,9 @@ pub(crate) fn most_scroll(app: &App) -> usize {
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let all = lines(app, area.width.into());
     let most = all.len().saturating_sub(area.height.into());
-    put_lines(app, frame, area, all.into_iter().skip(app.table().offset.min(most)));
+    let (rows, offset) = (all.len(), app.table().offset.min(most));
+    put_lines(app, frame, area, all.into_iter().skip(offset));
+    scrollbar(app, frame, area, (rows, offset));
 }
 
 fn lines(app: &App, width: usize) -> Vec<Text> {
@@ -61,8 +64,8 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
         fact("machine", format!("{name}, Linux {}", printable(&host.kernel))),
         fact("version", format!("mpwatch {}", printable(&host.mpwatch))),
         fact("interval", display(Unit::Seconds, Some(snapshot.interval_s))),
-        fact("to step back through", format!("{frames} snapshots")),
-        fact("closed, remembered", format!("{} connections", app.history.closed().len())),
+        fact("to step back through", count(usize::try_from(frames).unwrap_or(usize::MAX), "snapshot")),
+        fact("closed, remembered", count(app.history.closed().len(), "connection")),
     ]
 }
 

@@ -13,10 +13,10 @@ mod words;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::widgets::Paragraph;
 
 use super::app::{App, Link, Mode, Tab};
 use super::areas::{SMALLEST, areas, is_too_small};
+use super::key::Action;
 use super::text::Text;
 use super::theme::Ink;
 
@@ -64,7 +64,7 @@ fn too_small(app: &App, frame: &mut Frame<'_>) {
     let lines = [
         format!("This terminal is {columns}x{rows}."),
         format!("mpwatch needs {}x{}.", SMALLEST.0, SMALLEST.1),
-        "q quits".to_owned(),
+        format!("{} quits.", app.settings.keys.key(Action::Quit)),
     ];
     let area = frame.area();
     for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
@@ -76,7 +76,7 @@ fn too_small(app: &App, frame: &mut Frame<'_>) {
 fn put(app: &App, frame: &mut Frame<'_>, area: Rect, text: Text) {
     let area = Rect { height: area.height.min(1), ..area }.intersection(frame.area());
     let line = text.clipped(area.width.into()).line(app.settings.theme);
-    frame.render_widget(Paragraph::new(line), area);
+    frame.render_widget(line, area);
 }
 
 /// Writes lines from the top of an area on; what does not fit is left out.
@@ -94,4 +94,19 @@ fn rule(app: &App, frame: &mut Frame<'_>, area: Rect, title: Text) {
     let mut line = Text::new("─ ", Ink::Faint);
     line.0.extend(title.0);
     put(app, frame, area, line.and(format!(" {}", "─".repeat(rest)), Ink::Faint));
+}
+
+/// Where in all rows an area is whose first row is `offset`; only where not all fit.
+fn scrollbar(app: &App, frame: &mut Frame<'_>, area: Rect, (rows, offset): (usize, usize)) {
+    let page = usize::from(area.height);
+    if rows <= page || page == 0 {
+        return;
+    }
+    let thumb = (page * page / rows).max(1);
+    let top = offset * (page - thumb) / (rows - page);
+    for (line, y) in (area.top()..area.bottom()).enumerate() {
+        let inside = (top..top + thumb).contains(&line);
+        let text = if inside { Text::new("┃", Ink::Normal) } else { Text::new("│", Ink::Faint) };
+        put(app, frame, Rect { x: area.right() - 1, y, width: 1, height: 1 }, text);
+    }
 }

@@ -10,14 +10,19 @@ use super::super::app::{App, Pick};
 use super::super::key::{BINDINGS, SECTIONS};
 use super::super::text::Text;
 use super::super::theme::{Ink, Theme};
-use super::{put, put_lines};
+use super::{put, put_lines, scrollbar};
 
-/// An empty box in the middle of the screen; its inside.
-fn boxed(app: &App, frame: &mut Frame<'_>, (width, height): (usize, usize), title: &str) -> Rect {
-    let all = frame.area();
-    let width = u16::try_from(width + 4).unwrap_or(u16::MAX).min(all.width);
-    let height = u16::try_from(height + 2).unwrap_or(u16::MAX).min(all.height);
-    let area = Rect { x: (all.width - width) / 2, y: (all.height - height) / 2, width, height };
+/// Where a box for so much text is, in the middle of the screen.
+fn place_of_box(app: &App, (width, height): (usize, usize)) -> Rect {
+    let (columns, rows) = app.size;
+    let width = u16::try_from(width + 4).unwrap_or(u16::MAX).min(columns);
+    let height = u16::try_from(height + 2).unwrap_or(u16::MAX).min(rows);
+    Rect { x: (columns - width) / 2, y: (rows - height) / 2, width, height }
+}
+
+/// An empty box; its inside.
+fn boxed(app: &App, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
+    let area = area.intersection(frame.area());
     frame.render_widget(Clear, area);
     let theme = app.settings.theme;
     let block = Block::bordered()
@@ -66,23 +71,50 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
     } else {
         "help"
     };
-    let area = boxed(app, frame, (width, lines.len()), title);
+    let rows = lines.len();
+    let outer = place_of_box(app, (width, rows));
+    let area = boxed(app, frame, outer, title);
     put_lines(app, frame, area, lines.into_iter().skip(scroll));
+    scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, scroll));
+}
+
+fn title_of_list(pick: Pick) -> &'static str {
+    match pick {
+        Pick::Sort => "sort by (enter; once more turns it round)",
+        Pick::Columns => "columns (enter shows or hides)",
+        Pick::Export => "export the selection as",
+    }
+}
+
+/// A list's box, and its first line that is in view.
+fn place_of_list(app: &App, pick: Pick, place: usize, choices: &[(String, String, bool)]) -> (Rect, usize) {
+    let names = width_of_names(choices);
+    let lines = choices.iter().map(|(_, help, _)| names + help.width() + 6);
+    let width = lines.max().unwrap_or(0).max(title_of_list(pick).len() + 2);
+    let outer = place_of_box(app, (width.min(72), choices.len()));
+    let page = usize::from(outer.height.saturating_sub(2));
+    (outer, (place + 1).saturating_sub(page))
+}
+
+fn width_of_names(choices: &[(String, String, bool)]) -> usize {
+    choices.iter().map(|(name, ..)| name.width()).max().unwrap_or(0)
+}
+
+/// The line of a list that stands at a place of the screen.
+pub(crate) fn choice_at(app: &App, pick: Pick, place: usize, (column, row): (u16, u16)) -> Option<usize> {
+    let choices = app.choices(pick);
+    let (outer, offset) = place_of_list(app, pick, place, &choices);
+    let is_inside = (outer.left() + 1..outer.right().saturating_sub(1)).contains(&column)
+        && (outer.top() + 1..outer.bottom().saturating_sub(1)).contains(&row);
+    let line = offset + usize::from(row.checked_sub(outer.top() + 1)?);
+    Some(line).filter(|line| is_inside && *line < choices.len())
 }
 
 pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, place: usize) {
     let choices = app.choices(pick);
-    let title = match pick {
-        Pick::Sort => "sort by (enter; once more turns it round)",
-        Pick::Columns => "columns (enter shows or hides)",
-        Pick::Export => "export the selection as",
-    };
-    let names = choices.iter().map(|(name, ..)| name.width()).max().unwrap_or(0);
-    let width =
-        choices.iter().map(|(_, help, _)| names + help.width() + 6).max().unwrap_or(0).max(title.len() + 2);
-    let area = boxed(app, frame, (width.min(72), choices.len()), title);
-    let page = usize::from(area.height);
-    let offset = (place + 1).saturating_sub(page);
+    let (names, rows) = (width_of_names(&choices), choices.len());
+    let (outer, offset) = place_of_list(app, pick, place, &choices);
+    let area = boxed(app, frame, outer, title_of_list(pick));
     for ((index, (name, help, chosen)), y) in
         choices.into_iter().enumerate().skip(offset).zip(area.top()..area.bottom())
     {
@@ -95,4 +127,5 @@ pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, place: usize) {
             frame.buffer_mut().set_style(line, Theme::selected());
         }
     }
+    scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, offset));
 }

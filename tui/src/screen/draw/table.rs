@@ -4,15 +4,15 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
-use super::super::app::{App, Tab};
+use super::super::app::App;
 use super::super::areas::areas;
-use super::super::columns::{Choice, Column, shown, wish};
+use super::super::columns::{Choice, Column, shown, usual_sort, wish};
 use super::super::flows::{FLOW_COLUMNS, FlowColumn};
 use super::super::rows::{Rows, find};
 use super::super::sums::{SUM_COLUMNS, SumColumn, SumView};
 use super::super::text::Text;
 use super::super::theme::{Ink, Theme};
-use super::put;
+use super::{put, scrollbar};
 use crate::layout::{GAP, Wish, fit};
 
 /// A column with its width.
@@ -97,12 +97,7 @@ fn titles<T: ?Sized, O: ?Sized>(columns: &[Fitted<'_, T, O>], sort: Option<(&str
 /// What is sorted by, for the titles.
 fn sort_of(app: &App) -> (&'static str, bool) {
     let state = app.table();
-    let usual = match app.tab {
-        Tab::Energy => "watts",
-        Tab::Connections => "rates",
-        Tab::Paths | Tab::Peers | Tab::Health => "rate",
-    };
-    (state.sort.unwrap_or(usual), state.reverse)
+    (state.sort.unwrap_or(usual_sort(app)), state.reverse)
 }
 
 /// The table as lines: titles, then the rows that are on the screen.
@@ -122,7 +117,7 @@ fn lines(app: &App, area: Rect) -> (Text, Vec<Text>) {
         Rows::Sums(sums) => {
             let columns: &[SumColumn] = &SUM_COLUMNS;
             let views: Vec<SumView<'_>> =
-                sums.iter().skip(offset).take(page).map(|sum| sums.view(app, sum)).collect();
+                (offset..offset + page).map_while(|row| sums.view(app, row)).collect();
             let natural = |column: &SumColumn| {
                 views.iter().map(|view| (column.text)(view, UNLIMITED).width()).max().unwrap_or(0)
             };
@@ -154,23 +149,8 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
             frame.buffer_mut().set_style(cells, Theme::selected());
         }
     }
-    scrollbar(app, frame, area);
-}
-
-/// Where in all rows the screen is; only where not all fit.
-fn scrollbar(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let page = usize::from(area.height.saturating_sub(1));
-    let rows = app.rows.len();
-    if rows <= page || page == 0 {
-        return;
-    }
-    let thumb = (page * page / rows).max(1);
-    let top = app.table().offset * (page - thumb) / (rows - page);
-    for (line, y) in (area.top() + 1..area.bottom()).enumerate() {
-        let inside = (top..top + thumb).contains(&line);
-        let text = if inside { Text::new("┃", Ink::Normal) } else { Text::new("│", Ink::Faint) };
-        put(app, frame, Rect { x: area.right() - 1, y, width: 1, height: 1 }, text);
-    }
+    let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    scrollbar(app, frame, below, (app.rows.len(), app.table().offset));
 }
 
 /// All of a row's text, for the search.
@@ -186,9 +166,7 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
             };
             view.map(text).unwrap_or_default()
         }
-        Rows::Sums(sums) => {
-            sums.get(row).map(|sum| sums.view(app, sum).names().join(" ")).unwrap_or_default()
-        }
+        Rows::Sums(sums) => sums.names(app, row).join(" "),
     }
 }
 

@@ -5,6 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::super::app::{App, Link};
+use super::super::key::Action;
 use super::super::text::{Text, wrapped};
 use super::super::theme::Ink;
 use super::put_lines;
@@ -50,15 +51,32 @@ pub(super) fn no_rows(app: &App, frame: &mut Frame<'_>, area: Rect) {
             format!("  None of {} matches.", crate::header::count(connections, "connection")),
             Ink::Strong,
         ));
-        if !app.filter_text.is_empty() {
+        if !app.filter_text.is_empty() && !app.mask.is_on() {
             lines.push(Text::plain(format!("  The filter is: {}", app.filter_text)));
         }
-        let key = app.settings.keys.key(super::super::key::Action::Back);
-        lines.push(Text::new(format!("  {key} drops the filter."), Ink::Faint));
+        let keys = &app.settings.keys;
+        lines.push(Text::new(
+            if app.filter_text.is_empty() {
+                format!("  Closed ones are hidden: {} shows them.", keys.key(Action::Closed))
+            } else {
+                format!("  {} drops the filter.", keys.key(Action::Back))
+            },
+            Ink::Faint,
+        ));
     } else {
         lines.push(Text::new("  No MPTCP connection at the moment.", Ink::Strong));
         lines.push(Text::default());
-        for (question, answer) in NO_CONNECTION {
+        lines.extend(match app.settings.mptcp_enabled {
+            Some(true) => Some(Text::new("  MPTCP is on here (net.mptcp.enabled is 1).", Ink::Good)),
+            Some(false) => {
+                let text = "  MPTCP is OFF here: sysctl -w net.mptcp.enabled=1 switches it on.";
+                Some(Text::new(text, Ink::Warning))
+            }
+            None => None,
+        });
+        // Whether it is on has been said, where it is known.
+        let known = usize::from(app.settings.mptcp_enabled.is_some());
+        for (question, answer) in &NO_CONNECTION[known..] {
             lines.push(Text::new(format!("  {question:<23}"), Ink::Faint).and(*answer, Ink::Normal));
         }
     }

@@ -5,6 +5,7 @@ use mpwatch_model::endpoint::printable;
 use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::subflow::Subflow;
 
+use super::super::app::Tab;
 use super::super::finding;
 use super::super::text::Text;
 use super::super::theme::Ink;
@@ -19,10 +20,12 @@ pub(super) fn flow(view: &FlowView<'_>, width: usize) -> Text {
 
 fn connection_forms(view: &FlowView<'_>) -> Vec<Text> {
     let (c, mask) = (view.connection, &view.app.mask);
-    let fold = match (c.subflows.is_empty(), view.folded) {
-        (true, _) => "  ",
-        (_, true) => "▸ ",
-        (_, false) => "▾ ",
+    let fold = match (view.app.tab, c.subflows.is_empty(), view.folded) {
+        // Nothing unfolds there.
+        (Tab::Energy, ..) => "",
+        (_, true, _) => "  ",
+        (_, _, true) => "▸ ",
+        (_, _, false) => "▾ ",
     };
     let arrow = if c.role == Some(Role::Server) { "←" } else { "→" };
     let id = c.id.short();
@@ -46,6 +49,7 @@ fn connection_forms(view: &FlowView<'_>) -> Vec<Text> {
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
         form(name.clone(), format!(" {arrow} {remote_ip}")),
+        form(format!("{id} {name}"), String::new()),
         form(name.clone(), String::new()),
     ]
 }
@@ -66,8 +70,11 @@ fn subflow_forms(view: &FlowView<'_>, place: usize, subflow: &Subflow) -> Vec<Te
         head.and(interface, faint).and(tag, ink).and(ends, faint)
     };
     let [full, short] = tags(view, subflow);
+    // After what is wrong with it the other end alone would read as a part of that.
+    let remote_only = if full.0.is_empty() { format!(" {arrow} {remote}") } else { String::new() };
     vec![
         form(&interface, full.clone(), &ends),
+        form(&interface, full.clone(), &remote_only),
         form(&interface, full, ""),
         form(&interface, short.clone(), ""),
         form("", short, ""),

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
+use super::activity::Activity;
 use super::{SAMPLES, Series, Turn};
 
 /// Ids are numbers of the kernel: no attack is to be feared, and there are tens of thousands of them a snapshot.
@@ -56,17 +57,7 @@ struct Slot<Id> {
     /// The latest turn that told of it.
     last: Turn,
     active: Option<u64>,
-    /// Mean rate, of which what is older counts less.
-    mean: f32,
-    step: i16,
-}
-
-/// Steps of activity are half a power of two wide: so many of the finest parts of [`level`].
-const STEP: i16 = 16;
-
-/// The logarithm of a rate in 32nds of a power of two, roughly: the upper bits of a float are one.
-fn level(rate: f32) -> i16 {
-    i16::try_from(rate.max(0.0).to_bits() >> 18).unwrap_or(i16::MAX)
+    activity: Activity,
 }
 
 /// The values of a turn by slot; `NaN`: not known. What came later has none here.
@@ -176,13 +167,8 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         let grown = value.active.zip(slot.active).map(|(now, then)| now.saturating_sub(then));
         slot.active = value.active;
         let rate = value.rate as f32;
-        slot.mean += (rate - slot.mean) * if slot.since == slot.last { 1.0 } else { 0.25 };
-        let level = level(slot.mean);
-        // What is about as active as before stays in its step: else flows at the edge of one would change places all the time.
-        if (level - slot.step - STEP / 2).abs() > STEP {
-            slot.step = level / STEP * STEP;
-        }
-        let step = slot.step;
+        slot.activity.take(rate);
+        let step = slot.activity.step();
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[place] = step;
         column.rate[place] = rate;
@@ -192,8 +178,8 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     }
 
     fn take_in(&mut self, id: Id) -> usize {
-        let slot =
-            Slot { id, since: self.columns.turn, last: self.columns.turn, active: None, mean: 0.0, step: 0 };
+        let turn = self.columns.turn;
+        let slot = Slot { id, since: turn, last: turn, active: None, activity: Activity::default() };
         let place = if let Some(place) = self.free.pop().map(|place| place as usize) {
             self.slots[place] = slot;
             place
@@ -242,38 +228,16 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.kept.retain(|id, _| is_kept(id));
     }
 
-    /// Where the values of a flow are. `None`: nothing is remembered of it.
-    pub(crate) fn find(&self, id: Id) -> Option<Found<Id>> {
-        match self.slot(id) {
+    /// What is remembered of a flow. `None`: nothing.
+    pub(crate) fn get(&self, id: Id) -> Option<Track<'_>> {
+        Some(Track(match self.slot(id) {
             Some(place) => {
                 let Slot { since, last, .. } = self.slots[place];
-                Some(Found::Told { place, since, last })
+                Of::Told { columns: &self.columns, place, since, last }
             }
-            None => self.kept.contains_key(&id).then_some(Found::Kept(id)),
-        }
-    }
-
-    /// The values there. A place is good for as long as what it was found for is shown: its values of those turns are never written over.
-    pub(crate) fn at(&self, found: Found<Id>) -> Option<Track<'_>> {
-        Some(Track(match found {
-            Found::Told { place, since, last } => Of::Told { columns: &self.columns, place, since, last },
-            Found::Kept(id) => Of::Kept(self.kept.get(&id)?),
+            None => Of::Kept(self.kept.get(&id)?),
         }))
     }
-
-    /// What is remembered of a flow.
-    pub(crate) fn get(&self, id: Id) -> Option<Track<'_>> {
-        self.at(self.find(id)?)
-    }
-}
-
-/// Where the values of a flow are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Found<Id> {
-    /// In the columns, those of its turns.
-    Told { place: usize, since: Turn, last: Turn },
-    /// No snapshot tells of it any more.
-    Kept(Id),
 }
 
 /// The values of one flow.
@@ -387,27 +351,6 @@ mod tests {
         assert_eq!((track.watts(turns), track.watts(1)), (Some(2.0), None));
         tracks.forget(turns, |_| false);
         assert!(tracks.get(1).is_none() && tracks.kept.is_empty());
-    }
-
-    #[test]
-    fn activity_changes_in_steps_and_not_at_their_edges() {
-        let mut tracks: Tracks<u64> = Tracks::default();
-        let mut turn = 0;
-        let mut told = |rate: u64| {
-            turn += 1;
-            tracks.begin(turn);
-            tracks.add(1, 1.0, value(rate));
-            tracks.get(1).unwrap().activity(turn)
-        };
-        assert_eq!(told(0), 0);
-        let steps: std::collections::BTreeSet<i16> = (0..400)
-            .map(|number| told(if number % 2 == 0 { 30_000_000 } else { 36_000_000 }))
-            .skip(40)
-            .collect();
-        assert_eq!(steps.len(), 1, "{steps:?}");
-        let (before, after) = (*steps.first().unwrap(), (0..20).map(|_| told(90_000_000)).last().unwrap());
-        assert!(after > before);
-        assert_eq!((0..400).map(|_| told(0)).last(), Some(0));
     }
 
     #[test]

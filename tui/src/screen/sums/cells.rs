@@ -11,19 +11,19 @@ use mpwatch_model::unit::{Microjoules, Micros};
 use super::super::app::App;
 use super::super::columns::{Choice, Column, Order, extra, first};
 use super::super::flows::letter;
-use super::super::history::Series;
 use super::super::text::{Text, sparkline};
 use super::super::theme::Ink;
-use super::{Sum, SumKey, Sums};
-
-/// Values of a sum that are drawn over time.
-const DRAWN: usize = 40;
+use super::gather::Group;
+use super::{DRAWN, Sum, SumKey};
 
 /// A row with everything that its cells need.
 pub(crate) struct SumView<'a> {
     pub(crate) app: &'a App,
-    pub(crate) sums: &'a Sums,
     pub(crate) sum: &'a Sum,
+    /// Rate over time, where it is drawn.
+    pub(super) rates: &'a [f32],
+    /// Its mean of late, where that is sorted by.
+    pub(super) recent: f64,
 }
 
 impl SumView<'_> {
@@ -41,7 +41,6 @@ impl SumView<'_> {
                     format!("{interface}  {local} → {remote}  in {}", netns()),
                     format!("{interface} {local} → {remote}"),
                     format!("{interface} → {remote}"),
-                    interface,
                 ]
             }
             SumKey::Peer(ip) => vec![ip.map_or_else(unknown, |ip| mask.ip(ip))],
@@ -50,16 +49,6 @@ impl SumView<'_> {
             }
             SumKey::Namespace(_) => vec![netns()],
         }
-    }
-
-    /// Rate over time of all its subflows.
-    fn over_time(&self, width: usize) -> Vec<f32> {
-        let mut sums = vec![0.0; width];
-        let mut longest = 0;
-        for track in self.sums.tracks(self.app, self.sum) {
-            longest = longest.max(track.add_to(&mut sums, Series::Rate, self.app.turn()));
-        }
-        sums.split_off(width - longest)
     }
 }
 
@@ -139,14 +128,12 @@ pub(crate) static SUM_COLUMNS: LazyLock<Vec<SumColumn>> = LazyLock::new(|| {
             (10, 20),
             false,
             group,
-            |v| Order::number(v.sum.group.map(|(number, ..)| -(number as f64))),
+            |v| Order::number(v.sum.group.map(|group| -f64::from(group.number))),
         ),
         column(("rate", "RATE", "sent and received now"), (8, 9), true, rate, |v| {
             Order::Number(v.sum.rate() as f64)
         }),
-        column(("rates", "OVER TIME", "rate over time"), (9, 40), false, rates, |v| {
-            Order::Number(v.sums.tracks(v.app, v.sum).map(|track| track.recent(v.app.turn())).sum())
-        }),
+        column(("rates", "TREND", "rate over time"), (9, 40), false, rates, |v| Order::Number(v.recent)),
         column(
             ("rtt", "RTT", "median of the smoothed RTTs"),
             (7, 8),
@@ -251,7 +238,7 @@ fn name(view: &SumView<'_>, width: usize) -> Text {
 }
 
 fn group(view: &SumView<'_>, width: usize) -> Text {
-    let Some((number, position, size)) = view.sum.group else {
+    let Some(Group { number, position, size }) = view.sum.group else {
         return match view.sum.apart {
             Some(Verdict::Disjoint) => Text::new("separate", Ink::Good),
             Some(Verdict::NoBottleneck) => Text::new("none", Ink::Faint),
@@ -264,6 +251,7 @@ fn group(view: &SumView<'_>, width: usize) -> Text {
         last if last + 1 == size => '╰',
         _ => '│',
     };
+    let number = number as usize;
     let letter = letter(number);
     let forms = [format!("{bracket} {letter} same queue"), format!("{bracket} {letter} shared")];
     Text::first_that_fits(forms.map(|form| Text::new(form, Ink::Group(number))), width)
@@ -281,9 +269,9 @@ fn rate(view: &SumView<'_>, _: usize) -> Text {
 
 fn rates(view: &SumView<'_>, width: usize) -> Text {
     let width = width.min(DRAWN);
-    let rates = view.over_time(width);
+    let rates = &view.rates[view.rates.len().saturating_sub(width)..];
     let most = rates.iter().copied().fold(0.0, f32::max);
-    Text::plain(sparkline(&rates, most, width))
+    Text::plain(sparkline(rates, most, width))
 }
 
 fn failed(view: &SumView<'_>, _: usize) -> Text {

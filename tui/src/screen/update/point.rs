@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use super::super::app::{App, Mode, Request};
 use super::super::areas::areas;
-use super::super::draw::{header, table};
+use super::super::draw::{header, popup, table};
 use super::super::key::Action;
 
 impl App {
@@ -14,12 +14,23 @@ impl App {
         match (event.kind, &self.mode) {
             (MouseEventKind::ScrollDown, Mode::Table) => self.step(3),
             (MouseEventKind::ScrollUp, Mode::Table) => self.step(-3),
-            (MouseEventKind::ScrollDown, Mode::Help(_)) => return self.act_in_mode(Action::Down),
-            (MouseEventKind::ScrollUp, Mode::Help(_)) => return self.act_in_mode(Action::Up),
-            (MouseEventKind::Down(MouseButton::Left), Mode::Table) => self.click(column, row),
-            (MouseEventKind::Down(MouseButton::Left), Mode::Help(_) | Mode::Pick(..)) => {
-                self.mode = Mode::Table;
+            (MouseEventKind::ScrollDown, Mode::Help(_) | Mode::Pick(..)) => {
+                return self.act_in_mode(Action::Down);
             }
+            (MouseEventKind::ScrollUp, Mode::Help(_) | Mode::Pick(..)) => {
+                return self.act_in_mode(Action::Up);
+            }
+            (MouseEventKind::Down(MouseButton::Left), Mode::Table) => self.click(column, row),
+            (MouseEventKind::Down(MouseButton::Left), &Mode::Pick(pick, place)) => {
+                match popup::choice_at(self, pick, place, (column, row)) {
+                    Some(line) => {
+                        self.mode = Mode::Pick(pick, line);
+                        return self.in_list(pick, line, Action::Open);
+                    }
+                    None => self.mode = Mode::Table,
+                }
+            }
+            (MouseEventKind::Down(MouseButton::Left), Mode::Help(_)) => self.mode = Mode::Table,
             _ => {}
         }
         None
@@ -28,6 +39,7 @@ impl App {
     fn act_in_mode(&mut self, action: Action) -> Option<Request> {
         match self.mode {
             Mode::Help(scroll) => self.in_help(scroll, action),
+            Mode::Pick(pick, place) => self.in_list(pick, place, action),
             _ => self.act(action),
         }
     }

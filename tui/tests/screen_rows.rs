@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which rows and columns there are, in which order, and which row is selected.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "screen/stage.rs"]
+mod stage;
+
+use mpwatch_model::fixture;
+use mpwatch_model::id::Token;
+use mpwatch_model::lifecycle::Role;
+use mpwatch_tui::screen::Settings;
+
+use stage::{Stage, many, no_rapl, normal, open};
+
+#[test]
+fn the_selection_follows_its_flow() {
+    let mut stage = open(normal, 120, 40);
+    stage.press("f").type_text("nginx").press("enter");
+    let selected = |stage: &mut Stage| stage.line_with("▌");
+    assert!(selected(&mut stage).contains("nginx"));
+    // It becomes the fastest: another row, the same flow.
+    let mut turned = normal();
+    let last = turned.connections.last_mut().unwrap();
+    (last.send.0, last.subflows[0].send.0) = (1 << 40, 1 << 40);
+    let above = stage.text().lines().position(|line| line.contains('▌')).unwrap();
+    stage.show(turned);
+    assert!(selected(&mut stage).contains("nginx"));
+    assert!(stage.text().lines().position(|line| line.contains('▌')).unwrap() < above);
+    stage.resize(200, 60).resize(80, 24);
+    assert!(selected(&mut stage).contains("nginx"));
+    // It is gone: the selection stays in the table.
+    stage.show(fixture::snapshot(vec![fixture::connection(0x9f3c_0a1b, 2)]));
+    assert!(selected(&mut stage).contains("iperf3"));
+}
+
+#[test]
+fn the_top_is_in_view_until_a_row_is_chosen() {
+    // The flow that was first becomes the slowest.
+    let turned = || {
+        let mut turned = many(300);
+        turned.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
+        turned
+    };
+    let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
+    let mut stage = open(|| many(300), 80, 24);
+    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    assert!(first(&mut stage).starts_with('▌'), "{}", stage.text());
+    let mut stage = open(|| many(300), 80, 24);
+    stage.press("down");
+    let chosen = stage.line_with("▌");
+    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
+}
+
+#[test]
+fn both_ends_of_a_connection_stand_together_the_connecting_one_first() {
+    let ends = || {
+        let client = fixture::connection(0x0c11_e271, 2);
+        let mut server = fixture::connection(0x05e7_7e71, 2);
+        (server.role, server.remote_token) = (Some(Role::Server), client.token);
+        let mut client = client;
+        client.remote_token = Some(Token(0x05e7_7e71));
+        let mut between = fixture::connection(0x0b37_3333, 2);
+        // By rate alone the server would be first, and another connection between the two.
+        server.subflows.iter_mut().for_each(|one| one.receive.0 = 900_000_000);
+        between.subflows.iter_mut().for_each(|one| one.send.0 = 300_000_000);
+        for one in [&mut server, &mut between] {
+            fixture::settle(one);
+        }
+        fixture::snapshot(vec![server, between, client])
+    };
+    let mut stage = open(ends, 120, 40);
+    let text = stage.text();
+    let ids: Vec<&str> = text.lines().filter_map(|line| line.split("▾ ").nth(1)?.split(' ').next()).collect();
+    assert_eq!(ids, ["0b373333", "0c11e271", "05e77e71"]);
+}
+
+#[test]
+fn sums_keep_their_places_while_they_are_about_as_active() {
+    let names = |stage: &mut Stage| -> Vec<String> {
+        let text = stage.press("2").text();
+        text.lines().filter_map(|line| line.split("eth").nth(1)).map(|rest| rest[..1].to_owned()).collect()
+    };
+    let equal = |turn: u64| {
+        let mut connection = fixture::connection(1, 3);
+        for (place, subflow) in (0..).zip(&mut connection.subflows) {
+            subflow.send.0 = 10_000_000 + 500_000 * ((turn + place) % 3);
+        }
+        fixture::snapshot(vec![connection])
+    };
+    let mut stage = Stage::new(120, 40);
+    stage.show(equal(0));
+    let before = names(&mut stage);
+    for turn in 1..10 {
+        stage.show(equal(turn));
+        assert_eq!(names(&mut stage), before);
+    }
+}
+
+#[test]
+fn columns_of_joules_are_not_shown_where_none_is_known() {
+    for keys in ["1", "3", "4"] {
+        open(no_rapl, 200, 60).press(keys).lacks("POWER").lacks("J/GB").has("RATE");
+        open(normal, 200, 60).press(keys).has("POWER");
+    }
+    open(no_rapl, 120, 40).press("3").has("CPU▼");
+    let settings = Settings { columns: vec![("watts".to_owned(), true)], ..Settings::default() };
+    Stage::with(settings, 120, 40).show(no_rapl()).has("POWER");
+}
+
+#[test]
+fn closed_connections_are_remembered() {
+    let mut stage = Stage::new(120, 40);
+    stage
+        .show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed), fixture::connection(1, 2)]))
+        .has("closed");
+    stage.show(fixture::snapshot(vec![fixture::connection(1, 2)])).lacks("c105ed");
+    stage.press("o").has("c105ed").press("o").lacks("c105ed").press("o").lacks("c105ed");
+}
+
+#[test]
+fn closed_connections_that_are_hidden_can_be_shown() {
+    let mut stage = Stage::new(80, 24);
+    stage.show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed)])).press("o o");
+    stage.has("Closed ones are hidden: o shows them.").press("o").has("c105ed");
+}
+
+#[test]
+fn subflows_are_folded_away_and_shown_again() {
+    let mut stage = open(normal, 120, 40);
+    stage
+        .press("g h")
+        .has("▸")
+        .press("l")
+        .lacks("▸")
+        .press("e")
+        .lacks("├─")
+        .lacks("╰─ 2")
+        .press("e")
+        .has("├─");
+}
+
+#[test]
+fn a_sum_leads_to_its_connections() {
+    let mut stage = open(normal, 120, 40);
+    stage
+        .press("4 f")
+        .type_text("fd00")
+        .press("enter enter")
+        .has("[1 Connections]")
+        .has("filter: peer:fd00")
+        .lacks("iperf3");
+}
