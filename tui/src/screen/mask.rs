@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: in place of addresses, processes, namespaces and hosts stand names that say only which ones are the same.
+//! The privacy mask: in place of addresses with their ports, processes, namespaces and hosts stand names that say only which ones are the same.
+
+mod report;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,9 +35,10 @@ impl Mask {
         for connection in connections {
             let ends = connection.local.into_iter().chain(connection.remote);
             let all = ends.chain(connection.subflows.iter().flat_map(|flow| [flow.local, flow.remote]));
+            let all = all.map(|address| address.ip());
             for address in all {
                 let next = self.addresses.len() + 1;
-                self.addresses.entry(address.ip()).or_insert(next);
+                self.addresses.entry(address).or_insert(next);
             }
             let process = connection.process.map(|process| process.comm);
             for name in
@@ -58,7 +61,8 @@ impl Mask {
     }
 
     pub(crate) fn address(&self, address: SocketAddr) -> String {
-        if self.on { format!("{}:{}", self.ip(address.ip()), address.port()) } else { address.to_string() }
+        // A port tells the service, and together with a time the connection.
+        if self.on { self.ip(address.ip()) } else { address.to_string() }
     }
 
     /// The name of a process, a namespace, a host: of this kind.
@@ -86,9 +90,9 @@ mod tests {
         mask.turn();
         assert_eq!(mask.ip(local.ip()), "host-?");
         mask.learn([&connection]);
-        assert_eq!(mask.address(local), "host-1:43211");
+        assert_eq!(mask.address(local), "host-1");
         assert_eq!(mask.name("process", "iperf3"), "process-1");
         mask.learn([&fixture::connection(2, 2)]);
-        assert_eq!(mask.address(local), "host-1:43211");
+        assert_eq!(mask.address(local), "host-1");
     }
 }

@@ -8,10 +8,6 @@ use super::super::rows::RowKey;
 
 impl App {
     pub(super) fn export(&mut self, format: ExportFormat) -> Option<Request> {
-        if self.mask.is_on() {
-            self.say("the privacy mask is on, and a file would hold everything: switch it off first");
-            return None;
-        }
         let snapshot = self.snapshot()?;
         let connections: Vec<_> = match (&self.detail, &self.table().selected) {
             (None, Some(RowKey::Sum(key))) => {
@@ -34,6 +30,7 @@ impl App {
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
         };
+        let report = if self.mask.is_on() { self.mask.report(report) } else { report };
         Some(Request::Export(Box::new(report), format))
     }
 }
