@@ -47,6 +47,10 @@ pub(crate) struct Scope {
     #[arg(long, global = true)]
     pub(crate) no_bottlenecks: bool,
 
+    /// Sample every path densely all of the time, also where verdicts on bottlenecks have been standing: for comparing methods
+    #[arg(long, global = true, hide = true)]
+    pub(crate) never_rest: bool,
+
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
     pub(crate) sysfs_root: Option<PathBuf>,
@@ -132,6 +136,9 @@ pub(crate) enum Command {
         /// Print instead what every method thought of each two subflows at each look, one JSON object a line (docs/bottleneck.md)
         #[arg(long, conflicts_with_all = ["snapshots", "db", "method"])]
         verdicts: bool,
+        /// With --verdicts: our own method sees of paths that would have rested only what the kernel would have sent of them
+        #[arg(long, requires = "verdicts", hide = true)]
+        rested: bool,
         /// Show it in the live view instead: Space stops it, the keys of brackets step through it
         #[arg(long, conflicts_with_all = ["snapshots", "verdicts", "output", "db"])]
         screen: bool,

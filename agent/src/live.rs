@@ -11,6 +11,7 @@ use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::Host;
+use mpwatch_model::sample::Rest;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock;
@@ -153,6 +154,10 @@ impl Source for Live {
         sink(&KernelEvent::Tick(tick))?;
         self.due = (self.due + self.interval).max(Instant::now());
         Ok(true)
+    }
+
+    fn rest(&mut self, orders: &[Rest]) {
+        self.tracer.rest(orders);
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn run_with(
             tracker.apply(event);
             Ok(())
         })?;
+        source.rest(&tracker.rests());
         let is_over = each(tracker.snapshot())?.is_break();
         // What could not be written is still told.
         if !more || is_over || recorder.as_deref().is_some_and(Recorder::has_failed) {

@@ -363,7 +363,7 @@ struct mpw_samples {
 	__u64 cookie;
 	/* CLOCK_BOOTTIME minus CLOCK_MONOTONIC when the batch was sent. */
 	__u64 boot_offset_ns;
-	/* Points that are set; those behind them are left over from an earlier batch. */
+	/* Points that are set; the record ends behind the last of them. */
 	__u32 count;
 	__u32 _reserved;
 	struct mpw_point points[MPW_POINTS];

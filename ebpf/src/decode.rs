@@ -4,6 +4,8 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
+use std::mem::offset_of;
+
 use bytemuck::Pod;
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::endpoint::{Interface, Name, unmapped};
@@ -47,6 +49,9 @@ pub const SUBFLOW_BYTES: usize = size_of::<abi::mpw_subflow>();
 /// Length of a connection's record in bytes.
 pub const CONNECTION_BYTES: usize = size_of::<abi::mpw_connection>();
 
+/// Length of a batch of samples without its points.
+const SAMPLES_HEAD: usize = offset_of!(abi::mpw_samples, points);
+
 /// Decodes one record.
 pub fn record(bytes: &[u8]) -> Result<KernelEvent, DecodeError> {
     let kind = bytes.first_chunk::<4>().ok_or(DecodeError::NoKind(bytes.len()))?;
@@ -58,7 +63,7 @@ pub fn record(bytes: &[u8]) -> Result<KernelEvent, DecodeError> {
         kind @ (abi::MPW_RECORD_UNCHANGED_SUBFLOW | abi::MPW_RECORD_UNCHANGED_CONNECTION) => {
             plain(bytes, kind).map(|raw| unchanged(&raw))
         }
-        abi::MPW_RECORD_SAMPLES => Ok(KernelEvent::Samples(samples(&plain(bytes, abi::MPW_RECORD_SAMPLES)?))),
+        abi::MPW_RECORD_SAMPLES => samples(bytes).map(KernelEvent::Samples),
         other => Err(DecodeError::UnknownKind(other)),
     }
 }
@@ -71,7 +76,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
         abi::MPW_RECORD_UNCHANGED_SUBFLOW | abi::MPW_RECORD_UNCHANGED_CONNECTION => {
             Some(size_of::<abi::mpw_unchanged>())
         }
-        abi::MPW_RECORD_SAMPLES => Some(size_of::<abi::mpw_samples>()),
+        abi::MPW_RECORD_SAMPLES => samples_length(bytes),
         _ => None,
     }
 }
@@ -145,7 +150,21 @@ fn subflow(raw: &abi::mpw_subflow) -> SubflowRecord {
     }
 }
 
-fn samples(raw: &abi::mpw_samples) -> Samples {
+/// A batch ends behind its last point. `None`: it is cut off before that can be told, or claims more points than there is room for.
+fn samples_length(bytes: &[u8]) -> Option<usize> {
+    let count = bytes.get(offset_of!(abi::mpw_samples, count)..SAMPLES_HEAD)?;
+    let count = u32::from_ne_bytes(*count.first_chunk::<4>()?);
+    (count <= abi::MPW_POINTS).then(|| SAMPLES_HEAD + count as usize * size_of::<abi::mpw_point>())
+}
+
+fn samples(bytes: &[u8]) -> Result<Samples, DecodeError> {
+    let (kind, got) = (abi::MPW_RECORD_SAMPLES, bytes.len());
+    let expected = samples_length(bytes).unwrap_or(SAMPLES_HEAD);
+    if got != expected || samples_length(bytes).is_none() {
+        return Err(DecodeError::WrongLength { kind, expected, got });
+    }
+    let mut raw = abi::mpw_samples::default();
+    bytemuck::bytes_of_mut(&mut raw)[..got].copy_from_slice(bytes);
     let point = |point: &abi::mpw_point| Point {
         at: Nanos(point.at_us.wrapping_mul(1_000).wrapping_add(raw.boot_offset_ns)),
         rtt: Micros(point.rtt_us.into()),
@@ -153,10 +172,10 @@ fn samples(raw: &abi::mpw_samples) -> Samples {
         lost: point.lost,
         cut: point.cut != 0,
     };
-    Samples {
+    Ok(Samples {
         id: SubflowId { cookie: SocketCookie(raw.cookie), generation: raw.generation },
         points: raw.points.iter().take(raw.count as usize).map(point).collect(),
-    }
+    })
 }
 
 fn end(flags: u32) -> End {
@@ -313,14 +332,19 @@ mod tests {
             ..Default::default()
         };
         raw.points[0] = abi::mpw_point { at_us: 3, rtt_us: 20, delivered: 7, lost: 1, cut: 1 };
-        raw.points[1].at_us = 99;
-        let Ok(KernelEvent::Samples(samples)) = record(bytemuck::bytes_of(&raw)) else {
-            panic!("no samples")
+        let sent = |raw: &abi::mpw_samples, points: usize| {
+            let length = SAMPLES_HEAD + points * size_of::<abi::mpw_point>();
+            record(&bytemuck::bytes_of(raw)[..length])
         };
+        let Ok(KernelEvent::Samples(samples)) = sent(&raw, 1) else { panic!("no samples") };
         let point = Point { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
         assert_eq!((samples.id.cookie, samples.points), (SocketCookie(9), vec![point]));
-        raw.count = u32::MAX;
-        assert!(record(bytemuck::bytes_of(&raw)).is_ok());
+        assert!(sent(&raw, 0).is_err() && sent(&raw, 2).is_err(), "it has one point");
+        assert!(record(&bytemuck::bytes_of(&raw)[..SAMPLES_HEAD - 1]).is_err());
+        for count in [abi::MPW_POINTS + 1, u32::MAX] {
+            raw.count = count;
+            assert!(sent(&raw, 32).is_err(), "{count} points");
+        }
     }
 
     proptest! {
@@ -330,7 +354,9 @@ mod tests {
                 *first = u32::from(kind).to_ne_bytes();
             }
             let expected = length(&bytes);
-            prop_assert_eq!(expected.is_some(), bytes.len() >= 4 && (1..=5).contains(&kind));
+            let is_known = bytes.len() >= 4 && (1..=5).contains(&kind);
+            // Of samples, how long they are stands behind their kind.
+            prop_assert!(if kind == 5 { is_known || expected.is_none() } else { expected.is_some() == is_known });
             if let (true, Some(expected)) = (exact, expected) {
                 bytes.resize(expected, 0xa5);
             }

@@ -12,6 +12,8 @@ mod iterator;
 mod ledger;
 pub mod namespace;
 pub mod program;
+mod rest;
+mod settings;
 pub mod support;
 pub mod tracer;
 pub mod yardstick;

@@ -406,6 +406,7 @@ impl AttachPlan {
             segments: has("on_segment"),
             ledger,
             samples: has("on_segment"),
+            rests: has("on_segment"),
             calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
         }
     }

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, ProgramMut, RingBuffer,
-    RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, Missing};
+use mpwatch_model::sample::Rest;
 use mpwatch_model::unit::Bytes;
 
 use crate::abi;
@@ -26,40 +26,11 @@ use crate::iterator;
 use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
 use crate::program::{self, ProgramStats};
+use crate::rest::Resting;
+use crate::settings::configure;
 use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError, VMLINUX_BTF};
 
-/// What can be chosen before the programs are loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Also trace plain TCP.
-    pub trace_tcp: bool,
-    /// Size of the ring buffer for final records, in bytes: a power of two, at least a page.
-    pub ring_bytes: u32,
-    /// Size of the ring that takes what the first has no room for.
-    pub overflow_bytes: u32,
-    /// Keep the CPU ledger.
-    pub ledger: bool,
-    /// Sockets that the ledger has room for, at 64 bytes each.
-    pub ledger_sockets: u32,
-    /// Take samples of connections with several subflows, from which bottlenecks are found.
-    pub samples: bool,
-    /// Size of the ring for samples.
-    pub samples_bytes: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            trace_tcp: false,
-            ring_bytes: 8 << 20,
-            overflow_bytes: 4 << 20,
-            ledger: true,
-            ledger_sockets: 1 << 18,
-            samples: true,
-            samples_bytes: 4 << 20,
-        }
-    }
-}
+pub use crate::settings::Settings;
 
 /// Why tracing could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +108,9 @@ pub struct Tracer {
     counters: MapHandle,
     ledger: Option<Ledger>,
     links: HashMap<&'static str, Link>,
+    resting: Resting,
     takes_samples: bool,
+    rests: bool,
     plan: AttachPlan,
     records_received: u64,
     decode_errors: u64,
@@ -178,7 +151,9 @@ impl Tracer {
             counters,
             ledger,
             links,
+            resting: Resting::open(&object)?,
             takes_samples: settings.samples,
+            rests: settings.rests,
             plan,
             records_received: 0,
             decode_errors: 0,
@@ -237,6 +212,11 @@ impl Tracer {
         self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
         self.deliver(sink);
         self.deliver_samples(sink)
+    }
+
+    /// Lets paths rest, or wakes them. Those that the kernel cannot be told of are sampled as ever.
+    pub fn rest(&mut self, orders: &[Rest]) {
+        self.resting.tell(orders);
     }
 
     /// Host-wide counters and losses since the start.
@@ -301,7 +281,8 @@ impl Tracer {
     /// What can be known with the attached hooks.
     pub fn traces(&self) -> Traces {
         let traces = self.plan.traces();
-        Traces { samples: traces.samples && self.takes_samples, ..traces }
+        let samples = traces.samples && self.takes_samples;
+        Traces { samples, rests: samples && self.rests, ..traces }
     }
 
     fn summed_counters(&self) -> Result<[u64; abi::MPW_COUNTERS as usize], TracerError> {
@@ -365,31 +346,6 @@ fn explain(error: TracerError) -> TracerError {
         return TracerError::Unsupported(report.unguarded_missing.iter().map(lacked).collect());
     }
     error
-}
-
-fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbpf_rs::Result<()> {
-    let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
-    let constants = abi::mpw_settings {
-        self_: std::process::id(),
-        cost_slots,
-        trace_tcp: settings.trace_tcp.into(),
-        ledger: ledger.into(),
-        samples: settings.samples.into(),
-        _reserved: [0; 5],
-    };
-    for mut map in object.maps_mut() {
-        match map.name().to_str() {
-            Some("events") => map.set_max_entries(settings.ring_bytes)?,
-            Some("samples") => map.set_max_entries(settings.samples_bytes)?,
-            Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
-            Some("costs" | "free_slots") => map.set_max_entries(cost_slots)?,
-            Some(name) if name.ends_with(".rodata.settings") => {
-                map.set_initial_value(bytemuck::bytes_of(&constants))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// Makes the programs that others go on to known to them.

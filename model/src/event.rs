@@ -67,7 +67,7 @@ impl Start {
     }
 }
 
-/// What is known only with a hook that a kernel may lack. `false`: outputs show `null` there.
+/// What is known only with a hook that a kernel may lack (`false`: outputs show `null` there), and how samples are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {
@@ -86,12 +86,22 @@ pub struct Traces {
     /// Samples, from which bottlenecks are found (`tcp_probe`, and a setting).
     #[serde(default)]
     pub samples: bool,
+    /// Paths on which the verdicts have been standing are sampled thinly for a while. Recordings say so, because a replay looks when the run looked.
+    #[serde(default)]
+    pub rests: bool,
 }
 
 impl Traces {
     /// A kernel that has every hook.
-    pub const ALL: Self =
-        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
+    pub const ALL: Self = Self {
+        retransmits: true,
+        scheduler: true,
+        segments: true,
+        ledger: true,
+        calls: true,
+        samples: true,
+        rests: true,
+    };
 }
 
 /// End of one round of reading.

@@ -38,13 +38,23 @@ impl From<Point> for Row {
     }
 }
 
-/// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip.
+/// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip; of a path at
+/// [`Rest`], four a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
     /// Of which subflow.
     pub id: SubflowId,
     /// The points.
     pub points: Vec<Point>,
+}
+
+/// An order to the kernel: the verdicts on this path have been standing, so a point now and then is enough for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Which subflow.
+    pub id: SubflowId,
+    /// Until when, on the boot clock. What is past ends a rest.
+    pub until: Nanos,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::feature::{Scene, View};
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::mean;
-use super::{Method, Opinion};
+use super::{Method, Opinion, Rested};
 
 /// Windows grow from 1 s to 3 s, in bins.
 const SHORTEST: u64 = 200;
@@ -102,6 +102,21 @@ impl Method for Concordance {
     fn forget(&mut self, subflow: SubflowId) {
         self.series.remove(&subflow);
         self.pairs.retain(|(a, b), _| *a != subflow && *b != subflow);
+    }
+
+    fn may_rest(&self) -> bool {
+        true
+    }
+
+    fn rested(&mut self, rested: Rested) {
+        for pair in self.pairs.values_mut() {
+            pair.looked += rested.time;
+            pair.from = rested.until.0 / BIN_NS;
+            if rested.is_disturbed {
+                // The verdict stands until what is to be seen now says something else; what was seen before says nothing any more.
+                (pair.odds, pair.contrary) = (None, 0);
+            }
+        }
     }
 }
 

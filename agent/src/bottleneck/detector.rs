@@ -2,10 +2,14 @@
 //! Runs a method over a connection's samples as they come: asks it at fixed times of the samples' own clock, so that verdicts do not
 //! depend on how often anyone looks, and a replay reaches the same ones at the same times.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Samples;
+use mpwatch_model::sample::{self, Point, Samples};
 use mpwatch_model::unit::Nanos;
 
+use super::rest::{Advice, Rest};
 use super::{Method, Opinion};
 
 /// Time between two looks.
@@ -31,12 +35,34 @@ pub(crate) struct Detector {
     looked: Option<u64>,
     newest: u64,
     opinions: Vec<Opinion>,
+    /// `None`: every look is taken, and paths never rest.
+    rest: Option<Rest>,
+    /// When the last point of each subflow was that a kernel would have sent. `None`: this is no rehearsal.
+    rehearsed: Option<BTreeMap<SubflowId, Nanos>>,
 }
 
 impl Detector {
     /// Under this method.
     pub(crate) fn with(method: Box<dyn Method + Send>) -> Self {
-        Self { method, looked: None, newest: 0, opinions: Vec::new() }
+        let rest = method.may_rest().then(Rest::default);
+        Self { method, looked: None, newest: 0, opinions: Vec::new(), rest, rehearsed: None }
+    }
+
+    /// The same, which sees all that there is, at every look.
+    pub(crate) fn restless(self) -> Self {
+        Self { rest: None, ..self }
+    }
+
+    /// The same, which of paths that would rest sees only what the kernel would have sent of them.
+    pub(crate) fn rehearsing(self) -> Self {
+        Self { rehearsed: Some(BTreeMap::new()), ..self }
+    }
+
+    /// Orders to the kernel that have not been handed over yet.
+    pub(crate) fn take_orders(&mut self) -> Vec<sample::Rest> {
+        let Some(rest) = &mut self.rest else { return Vec::new() };
+        let Some(until) = rest.take_order() else { return Vec::new() };
+        rest.subflows().map(|id| sample::Rest { id, until }).collect()
     }
 
     /// Takes in points.
@@ -46,13 +72,17 @@ impl Detector {
 
     /// As [`Detector::take`]; `each` sees what is thought at each look on the way.
     pub(crate) fn take_and(&mut self, samples: &Samples, each: &mut dyn FnMut(&Look<'_>)) {
-        let Some(latest) = samples.points.last() else { return };
+        let points = self.sent(samples);
+        let Some(latest) = points.last() else { return };
         // A clock that was set back: nothing before it counts.
         if latest.at.0 + LONGEST_PAUSE < self.newest {
             self.looked = None;
             self.newest = 0;
         }
-        self.method.take(samples.id, &samples.points);
+        self.method.take(samples.id, &points);
+        if let Some(rest) = &mut self.rest {
+            rest.take(samples.id, &points);
+        }
         self.newest = self.newest.max(latest.at.0);
         self.advance_and(Nanos(self.newest), each);
     }
@@ -69,10 +99,39 @@ impl Detector {
         let from = self.looked.map_or(due, |looked| (looked + 1).max(earliest));
         for look in from..=due {
             let at = Nanos(look * PACE);
-            self.opinions = self.method.judge(at);
+            self.look(at);
             each(&Look { at, opinions: &self.opinions, closed: self.method.closed() });
         }
         self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
+    }
+
+    /// The points that a kernel sends, if this is a rehearsal; else all.
+    fn sent<'a>(&mut self, samples: &'a Samples) -> Cow<'a, [Point]> {
+        let (Some(rest), Some(rehearsed)) = (&self.rest, &mut self.rehearsed) else {
+            return Cow::Borrowed(&samples.points);
+        };
+        let is_sent = |point: &&Point| {
+            let is_sent = rest.keeps(point.at, rehearsed.get(&samples.id).copied());
+            if is_sent {
+                rehearsed.insert(samples.id, point.at);
+            }
+            is_sent
+        };
+        samples.points.iter().filter(is_sent).copied().collect()
+    }
+
+    fn look(&mut self, at: Nanos) {
+        let Some(rest) = &mut self.rest else {
+            self.opinions = self.method.judge(at);
+            return;
+        };
+        match rest.advise(at) {
+            Advice::Leave => return,
+            Advice::Look => {}
+            Advice::LookAfter(rested) => self.method.rested(rested),
+        }
+        self.opinions = self.method.judge(at);
+        rest.looked(at, &self.opinions);
     }
 
     /// No more points come: looks until everything that came was looked at.
@@ -83,6 +142,9 @@ impl Detector {
     /// A subflow has ended.
     pub(crate) fn forget(&mut self, subflow: SubflowId) {
         self.method.forget(subflow);
+        if let Some(rest) = &mut self.rest {
+            rest.forget(subflow);
+        }
         self.opinions.retain(|opinion| opinion.a != subflow && opinion.b != subflow);
     }
 

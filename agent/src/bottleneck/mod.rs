@@ -12,6 +12,7 @@ mod feature;
 mod group;
 mod name;
 mod odds;
+mod rest;
 mod rfc8382;
 mod series;
 mod statistics;
@@ -28,6 +29,7 @@ pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
 pub(crate) use name::{Contestant, MethodName};
 pub(crate) use odds::TERMS;
+pub(crate) use rest::Rested;
 
 /// What a method thinks of two subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +64,14 @@ pub(crate) trait Method {
 
     /// A subflow has ended.
     fn forget(&mut self, subflow: SubflowId);
+
+    /// Whether its verdicts bear it that paths are sampled thinly for a while once they have been standing.
+    fn may_rest(&self) -> bool {
+        false
+    }
+
+    /// Nothing could be seen for a while, because nobody wanted to see it.
+    fn rested(&mut self, _rested: Rested) {}
 }
 
 /// Opinions on each two of these subflows, which stand in order of their ids: verdict, probability, and when it was reached.

@@ -3,6 +3,7 @@
 
 mod invariants;
 mod published;
+mod rest;
 mod robustness;
 pub(crate) mod simulator;
 mod verdicts;

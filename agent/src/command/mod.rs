@@ -48,7 +48,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, verdicts: true, .. }) => verdicts::print(file, scope)?,
+        Some(Command::Replay { file, verdicts: true, rested, .. }) => verdicts::print(file, *rested, scope)?,
         Some(Command::Replay { file, method, screen: true, .. }) => {
             replay_view::run(record::Judged { file, method: *method }, scope)?;
         }
@@ -92,6 +92,7 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
+        rests: !scope.never_rest,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults

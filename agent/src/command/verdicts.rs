@@ -59,7 +59,8 @@ struct Pair {
     terms: Option<BTreeMap<&'static str, f64>>,
 }
 
-pub(super) fn print(file: &Path, scope: &Scope) -> anyhow::Result<()> {
+/// `rested`: our own method sees of paths that would have rested only what the kernel would have sent of them.
+pub(super) fn print(file: &Path, rested: bool, scope: &Scope) -> anyhow::Result<()> {
     let known = subflows(file, scope)?;
     let mut output = BufWriter::new(io::stdout().lock());
     write(&mut output, &Subflows { subflows: known.values().collect() })?;
@@ -71,7 +72,9 @@ pub(super) fn print(file: &Path, scope: &Scope) -> anyhow::Result<()> {
         let KernelEvent::Samples(samples) = event else { return Ok(()) };
         let Some(Known { connection, .. }) = known.get(&samples.id) else { return Ok(()) };
         for (place, contestant) in contestants.iter().enumerate() {
-            let detector = running.entry((*connection, place)).or_insert_with(|| contestant.detector());
+            let new =
+                || if rested { contestant.detector().rehearsing() } else { contestant.detector().restless() };
+            let detector = running.entry((*connection, place)).or_insert_with(new);
             detector.take_and(samples, &mut |look| {
                 let written = write(&mut output, &line(&contestant.name, *connection, look));
                 if failed.is_ok() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Samples;
+use mpwatch_model::sample::{Rest, Samples};
 use mpwatch_model::unit::Nanos;
 
 use super::Tracker;
@@ -23,10 +23,14 @@ pub(super) type Early = Vec<Samples>;
 
 impl Tracker {
     pub(super) fn on_samples(&mut self, samples: &Samples) {
-        let method = self.method;
+        let (method, rests) = (self.method, self.start.traces.rests);
+        let new = || {
+            let detector = method.detector();
+            Box::new(if rests { detector } else { detector.restless() })
+        };
         let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
         match flow {
-            Some(flow) => flow.detector.get_or_insert_with(|| Box::new(method.detector())).take(samples),
+            Some(flow) => flow.detector.get_or_insert_with(new).take(samples),
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
         }
@@ -41,7 +45,13 @@ impl Tracker {
         let now = self.tick.at;
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
+            self.rests.extend(flow.detector.iter_mut().flat_map(|detector| detector.take_orders()));
         }
+    }
+
+    /// Paths that the kernel may sample thinly from now on, or has to sample densely again. Told once.
+    pub(crate) fn rests(&mut self) -> Vec<Rest> {
+        std::mem::take(&mut self.rests)
     }
 }
 

@@ -21,6 +21,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
+use mpwatch_model::sample::Rest;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
@@ -71,6 +72,7 @@ pub(crate) struct Tracker {
     index: Index,
     names: Names,
     early: Early,
+    rests: Vec<Rest>,
     method: MethodName,
     energy: Option<Energy>,
     tick: Tick,
@@ -92,6 +94,7 @@ impl Tracker {
             index: Index::default(),
             names: Names::default(),
             early: Early::default(),
+            rests: Vec::new(),
             method: MethodName::default(),
             previous_tick: None,
             vanished: 0,

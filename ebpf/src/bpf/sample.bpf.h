@@ -17,6 +17,8 @@
 #define BATCH_US 100000
 /* How soon to look again whether a connection with one subflow has got another. */
 #define LOOK_AGAIN_US 50000
+/* So far apart are the points of a path that rests: enough to see that its rate or its RTT has become another. */
+#define REST_POINT_US 250000
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -45,6 +47,18 @@ struct {
 	__uint(max_entries, 4 << 20);
 } samples SEC(".maps") __weak;
 
+/*
+ * Until when (CLOCK_BOOTTIME) a path, by its socket's cookie, need not be sampled densely, because the verdicts on it have been standing.
+ * User space writes it and takes out what has passed (rest.rs). Where there is no room or nobody writes, paths are sampled as ever.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 16);
+	__type(key, __u64);
+	__type(value, __u64);
+} resting SEC(".maps") __weak;
+
 /* Where neither field exists, every connection counts as having one subflow: no bottleneck is looked for. */
 static __always_inline bool has_several_subflows(struct mptcp_sock *msk)
 {
@@ -58,11 +72,20 @@ static __always_inline bool has_several_subflows(struct mptcp_sock *msk)
 	return false;
 }
 
+/* Only points that are set are sent: slow subflows never fill a batch. */
 static __always_inline void send_batch(struct mpw_samples *batch)
 {
+	__u64 points = batch->count;
+
+	/* For the verifier; there is no room for more. */
+	if (points > MPW_POINTS)
+		return;
 	/* Points carry times of the kernel's microsecond clock, which stands still while the machine sleeps. */
 	batch->boot_offset_ns = bpf_ktime_get_boot_ns() - bpf_ktime_get_ns();
-	if (bpf_ringbuf_output(&samples, batch, sizeof(*batch), BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&samples, batch,
+			       offsetof(struct mpw_samples, points) +
+				       points * sizeof(struct mpw_point),
+			       BPF_RB_NO_WAKEUP))
 		count(MPW_COUNT_POINTS_LOST, batch->count);
 	batch->count = 0;
 }
@@ -87,19 +110,30 @@ static __always_inline void append_point(struct mpw_samples *batch, struct tcp_s
 		send_batch(batch);
 }
 
+/* Least time from one point to the next, in microseconds. */
+static __always_inline __u32 pause_of(struct subflow_state *state, struct tcp_sock *tp, __u64 now)
+{
+	/* srtt_us is in eighths of a microsecond. */
+	__u32 pause = (tp->srtt_us >> 3) / POINTS_A_RTT;
+	__u64 *rests_until = bpf_map_lookup_elem(&resting, &state->cookie);
+
+	if (rests_until && now < *rests_until)
+		return REST_POINT_US;
+	return pause > POINT_US ? pause : POINT_US;
+}
+
 /*
  * The tracepoint fires before the segment at hand is processed, so this is the state after the one before it, with that one's own
- * time: see sample_rtt(). `msk`: its connection.
+ * time: see sample_rtt(). `msk`: its connection. `now`: of the boot clock.
  */
 static __always_inline void take_point(struct subflow_state *state, struct sock *sk,
-				       struct tcp_sock *tp, struct mptcp_sock *msk)
+				       struct tcp_sock *tp, struct mptcp_sock *msk, __u64 now)
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
 	/* By time of sending: acknowledgements that come all at once tell of queues at different times. */
 	__u64 sent = at - rtt_us;
 	struct mpw_samples *batch;
-	__u32 pause;
 
 	if (sent <= state->point_due_us || !rtt_us)
 		return;
@@ -107,9 +141,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 		state->point_due_us = sent + LOOK_AGAIN_US;
 		return;
 	}
-	/* srtt_us is in eighths of a microsecond. */
-	pause = (tp->srtt_us >> 3) / POINTS_A_RTT;
-	state->point_due_us = sent + (pause > POINT_US ? pause : POINT_US) - 1;
+	state->point_due_us = sent + pause_of(state, tp, now) - 1;
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;

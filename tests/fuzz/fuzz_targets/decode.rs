@@ -7,7 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use mpwatch_ebpf::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
 use mpwatch_model::event::KernelEvent;
 
-/// `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two of what is unchanged, with the length of each.
+/// `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two of what is unchanged, with the length of each. (How long samples are
+/// stands in them.)
 const RECORDS: [(u32, usize); 4] = [(1, SUBFLOW_BYTES), (2, CONNECTION_BYTES), (3, 16), (4, 16)];
 
 fuzz_target!(|input: &[u8]| {

@@ -36,7 +36,7 @@ pub fn labels_of(folder: &Path, cell: &Cell) -> PathBuf {
 /// Runs a cell and stores its trace and labels.
 pub fn run(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Error>> {
     let lab = Topology::build(&network(cell))?;
-    let observer = Observer::start_every("250ms", &["--no-ledger"]);
+    let observer = Observer::start_every("250ms", &["--no-ledger", "--never-rest"]);
     let watches = watches(&lab, cell)?;
     let stop = Arc::new(AtomicBool::new(false));
     let sampling = thread::spawn({

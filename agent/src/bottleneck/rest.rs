@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a connection need not be watched closely: its verdicts have been standing for a while. Then its paths are sampled thinly for a
+//! time, and nobody looks; after that they are sampled and looked at as ever, and if everything still stands there is another, longer
+//! rest. What is sampled meanwhile shows whether the rates or the RTTs become others, which ends a rest at once. Pure.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::Point;
+use mpwatch_model::unit::Nanos;
+
+use super::Opinion;
+
+/// Verdicts that have been standing for so long are settled; those that have not come in so long will not come soon.
+const STANDING: Nanos = Nanos(3_000_000_000);
+const NOT_COMING: Nanos = Nanos(15_000_000_000);
+/// A verdict with a probability between this and its complement is in doubt.
+const SURE: f64 = 0.9;
+/// The first rest. Each next one is twice as long as the one before, the longest eight times this.
+const FIRST: u64 = 4_000_000_000;
+const LONGEST: u32 = 3;
+/// So long paths are sampled as ever between two rests. Looks begin when there is half of that to be seen.
+const CHECKED: Nanos = Nanos(3_000_000_000);
+/// What was usual before a rest, and what is now: so long is looked back.
+const BEFORE: Nanos = Nanos(3_000_000_000);
+const NOW: Nanos = Nanos(750_000_000);
+/// A path without a point for so long stands still.
+const SILENT: Nanos = Nanos(1_000_000_000);
+/// A change of what gets through, up or down, that is none of the usual ones.
+const OTHER_RATE: f64 = 1.5;
+/// An RTT that no packet of this path has had so far; so many in a row are no accident.
+const LONGER: f64 = 1.25;
+const SHORTER: f64 = 0.8;
+const IN_A_ROW: u32 = 3;
+/// Points of a path at rest are so far apart (`REST_POINT_US` of sample.bpf.h), and so are the beats that are kept of each.
+const BEAT: u64 = 250_000_000;
+/// Beats kept: more than what is looked back.
+const KEPT: usize = 20;
+
+/// Whether paths rest, of one connection.
+#[derive(Default)]
+pub(super) struct Rest {
+    state: State,
+    /// The verdicts that are standing, and since when they are.
+    verdicts: Vec<Verdict>,
+    since: Nanos,
+    /// Rests in a row.
+    rests: u32,
+    pulses: BTreeMap<SubflowId, Pulse>,
+    /// Segments a second that all subflows got through before the rest.
+    usual: Option<f64>,
+    disturbed: bool,
+    /// Until when paths may rest, if the kernel was not told yet.
+    order: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Sampled densely; a verdict is open, or has not been standing for long.
+    #[default]
+    Open,
+    Resting {
+        from: Nanos,
+        until: Nanos,
+    },
+    /// Sampled densely from then on, to see whether everything is as it was.
+    Checking {
+        from: Nanos,
+    },
+}
+
+/// What is to be done at a time at which a method could look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    Look,
+    LookAfter(Rested),
+    Leave,
+}
+
+/// A rest that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rested {
+    /// How long it was.
+    pub(crate) time: Nanos,
+    /// From when on paths are sampled densely again.
+    pub(crate) until: Nanos,
+    /// Something has changed; else its time was over.
+    pub(crate) is_disturbed: bool,
+}
+
+/// One subflow, four times a second.
+#[derive(Default)]
+struct Pulse {
+    beats: VecDeque<Beat>,
+    shortest: Option<u64>,
+    longest: u64,
+    unusual: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Beat {
+    at: Nanos,
+    delivered: u32,
+}
+
+impl Rest {
+    /// Takes note of points, whether its path is at rest or not.
+    pub(super) fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+        let is_resting = matches!(self.state, State::Resting { .. });
+        let is_new = !self.pulses.contains_key(&subflow);
+        let pulse = self.pulses.entry(subflow).or_default();
+        for point in points {
+            pulse.push(point);
+        }
+        self.disturbed |= is_resting && (is_new || pulse.unusual >= IN_A_ROW);
+    }
+
+    /// A subflow has ended: those that are left get other rates.
+    pub(super) fn forget(&mut self, subflow: SubflowId) {
+        self.disturbed |= self.pulses.remove(&subflow).is_some();
+    }
+
+    /// The kernel may be told this: until when the paths of this connection rest. Told once.
+    pub(super) fn take_order(&mut self) -> Option<Nanos> {
+        self.order.take()
+    }
+
+    /// Whether a point would have been taken had the kernel been told at once, after one at `before`.
+    pub(super) fn keeps(&self, at: Nanos, before: Option<Nanos>) -> bool {
+        let State::Resting { from, until } = self.state else { return true };
+        !(from..until).contains(&at) || before.is_none_or(|before| at.since(before).0 >= BEAT)
+    }
+
+    /// The subflows that have samples.
+    pub(super) fn subflows(&self) -> impl Iterator<Item = SubflowId> + '_ {
+        self.pulses.keys().copied()
+    }
+
+    /// Asked before each look.
+    pub(super) fn advise(&mut self, at: Nanos) -> Advice {
+        let State::Resting { from, until } = self.state else { return Advice::Look };
+        if at < from || self.disturbed || self.is_other_rate(at) {
+            self.disturbed = false;
+            self.order = Some(Nanos(0));
+            self.state = State::Checking { from: at };
+            return Advice::LookAfter(Rested { time: at.since(from), until: at, is_disturbed: true });
+        }
+        if at.0 < until.0 + CHECKED.0 / 2 {
+            return Advice::Leave;
+        }
+        self.state = State::Checking { from: until };
+        Advice::LookAfter(Rested { time: until.since(from), until, is_disturbed: false })
+    }
+
+    /// Told after each look.
+    pub(super) fn looked(&mut self, at: Nanos, opinions: &[Opinion]) {
+        let verdicts: Vec<Verdict> = opinions.iter().map(|opinion| opinion.verdict).collect();
+        if verdicts != self.verdicts || at < self.since {
+            (self.verdicts, self.since, self.rests) = (verdicts, at, 0);
+            self.state = State::Open;
+        }
+        let is_checked = match self.state {
+            State::Open => at.since(self.since) >= self.long_enough(),
+            State::Checking { from } => at.since(from) >= CHECKED,
+            State::Resting { .. } => false,
+        };
+        if is_checked && !opinions.is_empty() && !opinions.iter().any(is_in_doubt) {
+            self.begin(at);
+        }
+    }
+
+    fn long_enough(&self) -> Nanos {
+        if self.verdicts.contains(&Verdict::Unknown) { NOT_COMING } else { STANDING }
+    }
+
+    fn begin(&mut self, at: Nanos) {
+        let until = Nanos(at.0 + (FIRST << self.rests));
+        self.rests = (self.rests + 1).min(LONGEST);
+        self.state = State::Resting { from: at, until };
+        self.order = Some(until);
+        self.disturbed = false;
+        self.usual = self.rate(at, BEFORE);
+        for pulse in self.pulses.values_mut() {
+            pulse.unusual = 0;
+        }
+    }
+
+    /// Segments a second of all subflows together, over so long. `None`: of none it is known.
+    fn rate(&self, at: Nanos, over: Nanos) -> Option<f64> {
+        self.pulses.values().filter_map(|pulse| pulse.rate(at, over)).reduce(|sum, rate| sum + rate)
+    }
+
+    fn is_other_rate(&self, at: Nanos) -> bool {
+        let (Some(usual), Some(now)) = (self.usual, self.rate(at, NOW)) else { return false };
+        now > usual * OTHER_RATE || now * OTHER_RATE < usual
+    }
+}
+
+fn is_in_doubt(opinion: &Opinion) -> bool {
+    match opinion.verdict {
+        // Nothing new that speaks for it is doubt as well.
+        Verdict::Shared => opinion.probability.is_none_or(|probability| probability < SURE),
+        Verdict::Disjoint => opinion.probability.is_none_or(|probability| probability > 1.0 - SURE),
+        Verdict::NoBottleneck | Verdict::Unknown => false,
+    }
+}
+
+impl Pulse {
+    fn push(&mut self, point: &Point) {
+        let rtt = point.rtt.0;
+        let is_shorter = self.shortest.is_some_and(|shortest| (rtt as f64) < shortest as f64 * SHORTER);
+        let is_longer = self.longest > 0 && rtt as f64 > self.longest as f64 * LONGER;
+        self.unusual = if is_shorter || is_longer { self.unusual + 1 } else { 0 };
+        // One alone is an accident: it does not become usual at once.
+        if self.unusual == 0 || self.unusual >= IN_A_ROW {
+            self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
+            self.longest = self.longest.max(rtt);
+        }
+        let beat = Beat { at: point.at, delivered: point.delivered };
+        match self.beats.back_mut() {
+            // A clock that was set back.
+            Some(last) if point.at < last.at => self.beats.clear(),
+            Some(last) if last.at.0 / BEAT == point.at.0 / BEAT => {
+                *last = beat;
+                return;
+            }
+            _ => {}
+        }
+        self.beats.push_back(beat);
+        if self.beats.len() > KEPT {
+            self.beats.pop_front();
+        }
+    }
+
+    /// Segments a second over so long before `at`; none if it stands still. `None`: not known for so long.
+    fn rate(&self, at: Nanos, over: Nanos) -> Option<f64> {
+        let until = self.beats.iter().rfind(|beat| beat.at <= at)?;
+        if at.since(until.at) > SILENT {
+            return Some(0.0);
+        }
+        let from = self.beats.iter().rfind(|beat| until.at.since(beat.at) >= over)?;
+        let seconds = until.at.since(from.at).0 as f64 / 1e9;
+        Some(f64::from(until.delivered.wrapping_sub(from.delivered)) / seconds)
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be chosen of the kernel side, and how it gets there.
+
+use libbpf_rs::OpenObject;
+
+use crate::abi;
+
+/// What can be chosen before the programs are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Also trace plain TCP.
+    pub trace_tcp: bool,
+    /// Size of the ring buffer for final records, in bytes: a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Size of the ring that takes what the first has no room for.
+    pub overflow_bytes: u32,
+    /// Keep the CPU ledger.
+    pub ledger: bool,
+    /// Sockets that the ledger has room for, at 64 bytes each.
+    pub ledger_sockets: u32,
+    /// Take samples of connections with several subflows, from which bottlenecks are found.
+    pub samples: bool,
+    /// Size of the ring for samples.
+    pub samples_bytes: u32,
+    /// Let paths rest on which the verdicts have been standing. Else all are sampled densely all of the time.
+    pub rests: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            trace_tcp: false,
+            ring_bytes: 8 << 20,
+            overflow_bytes: 4 << 20,
+            ledger: true,
+            ledger_sockets: 1 << 18,
+            samples: true,
+            samples_bytes: 4 << 20,
+            rests: true,
+        }
+    }
+}
+
+/// Makes them known to programs and maps that are not loaded yet.
+pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbpf_rs::Result<()> {
+    let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
+    let constants = abi::mpw_settings {
+        self_: std::process::id(),
+        cost_slots,
+        trace_tcp: settings.trace_tcp.into(),
+        ledger: ledger.into(),
+        samples: settings.samples.into(),
+        _reserved: [0; 5],
+    };
+    for mut map in object.maps_mut() {
+        match map.name().to_str() {
+            Some("events") => map.set_max_entries(settings.ring_bytes)?,
+            Some("samples") => map.set_max_entries(settings.samples_bytes)?,
+            Some("resting") if !settings.samples => map.set_max_entries(1)?,
+            Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
+            Some("costs" | "free_slots") => map.set_max_entries(cost_slots)?,
+            Some(name) if name.ends_with(".rodata.settings") => {
+                map.set_initial_value(bytemuck::bytes_of(&constants))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
