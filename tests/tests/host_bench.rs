@@ -21,6 +21,9 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     for view in ["Connections", "Paths", "Energy", "Peers", "Health"] {
         assert!(has_row(&format!("{view} | 10000")), "{view}");
     }
+    for mode in ["`--no-bottlenecks`", "densely sampled", "settled"] {
+        assert!(text.lines().any(|line| line.starts_with(&format!("| {mode} |"))), "{mode}");
+    }
     for row in ["`on_segment`", "`ledger_switch`", "`(an empty program)`", "40", "full tracing"] {
         assert!(has_row(row), "{row}");
     }

@@ -3,15 +3,21 @@
 //! apart. Waits for the verdict, whenever it comes; how soon it comes is measured elsewhere (docs/bottleneck.md).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::Topology;
+use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_model::event::KernelEvent;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::{Point, Rest};
+use mpwatch_model::unit::Nanos;
 use mpwatch_tests::{list, may_run_as_root, program, text};
 use serde_json::Value;
 
@@ -149,4 +155,75 @@ fn without_detection_nobody_looks() {
     assert_eq!((&found["bottlenecks"], &found["extra_subflows"]), (&Value::Null, &Value::Null));
     control.cancel();
     let _ = transfer.join();
+}
+
+/// The points of the client's subflows of a lab, as they come.
+struct Watch<'a> {
+    tracer: Tracer,
+    lab: &'a Topology,
+    ours: BTreeSet<SubflowId>,
+    points: BTreeMap<SubflowId, Vec<Point>>,
+}
+
+impl Watch<'_> {
+    /// Waits until both subflows have as many points as that, one after the other, that are as wanted.
+    #[track_caller]
+    fn until_each_has(&mut self, count: usize, what: &str, is_wanted: impl Fn(&[Point]) -> bool) {
+        self.points.clear();
+        let reached = poll_until(what, PATIENCE, || {
+            let (inode, ours, points) = (self.lab.client().inode(), &mut self.ours, &mut self.points);
+            let mut sink = |event: &KernelEvent| match event {
+                KernelEvent::Subflow(record) if u64::from(record.netns_inode) == inode => {
+                    ours.insert(record.id);
+                }
+                KernelEvent::Samples(samples) => {
+                    points.entry(samples.id).or_default().extend(&samples.points);
+                }
+                _ => {}
+            };
+            self.tracer.poll(Duration::from_millis(20), &mut sink).unwrap();
+            self.tracer.snapshot(&mut sink).unwrap();
+            let enough = |id: &SubflowId| {
+                let last = self.points.get(id)?.rchunks(count).next()?;
+                (last.len() == count && is_wanted(last)).then_some(())
+            };
+            let sampled = self.ours.iter().filter(|id| self.points.contains_key(id));
+            (sampled.filter_map(enough).count() == 2).then_some(())
+        });
+        reached.unwrap_or_else(|error| panic!("{error}: {:?}", self.points));
+    }
+}
+
+/// Times between points, which are what they are by the time of sending; the queue makes them a little longer or shorter.
+fn gaps(points: &[Point]) -> impl Iterator<Item = Duration> + '_ {
+    points.windows(2).map(|two| Duration::from_nanos(two[1].at.since(two[0].at).0))
+}
+
+#[test]
+fn the_kernel_lets_paths_rest_until_they_are_woken() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::two_paths(path(20.0, 10), path(20.0, 10)).unwrap();
+    let tracer = Tracer::start(Settings { ledger: false, ..Settings::default() }).unwrap();
+    let mut watch = Watch { tracer, lab: &lab, ours: BTreeSet::new(), points: BTreeMap::new() };
+    let control = Arc::new(Control::default());
+    let mut spec = lab.traffic(Workload::upload_for(PATIENCE * 4)).unwrap();
+    spec.deadline = PATIENCE * 5;
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    let is_dense = |points: &[Point]| gaps(points).all(|gap| gap < Duration::from_millis(100));
+    watch.until_each_has(10, "dense samples", is_dense);
+    let order = |until| watch_ids(&watch).into_iter().map(|id| Rest { id, until }).collect::<Vec<_>>();
+    let (rest, wake) = (order(Nanos(u64::MAX)), order(Nanos(0)));
+    watch.tracer.rest(&rest);
+    let is_sparse = |points: &[Point]| gaps(points).all(|gap| gap > Duration::from_millis(150));
+    watch.until_each_has(5, "sparse samples", is_sparse);
+    watch.tracer.rest(&wake);
+    watch.until_each_has(10, "dense samples again", is_dense);
+    control.cancel();
+    let _ = transfer.join();
+}
+
+fn watch_ids(watch: &Watch<'_>) -> Vec<SubflowId> {
+    watch.ours.iter().copied().collect()
 }

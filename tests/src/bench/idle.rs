@@ -71,7 +71,7 @@ pub(super) fn watch(pid: u32, effort: Effort) -> Usage {
     Usage { percent, memory: most_memory(pid) }
 }
 
-fn cpu_time(pid: u32) -> Duration {
+pub(super) fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("mpwatch runs").flatten();
     let of_thread = |folder: fs::DirEntry| {
         let text = fs::read_to_string(folder.path().join("schedstat")).ok()?;
@@ -80,7 +80,7 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(of_thread).sum())
 }
 
-fn most_memory(pid: u32) -> f64 {
+pub(super) fn most_memory(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());

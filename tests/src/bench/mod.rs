@@ -4,6 +4,7 @@
 //! figure is bad: who reads them judges.
 
 pub mod bottleneck;
+mod detection;
 mod idle;
 mod load;
 mod overhead;
@@ -30,6 +31,10 @@ pub struct Effort {
     pub subflows: &'static [u32],
     /// How long an idle mpwatch is watched.
     pub idle: Duration,
+    /// Connections of eight subflows in which bottlenecks are looked for.
+    pub crowd: u32,
+    /// What their measurements are cut into.
+    pub crowd_slice: Duration,
     /// Frames of the live view that are drawn, of each kind.
     pub frames: usize,
 }
@@ -42,6 +47,8 @@ impl Effort {
         window: Duration::from_millis(500),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
+        crowd: 125,
+        crowd_slice: Duration::from_secs(2),
         frames: 200,
     };
     /// Enough to see that it works; its figures say nothing.
@@ -51,21 +58,24 @@ impl Effort {
         window: Duration::from_millis(50),
         subflows: &[40],
         idle: Duration::from_millis(100),
+        crowd: 2,
+        crowd_slice: Duration::from_millis(20),
         frames: 2,
     };
 }
 
 type Subject = fn(Effort) -> String;
 
-const SUBJECTS: [(&str, Subject); 5] = [
+const SUBJECTS: [(&str, Subject); 6] = [
     ("overhead", overhead::run),
     ("snapshot", snapshot::run),
     ("idle", idle::run),
     ("scrape", scrape::run),
+    ("detection", detection::run),
     ("tui", tui::run),
 ];
 
-const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|scrape|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|scrape|detection|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
 
 /// What was asked for on the command line.
 #[derive(Debug)]

@@ -109,6 +109,9 @@ pub struct Cell {
     pub seed: u32,
     /// For how long.
     pub seconds: u32,
+    /// Without delays, and so without the relays in user space that make them: only so the machine can fill fast links.
+    #[serde(default)]
+    pub direct: bool,
 }
 
 /// Congestion control.
@@ -148,11 +151,15 @@ impl Cell {
             connections: 1,
             seed: set.seeds(1).start,
             seconds: 6,
+            direct: false,
         }
     }
 
-    /// RTT without queue of a subflow's path, milliseconds.
+    /// RTT without queue of a subflow's path, milliseconds; what a cable has, counts as 0.
     pub fn rtt_ms(&self, subflow: usize) -> u32 {
+        if self.direct {
+            return 0;
+        }
         let ([equal, near, far], _) = self.set.of_seed(self.seed);
         match (self.unequal, subflow % 2) {
             (false, _) => equal,
@@ -223,8 +230,9 @@ impl Cell {
         };
         let many = if self.connections > 1 { format!("-c{}", self.connections) } else { String::new() };
         let Self { subflows, mbit, congestion, seconds, .. } = self;
+        let direct = if self.direct { "-direct" } else { "" };
         let long = if *seconds == 6 { String::new() } else { format!("-{seconds}s") };
-        format!("{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}", congestion.name())
+        format!("{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}", congestion.name())
     }
 }
 

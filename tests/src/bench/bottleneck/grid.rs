@@ -12,6 +12,8 @@ pub enum Grid {
     Core,
     /// The core, and everything that is harder or rarer.
     Full,
+    /// Links of 500 Mbit/s, and eight of 100, over bare cables.
+    Fast,
     /// What weights are fitted on.
     Training,
     /// Table III of `[MPTCP-D]`.
@@ -20,10 +22,11 @@ pub enum Grid {
 
 impl Grid {
     /// All of them, by their names.
-    pub const ALL: [(&str, Self); 5] = [
+    pub const ALL: [(&str, Self); 6] = [
         ("ci", Self::Ci),
         ("core", Self::Core),
         ("full", Self::Full),
+        ("fast", Self::Fast),
         ("training", Self::Training),
         ("table3", Self::Table3),
     ];
@@ -39,6 +42,7 @@ impl Grid {
                 cells.extend(harder(Set::Evaluation, &[50, 200]));
                 with_seeds(&cells, seeds)
             }
+            Self::Fast => with_seeds(&fast(), seeds),
             Self::Training => {
                 let mut cells = core(Set::Training, &[2, 4], Set::Training.rates());
                 cells.extend(core(Set::Training, &[8], &[12, 35]));
@@ -102,6 +106,26 @@ fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
+/// What relays in user space are too slow for: no delay but that of the queue.
+fn fast() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (layout, subflows, mbit) in [
+        (Layout::Shared, 2, 500),
+        (Layout::Shared, 4, 500),
+        (Layout::Shared, 8, 500),
+        (Layout::Disjoint, 2, 500),
+        (Layout::Disjoint, 8, 100),
+    ] {
+        for cross in [Cross::None, Cross::Bulk] {
+            for congestion in [Congestion::Cubic, Congestion::Bbr] {
+                let base = Cell::new(Set::Evaluation, layout, mbit);
+                cells.push(Cell { subflows, cross, congestion, direct: true, ..base });
+            }
+        }
+    }
+    cells
+}
+
 /// A minute of live cells that a noisy machine can still show: slow enough links, and what is told apart well.
 fn ci() -> Vec<Cell> {
     let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
@@ -154,7 +178,7 @@ mod tests {
             let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
             [rates, rtts, buffers, seeds]
         };
-        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Table3] {
+        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3] {
             for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
                 assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
             }

@@ -23,7 +23,7 @@ use tables::Scores;
 use truth::Labels;
 use verdict::Verdicts;
 
-const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|training|table3]... [--seeds N] [--traces FOLDER] [--only live|score|fit]";
+const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3]... [--seeds N] [--traces FOLDER] [--only live|score|rested|fit]";
 
 /// What was asked for.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ struct Request {
 enum Only {
     Live,
     Score,
+    /// As `Score`, with samples as the kernel takes them of paths that rest.
+    Rested,
     Fit,
 }
 
@@ -59,6 +61,7 @@ impl Request {
                 ("--traces", folder) => request.folder = folder.into(),
                 ("--only", "live") => request.only = Some(Only::Live),
                 ("--only", "score") => request.only = Some(Only::Score),
+                ("--only", "rested") => request.only = Some(Only::Rested),
                 ("--only", "fit") => request.only = Some(Only::Fit),
                 (option, value) => return Err(format!("no option `{option} {value}`")),
             }
@@ -87,7 +90,7 @@ pub(super) fn run(
     }
     match request.only {
         Some(Only::Live) => {}
-        None | Some(Only::Score) => judge(&request, &mut print)?,
+        None | Some(Only::Score | Only::Rested) => judge(&request, &mut print)?,
         Some(Only::Fit) => print(&fit(&request)?),
     }
     Ok(())
@@ -97,7 +100,7 @@ pub(super) fn run(
 fn make_traces(request: &Request, print: &mut impl FnMut(&str)) {
     let cells = request.cells();
     for (place, cell) in cells.iter().enumerate() {
-        if live::labels_of(&request.folder, cell).exists() || cell.total_mbit() > most_mbit() {
+        if live::labels_of(&request.folder, cell).exists() || cell.total_mbit() > most_mbit(cell) {
             continue;
         }
         let outcome = match live::run(cell, &request.folder) {
@@ -110,20 +113,28 @@ fn make_traces(request: &Request, print: &mut impl FnMut(&str)) {
     }
 }
 
-/// What this machine can emulate, Mbit/s. Beyond, the machine is the bottleneck (measured: such cells do not fill their queues).
-fn most_mbit() -> u32 {
-    const OF_A_CPU: u32 = 225;
-    OF_A_CPU * std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
+/// What this machine can emulate of a cell, Mbit/s. Beyond, the machine is the bottleneck (measured: such cells do not fill their queues).
+fn most_mbit(cell: &Cell) -> u32 {
+    const RELAYED: u32 = 225;
+    const DIRECT: u32 = 500;
+    let of_a_cpu = if cell.direct { DIRECT } else { RELAYED };
+    of_a_cpu * std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
 }
 
 /// The labels of a cell and what every method says of its trace. `None`: it was not run.
 pub fn replayed(folder: &Path, cell: &Cell) -> Result<Option<(Labels, Verdicts)>, String> {
+    replayed_as(folder, cell, &[])
+}
+
+/// Likewise, with further options of the replay.
+fn replayed_as(folder: &Path, cell: &Cell, how: &[&str]) -> Result<Option<(Labels, Verdicts)>, String> {
     let file = live::labels_of(folder, cell);
     let Ok(text) = fs::read(&file) else { return Ok(None) };
     let wrong = |error: serde_json::Error| format!("{}: {error}", file.display());
     let labels: Labels = serde_json::from_slice(&text).map_err(wrong)?;
     let trace = live::trace_of(folder, cell);
-    let outcome = crate::mpwatch(&["replay", &trace.to_string_lossy(), "--verdicts"]);
+    let replay = ["replay", &trace.to_string_lossy(), "--verdicts"];
+    let outcome = crate::mpwatch(&[&replay, how].concat());
     if outcome.code != Some(0) {
         return Err(format!("{}: {}", trace.display(), outcome.stderr));
     }
@@ -140,8 +151,9 @@ struct LeftOut {
 fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> {
     let (mut pooled, mut by_kind, mut left_out) = (Scores::new(), Scores::new(), LeftOut::default());
     let mut table3 = table3::Table::default();
+    let how: &[&str] = if request.only == Some(Only::Rested) { &["--rested"] } else { &[] };
     for cell in request.cells() {
-        let Some((labels, verdicts)) = replayed(&request.folder, &cell)? else {
+        let Some((labels, verdicts)) = replayed_as(&request.folder, &cell, how)? else {
             left_out.not_run.push(cell.to_string());
             continue;
         };
