@@ -48,11 +48,15 @@ pub(super) struct Bounded<K> {
     slots: HashMap<K, Slot>,
     other: Sums,
     merged: u64,
+    /// When someone got series of its own for the last time.
+    newest: Option<Timestamp>,
+    /// The time of the selection that holds.
+    selected: Option<Timestamp>,
 }
 
 impl<K: Copy + Eq + Hash + Ord> Bounded<K> {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, slots: HashMap::new(), other: Sums::new(), merged: 0 }
+        Self { limits, slots: HashMap::new(), other: Sums::new(), merged: 0, newest: None, selected: None }
     }
 
     /// Other limits from now on; who is beyond them goes when its time comes.
@@ -62,6 +66,7 @@ impl<K: Copy + Eq + Hash + Ord> Bounded<K> {
 
     /// Decides who has series of its own until the next tick. `living`: who is there now, and how large each is.
     pub(super) fn select(&mut self, at: Timestamp, mut living: HashMap<K, u64>) {
+        self.selected = Some(at);
         for (key, slot) in &mut self.slots {
             if let Some(weight) = living.remove(key) {
                 (slot.alive_at, slot.weight) = (at, weight);
@@ -80,6 +85,7 @@ impl<K: Copy + Eq + Hash + Ord> Bounded<K> {
             if !self.make_room(weight, at) {
                 break;
             }
+            self.newest = Some(at);
             self.slots.insert(key, Slot { sums: Sums::new(), since: at, alive_at: at, weight });
         }
     }
@@ -87,6 +93,16 @@ impl<K: Copy + Eq + Hash + Ord> Bounded<K> {
     /// Charges what has grown.
     pub(super) fn charge(&mut self, key: K, grown: &[Option<f64>]) {
         add(self.slots.get_mut(&key).map_or(&mut self.other, |slot| &mut slot.sums), grown);
+    }
+
+    /// Of who is there and has not grown: only series that are new have to be told what is known.
+    pub(super) fn keep(&mut self, key: K, grown: &[Option<f64>]) {
+        if self.newest != self.selected {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(&key).filter(|slot| Some(slot.since) == self.selected) {
+            add(&mut slot.sums, grown);
+        }
     }
 
     pub(super) fn has(&self, key: &K) -> bool {
@@ -204,6 +220,19 @@ mod tests {
         assert_eq!(shown(&bounded), [1]);
         bounded.select(at(301), HashMap::new());
         assert_eq!((shown(&bounded), total(&bounded)), (vec![], 5.0));
+    }
+
+    #[test]
+    fn who_stands_still_shows_in_series_that_are_new() {
+        let mut bounded = bounded(1, 2);
+        bounded.select(at(0), HashMap::from([(1, 100), (2, 10)]));
+        bounded.charge(1, &[Some(5.0)]);
+        bounded.charge(2, &[Some(3.0)]);
+        bounded.select(at(61), HashMap::from([(1, 100), (2, 1000)]));
+        bounded.keep(1, &[Some(0.0)]);
+        bounded.keep(2, &[Some(0.0)]);
+        let of_second = bounded.shown().next().map(|(_, sums)| sums.clone());
+        assert_eq!((shown(&bounded), total(&bounded), of_second), (vec![2], 8.0, Some(vec![Some(0.0)])));
     }
 
     #[test]

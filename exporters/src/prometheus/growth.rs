@@ -10,14 +10,16 @@ use mpwatch_model::metric::{Kind, Metric};
 
 use super::bounded::Sums;
 
-/// What was last seen of a flow.
-struct Known {
-    values: Box<[Option<f64>]>,
+/// A flow that is followed. What was last seen of it lies in arrays beside, in the order of the slots: a tick that goes through
+/// hundreds of thousands of flows mostly waits for memory.
+struct Slot<K> {
+    key: K,
+    /// The last snapshot that had it.
+    tick: u64,
+    /// Where the flow is that came after it in the last snapshot.
+    next: usize,
     /// Which of the happenings are counted, by place.
     counted: u8,
-    /// Of each distribution, the occasions that are over.
-    occasions: Box<[u64]>,
-    tick: u64,
 }
 
 /// Follows all flows of one kind.
@@ -25,14 +27,25 @@ pub(super) struct Growth<K, T: 'static> {
     rows: Vec<&'static Metric<T>>,
     happenings: &'static [Happening<T>],
     distributions: &'static [Distribution<T>],
-    known: HashMap<K, Known>,
+    slots: Vec<Slot<K>>,
+    /// For each slot one of each row; not a number: not known.
+    values: Vec<f64>,
+    /// For each slot one of each distribution: the occasions that are over.
+    occasions: Vec<u64>,
+    index: HashMap<K, usize>,
+    free: Vec<usize>,
     tick: u64,
+    /// Where the flow is that was looked at last. `None`: none yet in this snapshot.
+    last: Option<usize>,
+    looked: usize,
     /// For each happening, how often in each way.
     pub(super) counts: Vec<Vec<u64>>,
     /// For each distribution, what was observed.
     pub(super) observed: Vec<Observed>,
     /// Since the last snapshot, of the flow that was looked at last.
     pub(super) grown: Sums,
+    /// Nothing of that has grown, and nothing is known that was not.
+    pub(super) is_still: bool,
 }
 
 /// A histogram.
@@ -72,7 +85,7 @@ pub(super) fn counters<T>(table: &'static [Metric<T>]) -> impl Iterator<Item = &
     table.iter().filter(|metric| metric.kind == Kind::Counter)
 }
 
-impl<K: Eq + Hash, T> Growth<K, T> {
+impl<K: Copy + Eq + Hash, T> Growth<K, T> {
     pub(super) fn new(
         table: &'static [Metric<T>],
         happenings: &'static [Happening<T>],
@@ -83,51 +96,34 @@ impl<K: Eq + Hash, T> Growth<K, T> {
             observed: distributions.iter().map(|one| Observed::new(one.bounds)).collect(),
             rows: counters(table).collect(),
             happenings,
-            known: HashMap::new(),
+            slots: Vec::new(),
+            values: Vec::new(),
+            occasions: Vec::new(),
+            index: HashMap::new(),
+            free: Vec::new(),
             tick: 0,
+            last: None,
+            looked: 0,
             counts: happenings.iter().map(|happening| vec![0; happening.values.len()]).collect(),
             grown: Sums::new(),
+            is_still: false,
         }
     }
 
     /// Looks at one flow. `from_birth`: all that it has carried is new. Of one that is older than the agent only what
     /// comes from now on is, or a restart would count it twice.
     pub(super) fn look(&mut self, key: K, flow: &T, from_birth: bool) {
-        let (rows, distributions, tick) = (&self.rows, self.distributions, self.tick);
-        let known = self.known.entry(key).or_insert_with(|| {
-            let begins_at_zero = |row: &Metric<T>| from_birth || row.unit.begins_with_tracing();
-            let start = |row: &&Metric<T>| {
-                let value = (row.read)(flow);
-                if begins_at_zero(row) { value.map(|_| 0.0) } else { value }
-            };
-            Known {
-                values: rows.iter().map(start).collect(),
-                counted: 0,
-                occasions: vec![0; distributions.len()].into(),
-                tick,
-            }
-        });
-        known.tick = tick;
-        self.grown.clear();
-        for (row, last) in rows.iter().zip(&mut known.values) {
-            let now = (row.read)(flow);
-            // A value that was not known at first begins at zero; one that goes down waits until it is higher again.
-            let grown = now.map(|now| (now - last.unwrap_or(0.0)).max(0.0));
-            *last = match (*last, now) {
-                (Some(last), Some(now)) => Some(last.max(now)),
-                (last, now) => now.or(last),
-            };
-            self.grown.push(grown);
+        let (slot, is_new) = self.find(key);
+        self.slots[slot].tick = self.tick;
+        self.looked += 1;
+        if is_new {
+            self.begin(slot, flow, from_birth);
         }
-        for (place, happening) in self.happenings.iter().enumerate() {
-            let value = (happening.of)(flow).filter(|_| known.counted & (1 << place) == 0);
-            if let Some(way) = value.and_then(|value| happening.values.iter().position(|one| *one == value)) {
-                known.counted |= 1 << place;
-                self.counts[place][way] += 1;
-            }
-        }
-        for ((one, over), observed) in distributions.iter().zip(&mut known.occasions).zip(&mut self.observed)
-        {
+        self.grow(slot, flow, is_new);
+        self.count(slot, flow);
+        let first = slot * self.distributions.len();
+        let over = &mut self.occasions[first..first + self.distributions.len()];
+        for ((one, over), observed) in self.distributions.iter().zip(over).zip(&mut self.observed) {
             let occasions = (one.occasions)(flow);
             if occasions > *over {
                 *over = occasions;
@@ -138,10 +134,144 @@ impl<K: Eq + Hash, T> Growth<K, T> {
         }
     }
 
+    /// The slot of a flow, and whether it is a new one. Snapshots mostly have the same flows in the same order.
+    fn find(&mut self, key: K) -> (usize, bool) {
+        let hint = self.last.map_or(0, |last| self.slots[last].next);
+        let is_there = self.slots.get(hint).is_some_and(|slot| slot.key == key);
+        let known = if is_there { Some(hint) } else { self.index.get(&key).copied() };
+        let slot = known.unwrap_or_else(|| self.room(key));
+        if let Some(last) = self.last.replace(slot) {
+            self.slots[last].next = slot;
+        }
+        (slot, known.is_none())
+    }
+
+    fn room(&mut self, key: K) -> usize {
+        let fresh = Slot { key, tick: self.tick, next: 0, counted: 0 };
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot] = fresh;
+            slot
+        } else {
+            self.slots.push(fresh);
+            self.values.resize(self.slots.len() * self.rows.len(), f64::NAN);
+            self.occasions.resize(self.slots.len() * self.distributions.len(), 0);
+            self.slots.len() - 1
+        };
+        self.index.insert(key, slot);
+        slot
+    }
+
+    fn begin(&mut self, slot: usize, flow: &T, from_birth: bool) {
+        let first = slot * self.rows.len();
+        for (row, value) in self.rows.iter().zip(&mut self.values[first..]) {
+            let begins_at_zero = from_birth || row.unit.begins_with_tracing();
+            *value = (row.read)(flow).map_or(f64::NAN, |now| if begins_at_zero { 0.0 } else { now });
+        }
+        let first = slot * self.distributions.len();
+        self.occasions[first..first + self.distributions.len()].fill(0);
+    }
+
+    fn grow(&mut self, slot: usize, flow: &T, is_new: bool) {
+        self.grown.clear();
+        self.is_still = !is_new;
+        let first = slot * self.rows.len();
+        for (row, last) in self.rows.iter().zip(&mut self.values[first..]) {
+            let Some(now) = (row.read)(flow) else {
+                self.grown.push(None);
+                continue;
+            };
+            // A value that was not known at first begins at zero; one that goes down waits until it is higher again.
+            let was_known = !last.is_nan();
+            let grown = (now - if was_known { *last } else { 0.0 }).max(0.0);
+            self.is_still &= was_known && grown <= 0.0;
+            *last = if was_known { last.max(now) } else { now };
+            self.grown.push(Some(grown));
+        }
+    }
+
+    fn count(&mut self, slot: usize, flow: &T) {
+        let counted = &mut self.slots[slot].counted;
+        for (place, happening) in self.happenings.iter().enumerate() {
+            if *counted & (1 << place) != 0 {
+                continue;
+            }
+            let value = (happening.of)(flow);
+            if let Some(way) = value.and_then(|value| happening.values.iter().position(|one| *one == value)) {
+                *counted |= 1 << place;
+                self.counts[place][way] += 1;
+            }
+        }
+    }
+
     /// Ends a snapshot: who was not looked at is gone, and stays in all sums.
     pub(super) fn end(&mut self) {
         let tick = self.tick;
-        self.known.retain(|_, known| known.tick == tick);
+        if self.looked < self.index.len() {
+            let (slots, free) = (&self.slots, &mut self.free);
+            self.index.retain(|_, slot| {
+                let is_here = slots[*slot].tick == tick;
+                if !is_here {
+                    free.push(*slot);
+                }
+                is_here
+            });
+        }
+        (self.last, self.looked) = (None, 0);
         self.tick += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::fixture;
+    use mpwatch_model::id::ConnectionId;
+    use mpwatch_model::metric::CONNECTION;
+    use mpwatch_model::unit::Bytes;
+
+    use super::*;
+
+    fn followed() -> Growth<ConnectionId, mpwatch_model::connection::Connection> {
+        Growth::new(CONNECTION, &[], &[])
+    }
+
+    #[test]
+    fn each_flow_is_compared_with_itself_whatever_the_order() {
+        let mut growth = followed();
+        // Numbers of flows in each snapshot: some go, others take their places, and the order changes.
+        let snapshots: [&[u32]; 5] = [&[1, 2, 3, 4], &[1, 3, 4, 5], &[5, 4, 3, 6, 7], &[6, 7, 8, 3], &[8]];
+        let mut sent: HashMap<u32, u64> = HashMap::new();
+        for (turn, numbers) in (1..).zip(snapshots) {
+            sent.retain(|number, _| numbers.contains(number));
+            for &number in numbers {
+                let mut flow = fixture::connection(number, 1);
+                let before = sent.get(&number).copied().unwrap_or_default();
+                let now = before + u64::from(number) * turn;
+                flow.bytes_sent = Some(Bytes(now));
+                growth.look(flow.id, &flow, true);
+                assert_eq!(growth.grown[0], Some((now - before) as f64), "{number} in snapshot {turn}");
+                assert!(!growth.is_still);
+                sent.insert(number, now);
+            }
+            growth.end();
+            assert_eq!(growth.index.len(), numbers.len());
+        }
+        assert!(growth.slots.len() <= 6, "slots are used again: {}", growth.slots.len());
+    }
+
+    #[test]
+    fn what_stands_still_is_told() {
+        let mut growth = followed();
+        let mut flow = fixture::connection(1, 1);
+        let mut look = |flow: &_| {
+            growth.look(fixture::connection(1, 1).id, flow, true);
+            growth.end();
+            growth.is_still
+        };
+        flow.cpu = None;
+        assert_eq!([look(&flow), look(&flow)], [false, true]);
+        flow.cpu = Some(mpwatch_model::cpu::CpuTimes::default());
+        assert!(!look(&flow), "it is known now");
+        flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(1));
+        assert_eq!([look(&flow), look(&flow)], [false, true]);
     }
 }

@@ -60,8 +60,12 @@ impl<K: Copy + Eq + Hash + Ord, T> Top<K, T> {
         self.sums.has(key)
     }
 
-    pub(super) fn charge(&mut self, key: K, flow: &T, grown: &[Option<f64>]) {
-        self.sums.charge(key, grown);
+    pub(super) fn charge(&mut self, key: K, flow: &T, grown: &[Option<f64>], is_still: bool) {
+        if is_still {
+            self.sums.keep(key, grown);
+        } else {
+            self.sums.charge(key, grown);
+        }
         if self.sums.has(&key) {
             let gauges = self.table.iter().filter(|row| row.kind == Kind::Gauge && row.is_exported());
             let gauges = gauges.map(|row| (row.read)(flow)).collect();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sums that outlive their flows: fed with every snapshot, in order. What a flow has carried stays in them when it ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 
 use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::Name;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::metric::distribution::{OF_CONNECTIONS, OF_SUBFLOWS};
 use mpwatch_model::metric::happening::{TO_CONNECTIONS, TO_SUBFLOWS};
@@ -41,10 +42,16 @@ pub struct Totals {
     connections: Growth<ConnectionId, Connection>,
     subflows: Growth<SubflowKey, Subflow>,
     host: Sums,
-    interfaces: Bounded<Option<[u8; 16]>>,
+    /// Those of the same name in several namespaces are summed.
+    interfaces: Bounded<Option<Name>>,
     peers: Bounded<Option<IpAddr>>,
     cgroups: Bounded<Option<u64>>,
     cgroup_paths: HashMap<u64, String>,
+    /// Of each connection of the snapshot at hand, in its order.
+    groups: Vec<(Option<IpAddr>, Option<u64>)>,
+    /// How many there were in the snapshot before.
+    peer_count: usize,
+    cgroup_count: usize,
     top: Top<ConnectionId, Connection>,
     top_subflows: Top<SubflowKey, Subflow>,
 }
@@ -81,6 +88,9 @@ impl Totals {
             peers: Bounded::new(keep(PEERS)),
             cgroups: Bounded::new(keep(CGROUPS)),
             cgroup_paths: HashMap::new(),
+            groups: Vec::new(),
+            peer_count: 0,
+            cgroup_count: 0,
             top: Top::new(settings.top_flows, CONNECTION, &CONNECTION_IDENTITY),
             top_subflows: Top::new(settings.top_flows * SUBFLOWS_EACH, SUBFLOW, &SUBFLOW_IDENTITY),
         }
@@ -96,23 +106,38 @@ impl Totals {
     /// Takes in one snapshot.
     pub fn take(&mut self, snapshot: &Snapshot) {
         self.select(snapshot);
-        for connection in &snapshot.connections {
+        let groups = std::mem::take(&mut self.groups);
+        for (connection, (peer, cgroup)) in snapshot.connections.iter().zip(&groups) {
             self.connections.look(connection.id, connection, connection.seen_open);
             let grown = &self.connections.grown;
-            add(&mut self.host, grown);
-            self.peers.charge(peer(connection), grown);
-            self.cgroups.charge(cgroup(connection), grown);
-            self.top.charge(connection.id, connection, grown);
+            if self.connections.is_still {
+                self.peers.keep(*peer, grown);
+                self.cgroups.keep(*cgroup, grown);
+            } else {
+                add(&mut self.host, grown);
+                self.peers.charge(*peer, grown);
+                self.cgroups.charge(*cgroup, grown);
+            }
+            self.top.charge(connection.id, connection, grown, self.connections.is_still);
             for subflow in &connection.subflows {
-                let key = (connection.id, subflow.id);
-                self.subflows.look(key, subflow, subflow.created_at.is_some());
-                let grown = &self.subflows.grown;
-                self.interfaces.charge(interface(subflow), grown);
-                self.top_subflows.charge(key, subflow, grown);
+                self.take_subflow(connection.id, subflow);
             }
         }
+        self.groups = groups;
         self.connections.end();
         self.subflows.end();
+    }
+
+    fn take_subflow(&mut self, connection: ConnectionId, subflow: &Subflow) {
+        let key = (connection, subflow.id);
+        self.subflows.look(key, subflow, subflow.created_at.is_some());
+        let (grown, is_still) = (&self.subflows.grown, self.subflows.is_still);
+        if is_still {
+            self.interfaces.keep(subflow.interface, grown);
+        } else {
+            self.interfaces.charge(subflow.interface, grown);
+        }
+        self.top_subflows.charge(key, subflow, grown, is_still);
     }
 
     /// As they are now.
@@ -122,14 +147,11 @@ impl Totals {
             let both = |(connection, subflow): &SubflowKey| vec![connection.to_string(), subflow.to_string()];
             (self.top.shown(ids), self.top_subflows.shown(both))
         });
-        let name = |key: Option<[u8; 16]>| {
-            key.map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
-        };
         Figures {
             host: self.host.clone(),
             happened_to_connections: self.connections.counts.clone(),
             happened_to_subflows: self.subflows.counts.clone(),
-            interfaces: labelled(&self.interfaces, name),
+            interfaces: labelled(&self.interfaces, |key| key.map(|name| name.text().into_owned())),
             peers: labelled(&self.peers, |key| key.map(|address| address.to_string())),
             cgroups: labelled(&self.cgroups, |key| self.cgroup_paths.get(&key?).cloned()),
             of_connections: self.connections.observed.clone(),
@@ -145,17 +167,26 @@ impl Totals {
 
     /// Who has series of its own until the next snapshot. By size, so that what is large shows from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
-        let mut peers = HashMap::new();
+        let mut peers = HashMap::with_capacity(self.peer_count);
+        let mut cgroups = HashMap::with_capacity(self.cgroup_count);
         let mut interfaces = HashMap::new();
+        self.groups.clear();
         for connection in &snapshot.connections {
-            *peers.entry(peer(connection)).or_insert(0) += size(connection);
+            let (peer, cgroup, mut size) = (peer(connection), cgroup(connection), 0);
             for subflow in &connection.subflows {
-                *interfaces.entry(interface(subflow)).or_insert(0) += weight(subflow);
+                let weight = weight(subflow);
+                *interfaces.entry(subflow.interface).or_insert(0) += weight;
+                size += weight;
             }
+            *peers.entry(peer).or_insert(0) += size;
+            *cgroups.entry(cgroup).or_insert(0) += size;
+            self.groups.push((peer, cgroup));
         }
+        (self.peer_count, self.cgroup_count) = (peers.len(), cgroups.len());
         self.peers.select(snapshot.at, peers);
         self.interfaces.select(snapshot.at, interfaces);
-        self.select_cgroups(snapshot);
+        self.cgroups.select(snapshot.at, cgroups);
+        self.name_cgroups(snapshot);
         if self.settings.top_flows == 0 {
             return;
         }
@@ -171,20 +202,21 @@ impl Totals {
         self.top_subflows.select(snapshot.at, largest.collect());
     }
 
-    fn select_cgroups(&mut self, snapshot: &Snapshot) {
-        let mut living = HashMap::new();
-        for connection in &snapshot.connections {
-            *living.entry(cgroup(connection)).or_insert(0) += size(connection);
-        }
-        self.cgroups.select(snapshot.at, living);
+    /// Paths of those that are shown.
+    fn name_cgroups(&mut self, snapshot: &Snapshot) {
         let shown = &self.cgroups;
         self.cgroup_paths.retain(|key, _| shown.has(&Some(*key)));
-        for connection in &snapshot.connections {
-            if let (Some(key), Some(path)) = (cgroup(connection), &connection.cgroup)
-                && shown.has(&Some(key))
-                && !self.cgroup_paths.contains_key(&key)
+        let unnamed = |key: u64| !self.cgroup_paths.contains_key(&key);
+        let mut missing: HashSet<u64> =
+            shown.shown().filter_map(|(key, _)| key).filter(|key| unnamed(*key)).collect();
+        for (connection, (_, key)) in snapshot.connections.iter().zip(&self.groups) {
+            if missing.is_empty() {
+                break;
+            }
+            if let (Some(key), Some(path)) = (key, &connection.cgroup)
+                && missing.remove(key)
             {
-                self.cgroup_paths.insert(key, path.clone());
+                self.cgroup_paths.insert(*key, path.clone());
             }
         }
     }
@@ -209,16 +241,6 @@ fn weight(subflow: &Subflow) -> u64 {
 
 fn peer(connection: &Connection) -> Option<IpAddr> {
     connection.remote.map(|remote| remote.ip())
-}
-
-/// Its name, in a form that can be ordered. Interfaces of the same name in several namespaces are summed.
-fn interface(subflow: &Subflow) -> Option<[u8; 16]> {
-    subflow.interface.map(|name| {
-        let mut bytes = [0; 16];
-        let text = name.text();
-        bytes.iter_mut().zip(text.bytes()).for_each(|(slot, byte)| *slot = byte);
-        bytes
-    })
 }
 
 fn labelled<K: Copy + Eq + std::hash::Hash + Ord>(
