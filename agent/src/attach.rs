@@ -34,6 +34,9 @@ pub(crate) enum AttachError {
     /// What was said is no protocol of this version.
     #[error("{path} speaks another protocol ({why}); use the mpwatch of the daemon's version")]
     Foreign { path: PathBuf, why: String },
+    /// It took the connection and closed it.
+    #[error("the daemon at {path} has no place for another reader at the moment, or is ending; try again")]
+    Full { path: PathBuf },
     /// The command line says how to trace, and where somebody else traces.
     #[error(
         "{options} says how to trace, but the daemon at {path} traces as it is configured; leave out that, or --socket"
@@ -102,7 +105,7 @@ impl Daemon {
             }
             line => line.map_err(|error| foreign(error.to_string()))?,
         };
-        let line = line.ok_or_else(|| foreign("it said nothing".to_owned()))?;
+        let line = line.ok_or_else(|| AttachError::Full { path: path.to_owned() })?;
         let greeting: Greeting = serde_json::from_str(&line).map_err(|error| foreign(error.to_string()))?;
         if greeting.proto != crate::daemon::PROTOCOL {
             return Err(foreign(format!(

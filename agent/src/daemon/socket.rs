@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots on a Unix socket, one JSON object a line after a line of greeting. Readers only read: nothing that they send is looked at. One that
-//! is too slow loses snapshots, which are counted; it holds up neither the tracker nor another reader.
+//! is too slow loses snapshots, which are counted; it holds up neither the tracker nor another reader, and gives up its place where a new reader
+//! wants one.
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::snapshot::Snapshot;
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
 use super::outlet::Outlet;
@@ -29,16 +32,28 @@ pub(crate) const PROTOCOL: u32 = 1;
 const MOST_READERS: u64 = 32;
 /// Snapshots that may wait for a reader.
 const QUEUE: usize = 2;
+/// Bytes that the kernel holds for a reader: whoever does not read shows after a few snapshots.
+const HELD: usize = 16 << 10;
+/// One that has taken nothing for so long gives its place to another.
+const STUCK: Duration = Duration::from_secs(2);
 /// How long readers have for the last snapshot.
 const FAREWELL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
 type Line = Arc<String>;
 
+/// Someone who reads.
+struct Reader {
+    lines: SyncSender<Line>,
+    stream: UnixStream,
+    /// Since when it has not taken what is being written. `None`: nothing waits.
+    stuck_since: Arc<Mutex<Option<Instant>>>,
+}
+
 /// What the threads share.
 struct Shared {
     status: Arc<Status>,
-    readers: Mutex<Vec<SyncSender<Line>>>,
+    readers: Mutex<Vec<Reader>>,
     latest: Mutex<Option<Arc<Snapshot>>>,
 }
 
@@ -105,7 +120,7 @@ impl Shared {
             let line = is_watched.then(|| line(&snapshot)).flatten();
             *lock(&self.latest) = Some(snapshot);
             let Some(line) = line else { continue };
-            lock(&self.readers).retain(|reader| match reader.try_send(Arc::clone(&line)) {
+            lock(&self.readers).retain(|reader| match reader.lines.try_send(Arc::clone(&line)) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_)) => {
                     self.status.frames_dropped.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +139,7 @@ impl Shared {
                 thread::sleep(PAUSE);
                 continue;
             };
-            if self.status.readers.load(Ordering::Relaxed) >= MOST_READERS {
+            if self.status.readers.load(Ordering::Relaxed) >= MOST_READERS && !self.make_room() {
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -142,20 +157,56 @@ impl Shared {
         }
     }
 
-    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+    /// Lets the reader go that has been stuck for longest. False: all of them read.
+    fn make_room(&self) -> bool {
+        let mut readers = lock(&self.readers);
+        let since = readers.iter().map(|reader| *lock(&reader.stuck_since));
+        let stuck = since.enumerate().filter_map(|(place, since)| Some((since?, place)));
+        let Some((since, place)) = stuck.min() else { return false };
+        if since.elapsed() < STUCK {
+            return false;
+        }
+        // Its thread, which waits for it, ends by this.
+        let _ = readers.swap_remove(place).stream.shutdown(Shutdown::Both);
+        self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn serve(&self, stream: UnixStream) -> io::Result<()> {
+        setsockopt(&stream, sockopt::SndBuf, &HELD)?;
+        let stuck_since = Arc::default();
+        let mut writing = Writing { stream: stream.try_clone()?, stuck_since: Arc::clone(&stuck_since) };
         let version = env!("CARGO_PKG_VERSION");
-        writeln!(stream, "{{\"proto\":{PROTOCOL},\"version\":\"{version}\"}}")?;
+        writing.line(&format!("{{\"proto\":{PROTOCOL},\"version\":\"{version}\"}}\n"))?;
         let (sender, lines) = mpsc::sync_channel(QUEUE);
         // In this order one snapshot may come twice, but none is left out.
-        lock(&self.readers).push(sender);
+        lock(&self.readers).push(Reader { lines: sender, stream, stuck_since });
         let latest = lock(&self.latest).clone();
         if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
-            stream.write_all(line.as_bytes())?;
+            writing.line(&line)?;
         }
         for line in lines {
-            stream.write_all(line.as_bytes())?;
+            writing.line(&line)?;
         }
         Ok(())
+    }
+}
+
+/// The thread's end of a reader.
+struct Writing {
+    stream: UnixStream,
+    stuck_since: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Writing {
+    /// In parts, and with each that is taken it counts anew: a large snapshot to a slow reader is no standstill.
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        let outcome = line.as_bytes().chunks(HELD).try_for_each(|part| {
+            *lock(&self.stuck_since) = Some(Instant::now());
+            self.stream.write_all(part)
+        });
+        *lock(&self.stuck_since) = None;
+        outcome
     }
 }
 
