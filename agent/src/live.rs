@@ -152,13 +152,19 @@ impl Source for Live {
             sink(&name)?;
         }
         sink(&KernelEvent::Tick(tick))?;
-        self.due = (self.due + self.interval).max(Instant::now());
+        self.due = next_due(self.due, self.interval, Instant::now());
         Ok(true)
     }
 
     fn rest(&mut self, orders: &[Rest]) {
         self.tracer.rest(orders);
     }
+}
+
+/// When the tick after that of `due` is due. One that was late does not make the next one follow at once: a rate over some milliseconds would be
+/// noise, and would stand in charts as a peak a hundred times as high as anything else.
+fn next_due(due: Instant, interval: Duration, now: Instant) -> Instant {
+    (due + interval).max(now + interval / 2)
 }
 
 fn this_host(tracer: &Tracer) -> Host {
@@ -179,4 +185,17 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("listening for signals")?;
     }
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_tick_does_not_make_the_next_one_follow_at_once() {
+        let (due, second) = (Instant::now(), Duration::from_secs(1));
+        assert_eq!(next_due(due, second, due), due + second, "in time: the beat is kept");
+        assert_eq!(next_due(due, second, due + second / 4), due + second);
+        assert_eq!(next_due(due, second, due + second * 3), due + second * 7 / 2);
+    }
 }
