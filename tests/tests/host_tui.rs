@@ -150,6 +150,21 @@ fn a_person_finds_their_way_through_the_demo() {
 }
 
 #[test]
+fn a_demo_that_is_over_can_still_be_looked_at() {
+    if !may_run_as_root() {
+        return;
+    }
+    let session = Session::run("demo failover --seconds 6", "MPWATCH_SCREEN_CONFIG=");
+    let screen = session.wait_for_words("THE DEMO IS OVER");
+    assert!(screen.contains("DIED at") && screen.contains("GAP of"), "{screen}");
+    session.press(&["Enter"]);
+    session.wait_for_words("what happened");
+    session.press(&["q"]);
+    assert_eq!(session.ended(), "0", "{}", session.read("errors"));
+    session.wait_for_words("timeline");
+}
+
+#[test]
 fn no_size_of_the_terminal_breaks_it() {
     if !may_run_as_root() {
         return;

@@ -252,6 +252,14 @@ fn states_have_words() {
 }
 
 #[test]
+fn a_demo_says_when_it_is_over() {
+    let settings = Settings { banner: Some("DEMO for 10 s".to_owned()), ..Settings::default() };
+    let mut stage = Stage::with(settings, 80, 24);
+    stage.link(Link::Up(Origin::Tracer)).show(normal()).has("DEMO for 10 s").lacks("OVER");
+    stage.link(Link::Ended).has(" OVER").has("leave with q").has("iperf3").lacks("RECORDING");
+}
+
+#[test]
 fn what_an_event_costs_is_shown_where_the_kernel_measures_it() {
     let mut stage = open(normal, 120, 60);
     stage.press("5").has("kernel.bpf_stats_enabled=1").lacks("ns an event,");

@@ -14,13 +14,13 @@ use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
-use mpwatch_tui::screen::Settings;
+use mpwatch_tui::screen::{Link, Settings};
 
 use self::simulation::Simulation;
 use super::{on_a_terminal, print_report, trace_with};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
 use crate::live::stop_on_signals;
-use crate::screen::{Screen, load_settings};
+use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
 use crate::tracker::Closed;
 
@@ -58,6 +58,11 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         let over = traffic.ended_at.is_some_and(|at| quiet || at.elapsed() > LINGER);
         Ok(if over || interrupted(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
+    if let Some(screen) = &screen {
+        // Who watched traffic for some seconds may want to look at what was seen for longer.
+        screen.link(Link::Ended);
+        screen.pace().wait_for_leave(FOREVER);
+    }
     // The report is for the terminal that was there before.
     screen.map(Screen::close).transpose()?;
     traffic.finish()?;
@@ -69,12 +74,12 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
 /// The live view, with a line that says what is going on.
 fn open(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<Screen> {
     let what = match options.scenario {
-        Scenario::TwoPaths => "one upload over two links",
-        Scenario::Shared => "one upload with three subflows",
-        Scenario::Failover => "one upload over two links, one of which is cut half way",
+        Scenario::TwoPaths => "an upload over two links",
+        Scenario::Shared => "an upload with three subflows",
+        Scenario::Failover => "an upload over two links, one is cut half way",
         Scenario::Requests => "many small requests over two links",
     };
-    let banner = format!("DEMO for {} s: {what}; real MPTCP traffic in private namespaces", options.seconds);
+    let banner = format!("DEMO for {} s: {what}; private namespaces", options.seconds);
     Screen::open(Settings { banner: Some(banner), ..load_settings()? }, Arc::clone(stop))
 }
 

@@ -13,13 +13,10 @@ use super::record::Judged;
 use crate::cli::Scope;
 use crate::live::stop_on_signals;
 use crate::recording::Replay;
-use crate::screen::{Screen, load_settings};
+use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
 use crate::source::Source as _;
 use crate::tracker::{Closed, Tracker};
-
-/// As long as anybody looks at the end of a recording.
-const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 pub(super) fn run(judged: Judged<'_>, scope: &Scope) -> anyhow::Result<()> {
     ensure!(on_a_terminal(), "--screen needs a terminal; without it the report is printed");

@@ -25,6 +25,9 @@ pub(crate) use settings::load as load_settings;
 /// Set by tests: what the terminal looks like after a panic. The key that draws anew then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
 
+/// As long as anybody looks at the end of a recording, or of a demo.
+pub(crate) const FOREVER: Duration = Duration::from_hours(24 * 365);
+
 /// How long the thread of the screen may take to end. Where the terminal has gone (its window was closed), the thread hangs in the library
 /// that reads keys, and must not keep the process.
 const GRACE: Duration = Duration::from_secs(1);

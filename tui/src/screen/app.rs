@@ -67,7 +67,7 @@ pub enum Link {
     Up(Origin),
     /// They came, and do not any more; why. It is tried again.
     Gone(String),
-    /// The recording is at its end.
+    /// The recording is at its end, or the demo.
     Ended,
 }
 

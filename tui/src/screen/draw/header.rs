@@ -48,7 +48,8 @@ fn badge(app: &App) -> Text {
             let text = if behind == 0 { " FROZEN ".to_owned() } else { format!(" FROZEN, {behind} back ") };
             Text::new(text, Ink::Warning)
         }
-        (Link::Ended, _) => Text::new(" END OF THE RECORDING ", Ink::Warning),
+        (Link::Ended, _) if app.is_replay() => Text::new(" END OF THE RECORDING ", Ink::Warning),
+        (Link::Ended, _) => Text::new(" OVER ", Ink::Warning),
         _ if app.is_replay() => Text::new(" REPLAY ", Ink::Warning),
         _ => Text::default(),
     }
@@ -155,7 +156,16 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
             Ink::Alarm,
         ));
     }
-    lines.extend(app.settings.banner.iter().map(|banner| Text::new(banner.clone(), Ink::Accent)));
+    lines.extend(app.settings.banner.iter().map(|banner| match app.link {
+        Link::Ended => {
+            let key = app.settings.keys.key(Action::Quit);
+            Text::new(
+                format!("THE DEMO IS OVER: look around, or leave with {key} for its report"),
+                Ink::Warning,
+            )
+        }
+        _ => Text::new(banner.clone(), Ink::Accent),
+    }));
     let Some(snapshot) = app.snapshot() else { return lines };
     // Where there is no room for all of it, the key that leads to all of it is still to be read.
     let more = format!(" ({}: more)", app.settings.keys.key(Action::Health));

@@ -27,7 +27,7 @@ pub(super) fn blocked(app: &App, frame: &mut Frame<'_>, area: Rect, why: &[Strin
 pub(super) fn waiting(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let text = match &app.link {
         Link::Gone(why) => format!("The daemon is gone: {why}. Trying again ..."),
-        Link::Ended => "The recording has no snapshot.".to_owned(),
+        Link::Ended => "There was no snapshot.".to_owned(),
         _ => "Attaching; the first snapshot comes in a moment ...".to_owned(),
     };
     put_lines(app, frame, area, [Text::default(), Text::new(format!("  {text}"), Ink::Faint)]);
