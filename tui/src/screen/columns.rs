@@ -229,7 +229,9 @@ mod tests {
     fn every_column_of_a_view_exists_and_names_are_unique() {
         let flows: Vec<_> = FLOW_COLUMNS.iter().map(|column| column.key).collect();
         let sums: Vec<_> = SUM_COLUMNS.iter().map(|column| column.key).collect();
-        for keys in [&flows, &sums] {
+        let titles = |tab| of_tab(tab).iter().map(|column| column.title).collect::<Vec<_>>();
+        // A click on a title finds its column by it.
+        for keys in [&flows, &sums, &titles(Tab::Connections), &titles(Tab::Paths)] {
             let mut unique = keys.clone();
             unique.sort_unstable();
             unique.dedup();

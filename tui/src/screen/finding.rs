@@ -171,19 +171,30 @@ fn pauses_together(connection: &Connection) -> Vec<Gap> {
     gaps
 }
 
+/// The gap in which a path died, where there is one; else the longest. Who sees a path die asks for that one, whatever else happened.
 fn gaps(connection: &Connection) -> Option<Finding> {
     let gaps = pauses_together(connection);
     let longest = gaps.iter().max_by_key(|gap| gap.long())?;
-    let (long, at) = (duration(longest.long()), offset(connection, longest.from));
-    let how = match longest.pauses {
+    let deaths = connection.subflows.iter().filter(|subflow| !reset_with_it(connection, subflow));
+    let deaths: Vec<Timestamp> = deaths.filter_map(|subflow| died_at(connection, subflow)).collect();
+    let of_death = |gap: &&Gap| {
+        deaths.iter().any(|at| (gap.from.as_nanosecond()..=gap.until).contains(&at.as_nanosecond()))
+    };
+    let told = gaps.iter().filter(of_death).max_by_key(|gap| gap.long()).unwrap_or(longest);
+    let (long, at) = (duration(told.long()), offset(connection, told.from));
+    let how = match told.pauses {
         1 => "no path moved any data".to_owned(),
         pauses => {
-            format!("data stood still {pauses} times, {} in all", duration(longest.still))
+            format!("data stood still {pauses} times, {} in all", duration(told.still))
         }
     };
     let more = match gaps.len() {
         1 => String::new(),
-        several => format!("; {several} such gaps in all"),
+        several if told.from == longest.from => format!("; {several} such gaps in all"),
+        several => {
+            let (long, at) = (duration(longest.long()), offset(connection, longest.from));
+            format!("; {several} such gaps in all, the longest {long} from {at} on")
+        }
     };
     Some(Finding::new(Ink::Alarm, format!("GAP of {long} from {at} on: {how}{more}")))
 }
@@ -323,6 +334,19 @@ mod tests {
             gap,
             "✗ GAP of 823 ms from +5.60 s on: data stood still 3 times, 737 ms in all; 2 such gaps in all"
         );
+    }
+
+    #[test]
+    fn the_gap_of_a_death_comes_before_a_longer_one() {
+        let mut connection = fixture::failover(1);
+        let is_pause = |entry: &TimelineEntry| matches!(entry.what, What::Stalled { .. });
+        let first = connection.timeline.iter().find(|entry| is_pause(entry)).unwrap().clone();
+        let at = Timestamp::from_millisecond(first.at.as_millisecond() + 9_000).unwrap();
+        connection.timeline.push(TimelineEntry { at, what: What::Stalled { gap: Micros(900_000) }, ..first });
+        let told = texts(&connection);
+        let gap = told.iter().find(|text| text.contains("GAP")).unwrap();
+        let wanted = "✗ GAP of 412 ms from +5.60 s on: no path moved any data; 2 such gaps in all, the longest 900 ms from +14.60 s on";
+        assert_eq!(gap, wanted);
     }
 
     #[test]

@@ -209,6 +209,8 @@ fn metrics() -> Vec<FlowColumn> {
     let thing = |name: &'static str| name.splitn(3, '_').nth(2).unwrap_or(name);
     let mut columns: Vec<FlowColumn> = SUBFLOW
         .iter()
+        // Our own column of shares says the same, and draws it.
+        .filter(|of_subflow| thing(of_subflow.name) != "sent_share_ratio")
         .map(|of_subflow| {
             let key = thing(of_subflow.name);
             metric_column(key, CONNECTION.iter().find(|one| thing(one.name) == key), Some(of_subflow))

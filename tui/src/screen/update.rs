@@ -6,6 +6,7 @@ mod lists;
 mod point;
 mod time;
 
+pub(crate) use lists::Chosen;
 use mpwatch_model::filter::Filter;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -170,7 +171,7 @@ impl App {
             Action::NextHit => self.hit(true, false),
             Action::PreviousHit => self.hit(false, false),
             Action::Sort if has_table => {
-                let at = self.choices(Pick::Sort).iter().position(|(.., is_chosen)| *is_chosen);
+                let at = self.choices(Pick::Sort).iter().position(|(.., chosen)| *chosen == Chosen::Yes);
                 self.mode = Mode::Pick(Pick::Sort, at.unwrap_or(0));
             }
             Action::Columns if has_table => self.mode = Mode::Pick(Pick::Columns, 0),

@@ -10,6 +10,7 @@ use super::super::app::{App, Pick};
 use super::super::key::{BINDINGS, SECTIONS};
 use super::super::text::Text;
 use super::super::theme::{Ink, Theme};
+use super::super::update::Chosen;
 use super::{put, put_lines, scrollbar};
 
 /// Where a box for so much text is, in the middle of the screen.
@@ -81,13 +82,13 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
 fn title_of_list(pick: Pick) -> &'static str {
     match pick {
         Pick::Sort => "sort by (enter; once more turns it round)",
-        Pick::Columns => "columns (enter shows or hides)",
+        Pick::Columns => "columns (enter shows or hides; · if there is room)",
         Pick::Export => "export the selection as",
     }
 }
 
 /// A list's box, and its first line that is in view.
-fn place_of_list(app: &App, pick: Pick, place: usize, choices: &[(String, String, bool)]) -> (Rect, usize) {
+fn place_of_list(app: &App, pick: Pick, place: usize, choices: &[(String, String, Chosen)]) -> (Rect, usize) {
     let names = width_of_names(choices);
     let lines = choices.iter().map(|(_, help, _)| names + help.width() + 6);
     let width = lines.max().unwrap_or(0).max(title_of_list(pick).len() + 2);
@@ -96,7 +97,7 @@ fn place_of_list(app: &App, pick: Pick, place: usize, choices: &[(String, String
     (outer, (place + 1).saturating_sub(page))
 }
 
-fn width_of_names(choices: &[(String, String, bool)]) -> usize {
+fn width_of_names(choices: &[(String, String, Chosen)]) -> usize {
     choices.iter().map(|(name, ..)| name.width()).max().unwrap_or(0)
 }
 
@@ -118,9 +119,8 @@ pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, place: usize) {
     for ((index, (name, help, chosen)), y) in
         choices.into_iter().enumerate().skip(offset).zip(area.top()..area.bottom())
     {
-        let mark = if chosen { "✓ " } else { "  " };
         let name = crate::cell::pad(&name, names, false);
-        let text = Text::new(mark, Ink::Good).and(format!("{name}  "), Ink::Strong).and(help, Ink::Faint);
+        let text = Text::new(chosen.mark(), Ink::Good).and(format!("{name}  "), Ink::Strong).and(help, Ink::Faint);
         let line = Rect { y, height: 1, ..area };
         put(app, frame, line, text);
         if index == place {

@@ -65,7 +65,7 @@ fn subflow_forms(view: &FlowView<'_>, place: usize, subflow: &Subflow) -> Vec<Te
     let ends = format!(" {local} {arrow} {remote}");
     let faint = if subflow.closed.is_some() { Ink::Faint } else { Ink::Normal };
     let form = |interface: &str, (tag, ink): (String, Ink), ends: &str| {
-        let tag = if tag.is_empty() { tag } else { format!(" {tag}") };
+        let tag = if tag.is_empty() || interface.is_empty() { tag } else { format!(" {tag}") };
         let head = Text::new(branch, Ink::Faint).and(number.clone(), Ink::Path(place));
         head.and(interface, faint).and(tag, ink).and(ends, faint)
     };

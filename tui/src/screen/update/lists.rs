@@ -2,9 +2,37 @@
 //! What is open above the table: the help, and the lists to choose from.
 
 use super::super::app::{App, ExportFormat, Mode, Pick, Request};
-use super::super::columns;
+use super::super::columns::{self, Choice};
 use super::super::draw::popup;
 use super::super::key::Action;
+
+/// How far a line of a list is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    Yes,
+    /// A column that is shown where there is room for it.
+    WithRoom,
+    No,
+}
+
+impl Chosen {
+    fn of(key: &str, shown: &[Choice]) -> Self {
+        match shown.iter().find(|choice| choice.key == key) {
+            Some(choice) if choice.extra => Self::WithRoom,
+            Some(_) => Self::Yes,
+            None => Self::No,
+        }
+    }
+
+    /// What stands before the line.
+    pub(crate) fn mark(self) -> &'static str {
+        match self {
+            Self::Yes => "✓ ",
+            Self::WithRoom => "· ",
+            Self::No => "  ",
+        }
+    }
+}
 
 impl App {
     pub(super) fn in_help(&mut self, scroll: usize, action: Action) -> Option<Request> {
@@ -49,25 +77,25 @@ impl App {
         None
     }
 
-    /// The lines of a list: what it chooses, and whether it is chosen at present.
-    pub(crate) fn choices(&self, pick: Pick) -> Vec<(String, String, bool)> {
+    /// The lines of a list: what it chooses, and how far it is chosen at present.
+    pub(crate) fn choices(&self, pick: Pick) -> Vec<(String, String, Chosen)> {
         match pick {
             Pick::Export => ExportFormat::ALL
                 .iter()
-                .map(|format| (format.words().0.to_owned(), format!(".{}", format.words().1), false))
+                .map(|format| (format.words().0.to_owned(), format!(".{}", format.words().1), Chosen::No))
                 .collect(),
             Pick::Sort => {
                 let state = self.table();
-                let usual = ("activity".to_owned(), "the usual order".to_owned(), state.sort.is_none());
+                let chosen = |key| if state.sort == key { Chosen::Yes } else { Chosen::No };
+                let usual = ("activity".to_owned(), "the usual order".to_owned(), chosen(None));
                 let of = columns::of_tab(self.tab).into_iter();
-                let all = of.map(|c| (c.title.to_owned(), c.help.to_owned(), state.sort == Some(c.key)));
+                let all = of.map(|c| (c.title.to_owned(), c.help.to_owned(), chosen(Some(c.key))));
                 std::iter::once(usual).chain(all).collect()
             }
             Pick::Columns => {
                 let shown = columns::shown(self, self.tab);
-                let is_shown = |key| shown.iter().any(|choice| choice.key == key);
                 let of = columns::of_tab(self.tab).into_iter();
-                of.map(|c| (c.title.to_owned(), c.help.to_owned(), is_shown(c.key))).collect()
+                of.map(|c| (c.title.to_owned(), c.help.to_owned(), Chosen::of(c.key, &shown))).collect()
             }
         }
     }
@@ -83,7 +111,7 @@ impl App {
             }
             Pick::Columns => {
                 let key = columns::of_tab(self.tab).get(place).map(|c| c.key)?;
-                let is_shown = columns::shown(self, self.tab).iter().any(|choice| choice.key == key);
+                let is_shown = Chosen::of(key, &columns::shown(self, self.tab)) == Chosen::Yes;
                 let table = self.table_mut();
                 table.columns.retain(|(other, _)| *other != key);
                 table.columns.push((key, !is_shown));
