@@ -182,6 +182,12 @@ fn units_can_be_changed() {
     let mut stage = open(normal, 200, 60);
     stage.has("Mbit/s").press("b").lacks("bit/s").has("MB/s");
     stage.press("3").has(" J ").press("u").has("mWh");
+    // Nor is any number cut where there is less room.
+    for (columns, rows) in [(80, 24), (100, 30), (120, 40)] {
+        let mut stage = open(estimated, columns, rows);
+        let row = stage.press("3 u").line_with("▌");
+        assert!(!row.contains('…') && row.contains("~1.05W"), "{row}");
+    }
 }
 
 #[test]
@@ -243,7 +249,10 @@ fn states_have_words() {
     stage.link(Link::Up(Origin::Daemon("/run/x".to_owned()))).show(empty());
     stage.has("No MPTCP connection").has("net.mptcp.enabled").has("from the daemon");
     stage.show(normal()).link(Link::Gone("the daemon at /run/x has ended".to_owned()));
-    stage.has("DAEMON GONE").has("THE DAEMON IS GONE: the daemon at /run/x has ended").has("iperf3");
+    stage
+        .has("DAEMON GONE")
+        .has("THE DAEMON IS GONE, what is shown is old; trying again: the daemon at /run/x")
+        .has("iperf3");
     stage.show(normal()).lacks("DAEMON");
     open(no_rapl, 120, 40).press("3").has("no RAPL").has("a virtual machine has no counters");
     open(estimated, 120, 40).press("3").has("~ ESTIMATED").has("~1.05W");

@@ -107,6 +107,8 @@ pub(crate) fn chosen(usual: &[Choice], by_hand: &[(&'static str, bool)]) -> Vec<
 pub(crate) fn wish<T: ?Sized, O: ?Sized>(column: &Column<T, O>, choice: Choice, natural: usize) -> Wish {
     let least = column.least.max(column.title.chars().count());
     let full = natural.clamp(least, column.full.max(least));
+    // Of a name the beginning tells something; of a number, nothing.
+    let least = if column.number || column.key == "bounds" { full } else { least };
     Wish { least, full, rank: choice.rank, extra: choice.extra }
 }
 

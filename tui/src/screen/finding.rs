@@ -204,6 +204,13 @@ pub(crate) fn has_two_alive(connection: &Connection) -> bool {
     connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.stale).count() > 1
 }
 
+/// Next to nothing of its payload goes out from here, so that there is nothing to judge by.
+fn only_receives(connection: &Connection) -> bool {
+    let [sent, received] =
+        [connection.bytes_sent, connection.bytes_received].map(|bytes| bytes.map_or(0, |bytes| bytes.0));
+    received > sent.saturating_mul(20)
+}
+
 fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
     let groups = known.groups.iter().filter(|group| group.len() > 1);
     let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
@@ -219,8 +226,12 @@ fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64
     } else if number(Verdict::NoBottleneck) == all {
         found.push(Finding::new(Ink::Good, "no path is congested".to_owned()));
     } else if number(Verdict::Unknown) == all {
-        let text = "whether subflows share a bottleneck is not known yet: too few samples".to_owned();
-        found.push(Finding::new(Ink::Faint, text));
+        let text = if only_receives(connection) {
+            "this end only receives: which subflows share a bottleneck can be told where it is sent"
+        } else {
+            "whether subflows share a bottleneck is not known yet: too few samples"
+        };
+        found.push(Finding::new(Ink::Faint, text.to_owned()));
     } else if number(Verdict::Unknown) > 0 {
         let pairs = number(Verdict::Unknown);
         found.push(Finding::new(
@@ -370,6 +381,18 @@ mod tests {
                 "! subflows 1, 2 and 3 SHARE one bottleneck, 98 % sure, since +1.75 s: 2 extra subflows add no throughput and cost 5.2 J"
             ]
         );
+    }
+
+    #[test]
+    fn who_only_receives_is_told_where_to_ask() {
+        let mut connection = fixture::connection(1, 2);
+        for pair in &mut connection.bottlenecks.as_mut().unwrap().pairs {
+            pair.verdict = Verdict::Unknown;
+        }
+        assert!(texts(&connection)[0].ends_with("not known yet: too few samples"));
+        (connection.bytes_sent, connection.bytes_received) =
+            (connection.bytes_received, connection.bytes_sent);
+        assert!(texts(&connection)[0].starts_with("· this end only receives"));
     }
 
     #[test]

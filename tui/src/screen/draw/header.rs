@@ -152,7 +152,7 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
     let mut lines = Vec::new();
     if let Link::Gone(why) = &app.link {
         lines.push(Text::new(
-            format!("THE DAEMON IS GONE: {why}; what is shown is old, trying again ..."),
+            format!("THE DAEMON IS GONE, what is shown is old; trying again: {why}"),
             Ink::Alarm,
         ));
     }

@@ -120,7 +120,8 @@ pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, place: usize) {
         choices.into_iter().enumerate().skip(offset).zip(area.top()..area.bottom())
     {
         let name = crate::cell::pad(&name, names, false);
-        let text = Text::new(chosen.mark(), Ink::Good).and(format!("{name}  "), Ink::Strong).and(help, Ink::Faint);
+        let text =
+            Text::new(chosen.mark(), Ink::Good).and(format!("{name}  "), Ink::Strong).and(help, Ink::Faint);
         let line = Rect { y, height: 1, ..area };
         put(app, frame, line, text);
         if index == place {
