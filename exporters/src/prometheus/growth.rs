@@ -137,7 +137,8 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
     /// The slot of a flow, and whether it is a new one. Snapshots mostly have the same flows in the same order.
     fn find(&mut self, key: K) -> (usize, bool) {
         let hint = self.last.map_or(0, |last| self.slots[last].next);
-        let is_there = self.slots.get(hint).is_some_and(|slot| slot.key == key);
+        // One that was not in the snapshot before is gone, and its slot free or another's.
+        let is_there = self.slots.get(hint).is_some_and(|slot| slot.key == key && slot.tick + 1 >= self.tick);
         let known = if is_there { Some(hint) } else { self.index.get(&key).copied() };
         let slot = known.unwrap_or_else(|| self.room(key));
         if let Some(last) = self.last.replace(slot) {
@@ -255,6 +256,10 @@ mod tests {
             growth.end();
             assert_eq!(growth.index.len(), numbers.len());
         }
+        growth.end();
+        let one = fixture::connection(8, 1);
+        growth.look(one.id, &one, true);
+        assert_eq!(growth.grown[0], one.bytes_sent.map(|bytes| bytes.0 as f64), "it was gone: another one");
         assert!(growth.slots.len() <= 6, "slots are used again: {}", growth.slots.len());
     }
 
