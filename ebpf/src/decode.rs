@@ -356,7 +356,8 @@ mod tests {
             let expected = length(&bytes);
             let is_known = bytes.len() >= 4 && (1..=5).contains(&kind);
             // Of samples, how long they are stands behind their kind.
-            prop_assert!(if kind == 5 { is_known || expected.is_none() } else { expected.is_some() == is_known });
+            let is_right = if kind == 5 { is_known || expected.is_none() } else { expected.is_some() == is_known };
+            prop_assert!(is_right, "{:?} of kind {}", expected, kind);
             if let (true, Some(expected)) = (exact, expected) {
                 bytes.resize(expected, 0xa5);
             }

@@ -217,8 +217,9 @@ fn points(mode: &Mode, effort: Effort) -> Flow {
     let observer = Observer::start_every("1s", mode.options);
     let window = effort.crowd_slice * mode.slices;
     thread::sleep(effort.crowd_slice * mode.settling + window);
-    let recording = observer.finish().recording();
-    let counted = count(&recording, window).expect("a recording can be read");
+    // Its folder goes with it.
+    let report = observer.finish();
+    let counted = count(&report.recording(), window).expect("a recording can be read");
     Flow {
         points: counted.0 as f64 / window.as_secs_f64(),
         bytes: (counted.0 * POINT_BYTES + counted.1 * BATCH_BYTES) as f64 / window.as_secs_f64(),
