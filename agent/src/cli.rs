@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::filter::{Filter, HELP};
 
-use crate::bottleneck::MethodName;
 use crate::moment::Moment;
 
 /// Watches Multipath TCP: every connection and subflow of this machine, live and exact.
@@ -46,6 +46,10 @@ pub(crate) struct Scope {
     /// Do not look for subflows that share a bottleneck: no samples are taken on the packet path
     #[arg(long, global = true)]
     pub(crate) no_bottlenecks: bool,
+
+    /// How to find subflows that share a bottleneck; the published methods are there to compare with [default: concordance]
+    #[arg(long, global = true, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks", hide_short_help = true)]
+    pub(crate) method: Option<MethodName>,
 
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
@@ -138,9 +142,6 @@ pub(crate) enum Command {
         /// Also write every connection to this database, for `mpwatch report`
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
-        /// How to find shared bottlenecks in it; the published methods are there to compare with
-        #[arg(long, value_name = "NAME", value_enum, default_value_t = MethodName::Concordance)]
-        method: MethodName,
         #[command(flatten)]
         report: ReportOptions,
     },
@@ -323,14 +324,9 @@ pub(crate) struct DemoOptions {
     pub(crate) simulate_rapl: bool,
 }
 
-impl ValueEnum for MethodName {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.word()).help(self.words()))
-    }
+fn methods() -> impl TypedValueParser<Value = MethodName> {
+    let words = MethodName::ALL.iter().map(|one| PossibleValue::new(one.word()).help(one.words()));
+    PossibleValuesParser::new(words).map(|word| MethodName::of(&word).unwrap_or_default())
 }
 
 /// What the demo shows.

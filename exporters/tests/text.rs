@@ -3,6 +3,7 @@
 
 use insta::assert_snapshot;
 use mpwatch_exporters::text;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
 use mpwatch_model::timeline::{Source, TimelineEntry, What};
@@ -86,6 +87,16 @@ fn a_shared_bottleneck_is_told_in_a_sentence() {
     let text = text::report(&fixture::report(vec![connection]));
     assert!(text.contains(&format!("! 00000007: {told}")), "{text}");
     assert!(text.contains(&format!("bottleneck  {told}")), "{text}");
+}
+
+#[test]
+fn another_method_than_the_usual_one_is_named() {
+    let mut connection = fixture::connection(7, 2);
+    let mut found = fixture::bottleneck::disjoint(&connection.subflows);
+    found.method = MethodName::Rfc8382;
+    connection.bottlenecks = Some(found);
+    let text = text::connection(&connection);
+    assert!(text.contains("bottleneck  judged by rfc8382: no two subflows share a bottleneck"), "{text}");
 }
 
 #[test]

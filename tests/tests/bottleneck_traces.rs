@@ -65,6 +65,24 @@ fn every_method_says_of_stored_traces_what_it_said() {
     insta::assert_snapshot!("bottleneck_traces", table);
 }
 
+#[test]
+fn the_method_that_was_asked_for_is_the_one_that_is_named() {
+    let trace = folder().join("shared-n2-20m-none-uneq-bbr-5s-s0.mpw");
+    let replay = |more: &[&str]| {
+        let outcome = mpwatch(&[&["replay", trace.to_str().unwrap()], more].concat());
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        outcome.stdout
+    };
+    for (method, verdict) in [("concordance", "shared"), ("rfc8382", "unknown")] {
+        let report: serde_json::Value =
+            serde_json::from_str(&replay(&["--method", method, "--format", "json"])).unwrap();
+        let found = &report["connections"][0]["bottlenecks"];
+        assert_eq!((&found["method"], &found["pairs"][0]["verdict"]), (&method.into(), &verdict.into()));
+    }
+    assert!(replay(&["--method", "rfc8382"]).contains("judged by rfc8382"));
+    assert!(!replay(&[]).contains("judged by"), "the usual one goes without saying");
+}
+
 /// Equal links with other traffic on both, of which one looks like the other for seconds (docs/bottleneck.md tells how often).
 const KNOWN_TO_BE_WRONG: [&str; 1] = ["disjoint-n2-20m-cross-eq-cubic-5s-s0"];
 

@@ -26,7 +26,7 @@ use mpwatch_model::unit::Nanos;
 
 pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
-pub(crate) use name::{Contestant, MethodName};
+pub(crate) use name::Contestant;
 pub(crate) use odds::TERMS;
 
 /// What a method thinks of two subflows.

@@ -54,6 +54,7 @@ fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
         ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),
+        ("trace.method", scope.method.map(|method| method.word().to_owned())),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),
     ];

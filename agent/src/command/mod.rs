@@ -33,6 +33,8 @@ use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
 use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
+use crate::session::Outlook;
+use crate::tracker::Closed;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -49,12 +51,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
         Some(Command::Replay { file, verdicts: true, .. }) => verdicts::print(file, scope)?,
-        Some(Command::Replay { file, method, screen: true, .. }) => {
-            replay_view::run(record::Judged { file, method: *method }, scope)?;
-        }
-        Some(Command::Replay { file, snapshots, db, method, report, .. }) => {
-            let judged = record::Judged { file, method: *method };
-            record::replay(judged, *snapshots, db.as_deref(), report, scope)?;
+        Some(Command::Replay { file, screen: true, .. }) => replay_view::run(file, scope)?,
+        Some(Command::Replay { file, snapshots, db, report, .. }) => {
+            record::replay(file, *snapshots, db.as_deref(), report, scope)?;
         }
         Some(Command::Report(options)) => report::run(options, scope)?,
         Some(Command::Doctor { json, btf }) => {
@@ -106,6 +105,11 @@ impl Scope {
             calibration: self.power_file.clone(),
             simulated: false,
         }
+    }
+
+    /// What is made of events, by these options.
+    fn outlook(&self, closed: Closed) -> Outlook {
+        Outlook { closed, method: self.method.unwrap_or_default() }
     }
 
     /// Whether a connection is to be shown.

@@ -45,7 +45,7 @@ fn glance(scope: &Scope) -> anyhow::Result<Snapshot> {
     let mut live = trace(GLANCE, scope, stop)?;
     let mut latest = None;
     let mut looks = 0;
-    session::run(&mut live, Closed::Forget, None, |snapshot| {
+    session::run(&mut live, scope.outlook(Closed::Forget), None, |snapshot| {
         looks += 1;
         latest = Some(snapshot);
         Ok(if looks == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

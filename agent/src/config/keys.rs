@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpwatch_model::bottleneck::MethodName;
 use tracing::level_filters::LevelFilter;
 
 use super::{Config, DATABASE, SOCKET};
@@ -48,6 +49,7 @@ impl Default for Config {
             store_sample_every: Duration::from_secs(10),
             tcp: false,
             ledger: true,
+            method: MethodName::default(),
             log_level: LevelFilter::INFO,
             log_json: false,
         }
@@ -199,6 +201,16 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| config.ledger.to_string(),
     },
     Key {
+        name: "trace.method",
+        environment: "MPWATCH_TRACE_METHOD",
+        flag: "--method",
+        kind: "string",
+        help: "How to find subflows that share a bottleneck: concordance, or one of the published methods, to compare with: ese, ese-literal, rfc8382, dcw, dwc.",
+        reloads: false,
+        set: |config, text| method(text).map(|method| config.method = method),
+        show: |config| quoted(config.method.word()),
+    },
+    Key {
         name: "log.level",
         environment: "MPWATCH_LOG_LEVEL",
         flag: "--log-level",
@@ -225,6 +237,11 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| quoted(if config.log_json { "json" } else { "text" }),
     },
 ];
+
+fn method(text: &str) -> Result<MethodName, String> {
+    let words: Vec<&str> = MethodName::ALL.iter().map(|method| method.word()).collect();
+    MethodName::of(text).ok_or_else(|| format!("it is one of {}", words.join(", ")))
+}
 
 fn quoted(text: &str) -> String {
     format!("{text:?}")

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpwatch_model::bottleneck::MethodName;
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 
@@ -50,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) tcp: bool,
     /// Account for CPU time and energy.
     pub(crate) ledger: bool,
+    /// How shared bottlenecks are found.
+    pub(crate) method: MethodName,
     /// What is worth a line of log.
     pub(crate) log_level: LevelFilter,
     /// One JSON object a line instead of text.

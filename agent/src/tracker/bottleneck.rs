@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Samples;
 use mpwatch_model::unit::Nanos;
@@ -26,7 +26,7 @@ impl Tracker {
         let method = self.method;
         let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
         match flow {
-            Some(flow) => flow.detector.get_or_insert_with(|| Box::new(method.detector())).take(samples),
+            Some(flow) => flow.detector.get_or_insert_with(|| Box::new(Detector::by(method))).take(samples),
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
         }
@@ -60,8 +60,14 @@ impl Flow {
     }
 }
 
-/// The bottlenecks of a connection with these subflows. `from`: when it was opened. `None`: fewer than two subflows.
-pub(super) fn of(flow: &Flow, subflows: &[SubflowId], from: Nanos) -> Option<Bottlenecks> {
+/// The bottlenecks of a connection with these subflows, found by this method. `from`: when it was opened. `None`: fewer than two
+/// subflows.
+pub(super) fn of(
+    flow: &Flow,
+    subflows: &[SubflowId],
+    method: MethodName,
+    from: Nanos,
+) -> Option<Bottlenecks> {
     if subflows.len() < 2 {
         return None;
     }
@@ -74,7 +80,7 @@ pub(super) fn of(flow: &Flow, subflows: &[SubflowId], from: Nanos) -> Option<Bot
             shown(a, b, by_pair.get(&(a, b)).copied(), from)
         })
     });
-    Some(Bottlenecks { groups: groups(subflows, opinions), pairs: pairs.collect() })
+    Some(Bottlenecks { method, groups: groups(subflows, opinions), pairs: pairs.collect() })
 }
 
 fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {

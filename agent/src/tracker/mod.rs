@@ -17,14 +17,13 @@ mod tests;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
-
-use crate::bottleneck::MethodName;
 
 use bottleneck::Early;
 use energy::Energy;
@@ -260,7 +259,7 @@ impl Tracker {
         let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_presentable()).collect();
         flows.sort_by_key(|flow| flow.serial());
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
-        let lens = view::Lens { start, names, energy, now: self.tick.at };
+        let lens = view::Lens { start, names, energy, method: self.method, now: self.tick.at };
         flows.into_iter().map(|flow| lens.connection(flow)).collect()
     }
 

@@ -2,7 +2,7 @@
 //! Verdicts on bottlenecks in few bytes: a list of subflows by their places in each group, and for each pair its two places, the verdict's
 //! number and what it rests on, shares in ten-thousandths. The view v_bottleneck (schema.sql) takes the same apart. Pure.
 
-use mpwatch_model::bottleneck::{Bottlenecks, Evidence, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, Evidence, MethodName, PairVerdict, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Micros;
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,25 @@ struct Pair(usize, usize, usize, Share, Option<u64>, Option<Rest>);
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Rest(Share, Share, Share, Share, Share, Share, Share, Share, Share, Share, Share, u64);
 
+/// What is not as usual is written down; the rest, and the whole where all is usual, is left out.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+struct Unusual {
+    #[serde(default, skip_serializing_if = "MethodName::is_usual")]
+    method: MethodName,
+}
+
+impl Unusual {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 #[derive(Serialize, Deserialize)]
-struct Compact(Vec<Vec<usize>>, Vec<Pair>);
+struct Compact(
+    Vec<Vec<usize>>,
+    Vec<Pair>,
+    #[serde(default, skip_serializing_if = "Unusual::is_none")] Unusual,
+);
 
 #[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates")]
 fn share(value: Option<f64>) -> Share {
@@ -59,7 +76,8 @@ fn compact(bottlenecks: &Bottlenecks, subflows: &[SubflowId]) -> Option<Compact>
             pair.evidence.map(rest),
         ))
     });
-    Some(Compact(groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?))
+    let unusual = Unusual { method: bottlenecks.method };
+    Some(Compact(groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?, unusual))
 }
 
 fn rest(evidence: Evidence) -> Rest {
@@ -98,7 +116,7 @@ pub(super) fn read(text: &str, subflows: &[SubflowId]) -> Option<Bottlenecks> {
     if text.starts_with('{') {
         return serde_json::from_str(text).ok();
     }
-    let Compact(groups, pairs) = serde_json::from_str(text).ok()?;
+    let Compact(groups, pairs, Unusual { method }) = serde_json::from_str(text).ok()?;
     let subflow = |place: usize| subflows.get(place.checked_sub(1)?).copied();
     let groups = groups.into_iter().map(|group| group.into_iter().map(subflow).collect());
     let pairs = pairs.into_iter().map(|Pair(a, b, verdict, probability, since, rest)| {
@@ -111,7 +129,8 @@ pub(super) fn read(text: &str, subflows: &[SubflowId]) -> Option<Bottlenecks> {
             evidence: rest.map(evidence),
         })
     });
-    Some(Bottlenecks { groups: groups.collect::<Option<_>>()?, pairs: pairs.collect::<Option<_>>()? })
+    let (groups, pairs) = (groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?);
+    Some(Bottlenecks { method, groups, pairs })
 }
 
 fn evidence(rest: Rest) -> Evidence {
@@ -153,6 +172,8 @@ mod tests {
             let text = written(&given, &ids).unwrap();
             assert_eq!((read(&text, &ids), text.len() < 50), (Some(given.clone()), true), "{text}");
         }
+        given.method = MethodName::Rfc8382;
+        assert_eq!(read(&written(&given, &ids).unwrap(), &ids), Some(given.clone()));
         let text = written(&given, &ids[..1]).unwrap();
         assert_eq!(read(&text, &ids[..1]), Some(given), "with a subflow that is not there");
         assert_eq!(read("[[[1],[9]],[]]", &ids), None);

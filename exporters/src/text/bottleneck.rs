@@ -15,7 +15,11 @@ pub(super) fn sentence(connection: &Connection) -> Option<String> {
     let groups = found.groups.iter().filter(|group| group.len() > 1);
     let mut phrases: Vec<String> = groups.map(|group| shared(connection, found, group)).collect();
     phrases.extend(rest(found));
-    Some(phrases.join("; "))
+    let judge = match found.method {
+        method if method.is_usual() => String::new(),
+        method => format!("judged by {}: ", method.word()),
+    };
+    Some(format!("{judge}{}", phrases.join("; ")))
 }
 
 /// A group behind one bottleneck.

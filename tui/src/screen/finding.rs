@@ -196,6 +196,10 @@ pub(crate) fn has_two_alive(connection: &Connection) -> bool {
 fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
     let groups = known.groups.iter().filter(|group| group.len() > 1);
     let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
+    if !known.method.is_usual() {
+        let text = format!("bottlenecks are judged by {}, not by mpwatch's own method", known.method.word());
+        found.push(Finding::new(Ink::Faint, text));
+    }
     let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let all = known.pairs.len();
     // Of what is dead or over there is nothing more to be hoped for.
@@ -287,6 +291,7 @@ fn ending(connection: &Connection) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_model::bottleneck::MethodName;
     use mpwatch_model::fixture;
 
     use super::*;
@@ -346,6 +351,16 @@ mod tests {
                 "! subflows 1, 2 and 3 SHARE one bottleneck, 98 % sure, since +1.75 s: 2 extra subflows add no throughput and cost 5.2 J"
             ]
         );
+    }
+
+    #[test]
+    fn another_method_than_the_usual_one_is_named() {
+        let mut connection = fixture::connection(1, 2);
+        if let Some(found) = &mut connection.bottlenecks {
+            found.method = MethodName::Dcw;
+        }
+        let told = texts(&connection);
+        assert!(told.iter().any(|text| text.contains("judged by dcw, not by mpwatch's own")), "{told:?}");
     }
 
     #[test]
