@@ -90,6 +90,18 @@ fn a_shared_bottleneck_is_told_in_a_sentence() {
 }
 
 #[test]
+fn a_probability_in_text_is_that_of_json() {
+    let mut connection = fixture::connection(7, 3);
+    let mut found = fixture::bottleneck::disjoint(&connection.subflows);
+    for (pair, probability) in found.pairs.iter_mut().zip([0.004, 0.03, 0.01]) {
+        pair.probability = Some(probability);
+    }
+    connection.bottlenecks = Some(found);
+    let told = text::connection(&connection);
+    assert!(told.contains("no two subflows share a bottleneck since 1.75 s (p of sharing 0.03)"), "{told}");
+}
+
+#[test]
 fn another_method_than_the_usual_one_is_named() {
     let mut connection = fixture::connection(7, 2);
     let mut found = fixture::bottleneck::disjoint(&connection.subflows);

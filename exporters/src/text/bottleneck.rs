@@ -26,10 +26,7 @@ pub(super) fn sentence(connection: &Connection) -> Option<String> {
 fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> String {
     let (first, extra) = (group.first().copied(), group.get(1..).unwrap_or_default());
     let inside = |pair: &&PairVerdict| group.contains(&pair.a) && group.contains(&pair.b);
-    let pairs: Vec<&PairVerdict> = found.pairs.iter().filter(inside).collect();
-    let sharing = pairs.iter().filter(|pair| pair.verdict == Verdict::Shared);
-    let since = sharing.clone().filter_map(|pair| pair.since).max();
-    let least = sharing.filter_map(|pair| pair.probability).reduce(f64::min);
+    let sharing = found.pairs.iter().filter(inside).filter(|pair| pair.verdict == Verdict::Shared);
     let (subflows, share, they, add) = match extra.len() {
         1 => ("subflow", "shares", "it", "adds"),
         _ => ("subflows", "share", "they", "add"),
@@ -39,15 +36,24 @@ fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> 
     format!(
         "{subflows} {} {share} a bottleneck with {first}{}: {they} {add} no throughput{}",
         listed(&names),
-        reached(since.map(|since| since.0), least),
+        reached(sharing),
         costs(connection, extra)
     )
 }
 
-/// When, and how sure.
-fn reached(since: Option<u64>, probability: Option<f64>) -> String {
-    let since = since.map(|since| format!(" since {}", seconds(since))).unwrap_or_default();
-    let sure = probability.map(|p| format!(" (p {p:.2})")).unwrap_or_default();
+/// When these pairs came to the verdict that they have in common, and the probability of sharing of the one that is least sure: the
+/// figure of JSON, near 1 where they share and near 0 where they do not.
+fn reached<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> String {
+    let since = pairs.clone().filter_map(|pair| pair.since).max();
+    let since = since.map(|since| format!(" since {}", seconds(since.0))).unwrap_or_default();
+    let distance = |p: &f64| (p - 0.5).abs();
+    let known = pairs.filter_map(|pair| Some((pair.verdict, pair.probability?)));
+    let least_sure = known.min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
+    let sure = match least_sure {
+        None => String::new(),
+        Some((Verdict::Shared, p)) => format!(" (p {p:.2})"),
+        Some((_, p)) => format!(" (p of sharing {p:.2})"),
+    };
     format!("{since}{sure}")
 }
 
@@ -72,9 +78,7 @@ fn rest(found: &Bottlenecks) -> Option<String> {
     let of = |verdict: Verdict| found.pairs.iter().filter(move |pair| pair.verdict == verdict);
     let number = |verdict| of(verdict).count();
     let pairs = found.pairs.len();
-    let most = of(Verdict::Disjoint).filter_map(|pair| pair.probability).reduce(f64::max);
-    let since = of(Verdict::Disjoint).filter_map(|pair| pair.since).max().map(|since| since.0);
-    let sure = reached(since, most.map(|p| 1.0 - p));
+    let sure = reached(of(Verdict::Disjoint));
     if number(Verdict::Disjoint) == pairs {
         return Some(format!("no two subflows share a bottleneck{sure}"));
     }
