@@ -15,6 +15,7 @@ mod odds;
 mod rfc8382;
 mod series;
 mod statistics;
+mod wavelet;
 
 #[cfg(test)]
 pub(crate) mod tests;
