@@ -90,6 +90,15 @@ fn a_shared_bottleneck_is_told_in_a_sentence() {
 }
 
 #[test]
+fn a_shared_cap_is_told_in_a_sentence() {
+    let mut connection = fixture::connection(7, 2);
+    connection.bottlenecks = Some(fixture::bottleneck::capped(&connection.subflows));
+    let told = text::connection(&connection);
+    let sentence = "bottleneck  subflows 1 and 2 share a cap of 48.1 Mbit/s since 4.25 s, without a common queue: what one gets the others lose\n";
+    assert!(told.contains(sentence), "{told}");
+}
+
+#[test]
 fn a_probability_in_text_is_that_of_json() {
     let mut connection = fixture::connection(7, 3);
     let mut found = fixture::bottleneck::disjoint(&connection.subflows);

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
-use crate::unit::Micros;
+use crate::unit::{BitsPerSecond, Micros};
 
 /// What two subflows of a connection have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,6 +145,24 @@ pub struct PairVerdict {
     pub evidence: Option<Evidence>,
 }
 
+/// A rate that some subflows divide although they wait in no common queue: what one of them gets the others lose, while all are congested.
+/// A policer does that, a shaper with a queue for each flow, or a throttled virtual machine `[ICPE19]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SharedCap {
+    /// Those that divide it.
+    pub subflows: Vec<SubflowId>,
+    /// What they get together, payload without headers, over the last seconds that could be compared.
+    #[serde(rename = "sum_bps")]
+    pub sum: BitsPerSecond,
+    /// From the opening of the connection (or since it is traced) to the time at which this was found.
+    #[serde(rename = "since_us")]
+    pub since: Micros,
+    /// Variance of the sum of their rates over the sum of their variances: near 0 the sum is constant.
+    pub sum_variation: f64,
+    /// Coefficient of variation of the rate that moves least: where nothing moves, a cap does not show.
+    pub least_variation: f64,
+}
+
 /// What is known of a connection's bottlenecks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottlenecks {
@@ -155,9 +173,17 @@ pub struct Bottlenecks {
     pub groups: Vec<Vec<SubflowId>>,
     /// The verdict on each two of them.
     pub pairs: Vec<PairVerdict>,
+    /// Caps that subflows share without sharing a queue, which `groups` and `pairs` are about.
+    #[serde(default)]
+    pub shared_caps: Vec<SharedCap>,
 }
 
 impl Bottlenecks {
+    /// Whether the two of a pair divide the same cap.
+    pub fn is_capped(&self, pair: &PairVerdict) -> bool {
+        self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
+    }
+
     /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while any verdict is unknown
     /// and none has been found, for then there may be some.
     pub fn extra_subflows(&self) -> Option<u32> {

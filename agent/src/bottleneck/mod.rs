@@ -3,6 +3,7 @@
 //! verdicts of the live run. [`concordance`] is the method that mpwatch uses; the published ones stand beside it behind the same
 //! trait, to be compared on the same samples.
 
+mod cap;
 mod concordance;
 mod dcw;
 mod detector;
@@ -25,6 +26,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
+pub(crate) use cap::Cap;
 pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
 pub(crate) use name::Contestant;
@@ -55,6 +57,11 @@ pub(crate) trait Method {
 
     /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples.
     fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
+
+    /// Caps that subflows share without sharing a queue, as of the last time it was asked.
+    fn caps(&self) -> &[Cap] {
+        &[]
+    }
 
     /// The subflows that it would have closed by now. `None`: it does not choose.
     fn closed(&self) -> Option<Vec<SubflowId>> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on simulated traffic, what must not confuse them, and what holds for any samples.
 
+mod caps;
 mod invariants;
 mod published;
 mod robustness;

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Samples;
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::Tracker;
 use super::flow::Flow;
-use crate::bottleneck::{Detector, Opinion, groups};
+use crate::bottleneck::{Cap, Detector, Opinion, groups};
 
 /// A subflow that ended while its connection goes on is left out after this time. Until then the connection may prove to have ended too,
 /// whose last verdicts are worth keeping.
@@ -80,7 +80,30 @@ pub(super) fn of(
             shown(a, b, by_pair.get(&(a, b)).copied(), from)
         })
     });
-    Some(Bottlenecks { method, groups: groups(subflows, opinions), pairs: pairs.collect() })
+    let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);
+    Some(Bottlenecks {
+        method,
+        groups: groups(subflows, opinions),
+        pairs: pairs.collect(),
+        shared_caps: caps.iter().map(|cap| shared_cap(flow, cap, from)).collect(),
+    })
+}
+
+fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
+    let bits = |(id, segments): &(SubflowId, f64)| {
+        let known = flow.subflows.iter().find(|subflow| subflow.record.id == *id);
+        known.map_or(0.0, |subflow| segments * f64::from(subflow.record.tcp.mss) * 8.0)
+    };
+    let sum: f64 = cap.rates.iter().map(bits).sum();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+    let sum = BitsPerSecond(sum.round() as u64);
+    SharedCap {
+        subflows: cap.rates.iter().map(|(id, _)| *id).collect(),
+        sum,
+        since: cap.since.since(from).micros(),
+        sum_variation: cap.sum_variation,
+        least_variation: cap.least_variation,
+    }
 }
 
 fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {

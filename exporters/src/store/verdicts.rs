@@ -2,7 +2,7 @@
 //! Verdicts on bottlenecks in few bytes: a list of subflows by their places in each group, and for each pair its two places, the verdict's
 //! number and what it rests on, shares in ten-thousandths. The view v_bottleneck (schema.sql) takes the same apart. Pure.
 
-use mpwatch_model::bottleneck::{Bottlenecks, Evidence, MethodName, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, Evidence, MethodName, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Micros;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,8 @@ struct Rest(Share, Share, Share, Share, Share, Share, Share, Share, Share, Share
 struct Unusual {
     #[serde(default, skip_serializing_if = "MethodName::is_usual")]
     method: MethodName,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shared_caps: Vec<SharedCap>,
 }
 
 impl Unusual {
@@ -76,7 +78,7 @@ fn compact(bottlenecks: &Bottlenecks, subflows: &[SubflowId]) -> Option<Compact>
             pair.evidence.map(rest),
         ))
     });
-    let unusual = Unusual { method: bottlenecks.method };
+    let unusual = Unusual { method: bottlenecks.method, shared_caps: bottlenecks.shared_caps.clone() };
     Some(Compact(groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?, unusual))
 }
 
@@ -116,7 +118,7 @@ pub(super) fn read(text: &str, subflows: &[SubflowId]) -> Option<Bottlenecks> {
     if text.starts_with('{') {
         return serde_json::from_str(text).ok();
     }
-    let Compact(groups, pairs, Unusual { method }) = serde_json::from_str(text).ok()?;
+    let Compact(groups, pairs, Unusual { method, shared_caps }) = serde_json::from_str(text).ok()?;
     let subflow = |place: usize| subflows.get(place.checked_sub(1)?).copied();
     let groups = groups.into_iter().map(|group| group.into_iter().map(subflow).collect());
     let pairs = pairs.into_iter().map(|Pair(a, b, verdict, probability, since, rest)| {
@@ -130,7 +132,7 @@ pub(super) fn read(text: &str, subflows: &[SubflowId]) -> Option<Bottlenecks> {
         })
     });
     let (groups, pairs) = (groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?);
-    Some(Bottlenecks { method, groups, pairs })
+    Some(Bottlenecks { method, groups, pairs, shared_caps })
 }
 
 fn evidence(rest: Rest) -> Evidence {
@@ -172,6 +174,7 @@ mod tests {
             let text = written(&given, &ids).unwrap();
             assert_eq!((read(&text, &ids), text.len() < 50), (Some(given.clone()), true), "{text}");
         }
+        given.shared_caps = vec![fixture::bottleneck::cap(&flow.subflows)];
         given.method = MethodName::Rfc8382;
         assert_eq!(read(&written(&given, &ids).unwrap(), &ids), Some(given.clone()));
         let text = written(&given, &ids[..1]).unwrap();

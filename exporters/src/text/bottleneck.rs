@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which subflows share a bottleneck, in a sentence: who, since when, how sure, and what the extra ones cost.
 
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
 
 use super::{cost, count, place, seconds};
@@ -14,6 +15,7 @@ pub(super) fn sentence(connection: &Connection) -> Option<String> {
     let found = connection.bottlenecks.as_ref()?;
     let groups = found.groups.iter().filter(|group| group.len() > 1);
     let mut phrases: Vec<String> = groups.map(|group| shared(connection, found, group)).collect();
+    phrases.extend(found.shared_caps.iter().map(|cap| divided(connection, cap)));
     phrases.extend(rest(found));
     let judge = match found.method {
         method if method.is_usual() => String::new(),
@@ -38,6 +40,17 @@ fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> 
         listed(&names),
         reached(sharing),
         costs(connection, extra)
+    )
+}
+
+/// Those that divide a cap.
+fn divided(connection: &Connection, cap: &SharedCap) -> String {
+    let names: Vec<String> = cap.subflows.iter().map(|id| place(connection, *id)).collect();
+    format!(
+        "subflows {} share a cap of {} since {}, without a common queue: what one gets the others lose",
+        listed(&names),
+        metric::display(Unit::BitsPerSecond, Some(cap.sum.0 as f64)),
+        seconds(cap.since.0)
     )
 }
 
@@ -75,7 +88,12 @@ fn costs(connection: &Connection, extra: &[SubflowId]) -> String {
 
 /// What is to be said of the pairs that do not share.
 fn rest(found: &Bottlenecks) -> Option<String> {
-    let of = |verdict: Verdict| found.pairs.iter().filter(move |pair| pair.verdict == verdict);
+    // Of those that share a cap it was said.
+    let others: Vec<&PairVerdict> = found.pairs.iter().filter(|pair| !found.is_capped(pair)).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let of = |verdict| others.iter().copied().filter(move |pair| pair.verdict == verdict);
     let number = |verdict| of(verdict).count();
     let pairs = found.pairs.len();
     let sure = reached(of(Verdict::Disjoint));

@@ -2,7 +2,7 @@
 //! What is to be said of a connection in plain words, most serious first: who has never seen mpwatch must understand these lines.
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::energy::FlowEnergy;
@@ -202,8 +202,12 @@ fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64
     }
     let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let all = known.pairs.len();
+    found.extend(known.shared_caps.iter().map(|cap| divided(connection, cap)));
     // Of what is dead or over there is nothing more to be hoped for.
     if all == 0 || (connection.is_open() && !has_two_alive(connection)) {
+        return found;
+    }
+    if known.pairs.iter().all(|pair| known.is_capped(pair)) {
         return found;
     }
     if number(Verdict::Disjoint) == all {
@@ -222,6 +226,16 @@ fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64
         ));
     }
     found
+}
+
+fn divided(connection: &Connection, cap: &SharedCap) -> Finding {
+    let names: Vec<String> = cap.subflows.iter().map(|id| place(connection, *id)).collect();
+    let (sum, since) = (display(Unit::BitsPerSecond, Some(cap.sum.0 as f64)), duration(cap.since));
+    let text = format!(
+        "subflows {} SHARE a cap of {sum}, since +{since}, each with a queue of its own: what one gets the others lose",
+        listed(&names)
+    );
+    Finding::new(Ink::Warning, text)
 }
 
 fn shared(
@@ -349,6 +363,18 @@ mod tests {
             texts(&connection),
             [
                 "! subflows 1, 2 and 3 SHARE one bottleneck, 98 % sure, since +1.75 s: 2 extra subflows add no throughput and cost 5.2 J"
+            ]
+        );
+    }
+
+    #[test]
+    fn those_that_divide_a_cap_are_not_praised_for_their_own_queues() {
+        let mut connection = fixture::connection(1, 2);
+        connection.bottlenecks = Some(fixture::bottleneck::capped(&connection.subflows));
+        assert_eq!(
+            texts(&connection),
+            [
+                "! subflows 1 and 2 SHARE a cap of 48.1 Mbit/s, since +4.25 s, each with a queue of its own: what one gets the others lose"
             ]
         );
     }
