@@ -34,6 +34,7 @@ fn after_help() -> String {
 
 /// Options of every command that shows flows.
 #[derive(Args, Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Scope {
     /// Also trace plain TCP, as the baseline to compare with
     #[arg(long, global = true)]
@@ -50,6 +51,10 @@ pub(crate) struct Scope {
     /// How to find subflows that share a bottleneck; the published methods are there to compare with [default: concordance]
     #[arg(long, global = true, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks", hide_short_help = true)]
     pub(crate) method: Option<MethodName>,
+
+    /// Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples (docs/bottleneck.md)
+    #[arg(long, global = true, conflicts_with = "no_bottlenecks", hide_short_help = true)]
+    pub(crate) across: bool,
 
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]

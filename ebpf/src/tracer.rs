@@ -30,6 +30,7 @@ use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportErro
 
 /// What can be chosen before the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Settings {
     /// Also trace plain TCP.
     pub trace_tcp: bool,
@@ -43,6 +44,8 @@ pub struct Settings {
     pub ledger_sockets: u32,
     /// Take samples of connections with several subflows, from which bottlenecks are found.
     pub samples: bool,
+    /// Also take them of connections with one subflow, to compare those with other connections.
+    pub lone_samples: bool,
     /// Size of the ring for samples.
     pub samples_bytes: u32,
 }
@@ -56,6 +59,7 @@ impl Default for Settings {
             ledger: true,
             ledger_sockets: 1 << 18,
             samples: true,
+            lone_samples: false,
             samples_bytes: 4 << 20,
         }
     }
@@ -375,7 +379,8 @@ fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbp
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
         samples: settings.samples.into(),
-        _reserved: [0; 5],
+        lone_samples: settings.lone_samples.into(),
+        _reserved: [0; 4],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

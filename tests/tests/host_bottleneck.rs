@@ -148,6 +148,30 @@ fn equal_paths_of_their_own_are_never_taken_for_one() {
     assert_eq!(found["extra_subflows"], 0);
 }
 
+/// Two connections with a subflow each, through one queue.
+#[test]
+fn connections_to_one_address_are_compared_where_that_is_asked_for() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::shared(&[Quality::default()], path(40.0, 20)).unwrap();
+    let snapshots = Snapshots::of(lab.client().name(), &["--across"]);
+    let mut spec = Spec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(PATIENCE * 2));
+    spec.congestion = Some("cubic".to_owned());
+    (spec.connections, spec.concurrency, spec.deadline) = (2, 2, PATIENCE * 3);
+    let control = Arc::new(Control::default());
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    let is_from = |one: &&Value| one["netns"] == lab.client().name();
+    let found = snapshots.wait_for_snapshot("a shared pair", |snapshot| {
+        let destinations = list(&snapshot["across"], "destinations");
+        destinations.iter().filter(is_from).any(|one| one["pairs"][0]["verdict"] == "shared")
+    });
+    let one = list(&found["across"], "destinations").iter().find(is_from).unwrap();
+    assert_eq!((list(one, "subflows").len(), one["left_out"].as_u64()), (2, Some(0)), "{one:#}");
+    control.cancel();
+    let _ = transfer.join();
+}
+
 #[test]
 fn the_method_can_be_chosen_where_traffic_runs() {
     if !may_run_as_root() {

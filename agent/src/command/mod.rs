@@ -91,6 +91,7 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
+        lone_samples: scope.across,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults
@@ -109,7 +110,7 @@ impl Scope {
 
     /// What is made of events, by these options.
     fn outlook(&self, closed: Closed) -> Outlook {
-        Outlook { closed, method: self.method.unwrap_or_default() }
+        Outlook { closed, method: self.method.unwrap_or_default(), across: self.across }
     }
 
     /// Whether a connection is to be shown.
@@ -120,6 +121,9 @@ impl Scope {
 
     fn narrow(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.connections.retain(|connection| self.shows(connection));
+        if let (Some(across), Some(netns)) = (&mut snapshot.across, &self.netns) {
+            across.destinations.retain(|destination| destination.netns == *netns);
+        }
         snapshot
     }
 

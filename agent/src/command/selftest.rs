@@ -66,7 +66,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let mut traffic = Traffic::start(topology)?;
     let report = session::run(
         live,
-        Outlook { closed: Closed::Keep, method: MethodName::default() },
+        Outlook { closed: Closed::Keep, method: MethodName::default(), across: false },
         None,
         |snapshot| {
             ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");

@@ -25,6 +25,7 @@ pub(crate) const SOCKET: &str = "/run/mpwatch/mpwatch.sock";
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 #[allow(clippy::struct_field_names, reason = "`web_config` is what Prometheus calls that file")]
 pub(crate) struct Config {
     /// Time between two snapshots.
@@ -53,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) ledger: bool,
     /// How shared bottlenecks are found.
     pub(crate) method: MethodName,
+    /// Compare connections to one address with each other.
+    pub(crate) across: bool,
     /// What is worth a line of log.
     pub(crate) log_level: LevelFilter,
     /// One JSON object a line instead of text.

@@ -20,7 +20,6 @@ use std::time::Instant;
 
 use anyhow::Context;
 use mpwatch_exporters::http::{Access, Server};
-use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::unit::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -70,7 +69,8 @@ pub(crate) fn run(
         database.began(live.start().began());
         outlets.push(Box::new(database));
     }
-    let outcome = serve(&mut live, &mut outlets, &control, &status, config.method);
+    let outlook = Outlook { closed: Closed::Forget, method: config.method, across: config.across };
+    let outcome = serve(&mut live, &mut outlets, &control, &status, outlook);
     notify::tell("STOPPING=1");
     tracing::info!("stopping");
     for outlet in &mut outlets {
@@ -85,10 +85,10 @@ fn serve(
     outlets: &mut [Box<dyn Outlet>],
     control: &control::Control,
     status: &Status,
-    method: MethodName,
+    outlook: Outlook,
 ) -> anyhow::Result<()> {
     let mut is_ready = false;
-    session::run(live, Outlook { closed: Closed::Forget, method }, None, |snapshot| {
+    session::run(live, outlook, None, |snapshot| {
         let began = Instant::now();
         if let Some(config) = control.changed() {
             for outlet in outlets.iter_mut() {

@@ -26,7 +26,12 @@ impl Tracker {
         let method = self.method;
         let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
         match flow {
-            Some(flow) => flow.detector.get_or_insert_with(|| Box::new(Detector::by(method))).take(samples),
+            Some(flow) => {
+                flow.detector.get_or_insert_with(|| Box::new(Detector::by(method))).take(samples);
+                if let Some(across) = &mut self.across {
+                    across.take(flow, samples);
+                }
+            }
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
         }
@@ -41,6 +46,9 @@ impl Tracker {
         let now = self.tick.at;
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
+        }
+        if let Some(across) = &mut self.across {
+            across.look(self.flows.values(), now);
         }
     }
 }
@@ -106,7 +114,7 @@ fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
     }
 }
 
-fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
+pub(super) fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
     PairVerdict {
         a,
         b,

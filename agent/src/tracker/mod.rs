@@ -2,6 +2,7 @@
 //! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
 //! of the event stream, so that a replay ends where the live run ended.
 
+mod across;
 mod bottleneck;
 mod close;
 mod energy;
@@ -25,6 +26,7 @@ use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
+use across::Across;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
@@ -71,6 +73,8 @@ pub(crate) struct Tracker {
     names: Names,
     early: Early,
     method: MethodName,
+    /// `None`: connections are not compared with each other.
+    across: Option<Across>,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -92,6 +96,7 @@ impl Tracker {
             names: Names::default(),
             early: Early::default(),
             method: MethodName::default(),
+            across: None,
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
@@ -102,6 +107,11 @@ impl Tracker {
     /// Finds bottlenecks by this method.
     pub(crate) fn with_method(self, method: MethodName) -> Self {
         Self { method, ..self }
+    }
+
+    /// Also compares connections to one address with each other.
+    pub(crate) fn across(self) -> Self {
+        Self { across: Some(Across::new(self.method)), ..self }
     }
 
     /// Takes in one event.
@@ -128,6 +138,7 @@ impl Tracker {
     /// The picture after a tick. What has closed is in it for the last time.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
+        let across = self.across.as_ref().map(|across| across.shown(&self.index, &self.flows, &self.names));
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
@@ -152,6 +163,7 @@ impl Tracker {
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
+            across,
             losses: self.losses(),
         }
     }

@@ -56,7 +56,7 @@ fn divided(connection: &Connection, cap: &SharedCap) -> String {
 
 /// When these pairs came to the verdict that they have in common, and the probability of sharing of the one that is least sure: the
 /// figure of JSON, near 1 where they share and near 0 where they do not.
-fn reached<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> String {
+pub(super) fn reached<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> String {
     let since = pairs.clone().filter_map(|pair| pair.since).max();
     let since = since.map(|since| format!(" since {}", seconds(since.0))).unwrap_or_default();
     let distance = |p: &f64| (p - 0.5).abs();
@@ -118,7 +118,7 @@ fn rest(found: &Bottlenecks) -> Option<String> {
 }
 
 /// `2`, `2 and 3`, `2, 3 and 4`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [only] => only.clone(),
