@@ -171,6 +171,8 @@ fn how_to_trace(scope: &Scope, interval: bool) -> Vec<&'static str> {
         ("--no-ledger", scope.no_ledger),
         ("--no-bottlenecks", scope.no_bottlenecks),
         ("--never-rest", scope.never_rest),
+        ("--method", scope.method.is_some()),
+        ("--across", scope.across),
         ("--sysfs-root", scope.sysfs_root.is_some()),
         ("--ring-size", scope.ring_size.is_some()),
         ("--overflow-size", scope.overflow_size.is_some()),

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::filter::{Filter, HELP};
 
-use crate::bottleneck::MethodName;
 use crate::moment::Moment;
 
 /// Watches Multipath TCP: every connection and subflow of this machine, live and exact.
@@ -34,6 +34,7 @@ fn after_help() -> String {
 
 /// Options of every command that shows flows.
 #[derive(Args, Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Scope {
     /// Also trace plain TCP, as the baseline to compare with
     #[arg(long, global = true)]
@@ -50,6 +51,14 @@ pub(crate) struct Scope {
     /// Sample every path densely all of the time, also where verdicts on bottlenecks have been standing: for comparing methods
     #[arg(long, global = true, hide = true)]
     pub(crate) never_rest: bool,
+
+    /// How to find subflows that share a bottleneck; the published methods are there to compare with [default: concordance]
+    #[arg(long, global = true, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks", hide_short_help = true)]
+    pub(crate) method: Option<MethodName>,
+
+    /// Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples (docs/bottleneck.md)
+    #[arg(long, global = true, conflicts_with = "no_bottlenecks", hide_short_help = true)]
+    pub(crate) across: bool,
 
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
@@ -145,9 +154,6 @@ pub(crate) enum Command {
         /// Also write every connection to this database, for `mpwatch report`
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
-        /// How to find shared bottlenecks in it; the published methods are there to compare with
-        #[arg(long, value_name = "NAME", value_enum, default_value_t = MethodName::Concordance)]
-        method: MethodName,
         #[command(flatten)]
         report: ReportOptions,
     },
@@ -330,14 +336,9 @@ pub(crate) struct DemoOptions {
     pub(crate) simulate_rapl: bool,
 }
 
-impl ValueEnum for MethodName {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.word()).help(self.words()))
-    }
+fn methods() -> impl TypedValueParser<Value = MethodName> {
+    let words = MethodName::ALL.iter().map(|one| PossibleValue::new(one.word()).help(one.words()));
+    PossibleValuesParser::new(words).map(|word| MethodName::of(&word).unwrap_or_default())
 }
 
 /// What the demo shows.

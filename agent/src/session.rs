@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use anyhow::Result;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
@@ -12,24 +13,28 @@ use crate::recording::Recorder;
 use crate::source::Source;
 use crate::tracker::{Closed, Tracker};
 
+/// What is made of the events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook {
+    /// What becomes of connections that have closed.
+    pub(crate) closed: Closed,
+    /// How shared bottlenecks are found.
+    pub(crate) method: MethodName,
+    /// Whether they are looked for between connections to one address as well.
+    pub(crate) across: bool,
+}
+
 /// Runs until the source ends or `each` has seen enough; the report over everything that was seen.
 pub(crate) fn run(
     source: &mut dyn Source,
-    closed: Closed,
-    recorder: Option<&mut Recorder>,
-    each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
-) -> Result<Report> {
-    let tracker = Tracker::new(source.start().clone(), closed);
-    run_with(tracker, source, recorder, each)
-}
-
-/// As [`run`], with a tracker that knows more than where it begins.
-pub(crate) fn run_with(
-    mut tracker: Tracker,
-    source: &mut dyn Source,
+    outlook: Outlook,
     mut recorder: Option<&mut Recorder>,
     mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
 ) -> Result<Report> {
+    let mut tracker = Tracker::new(source.start().clone(), outlook.closed).with_method(outlook.method);
+    if outlook.across {
+        tracker = tracker.across();
+    }
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {

@@ -136,7 +136,9 @@ struct mpw_settings {
 	__u8 ledger;
 	/* 1: take samples, from which bottlenecks are found. */
 	__u8 samples;
-	__u8 _reserved[5];
+	/* 1: also of connections with one subflow, to compare with those of other connections. */
+	__u8 lone_samples;
+	__u8 _reserved[4];
 };
 
 /* Where the time of a CPU goes; eight, so that an index can be masked. */

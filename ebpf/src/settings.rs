@@ -7,6 +7,7 @@ use crate::abi;
 
 /// What can be chosen before the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct Settings {
     /// Also trace plain TCP.
     pub trace_tcp: bool,
@@ -20,6 +21,8 @@ pub struct Settings {
     pub ledger_sockets: u32,
     /// Take samples of connections with several subflows, from which bottlenecks are found.
     pub samples: bool,
+    /// Also take them of connections with one subflow, to compare those with other connections.
+    pub lone_samples: bool,
     /// Size of the ring for samples.
     pub samples_bytes: u32,
     /// Let paths rest on which the verdicts have been standing. Else all are sampled densely all of the time.
@@ -35,6 +38,7 @@ impl Default for Settings {
             ledger: true,
             ledger_sockets: 1 << 18,
             samples: true,
+            lone_samples: false,
             samples_bytes: 4 << 20,
             rests: true,
         }
@@ -50,7 +54,8 @@ pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: boo
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
         samples: settings.samples.into(),
-        _reserved: [0; 5],
+        lone_samples: settings.lone_samples.into(),
+        _reserved: [0; 4],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

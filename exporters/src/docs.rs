@@ -60,13 +60,19 @@ pub fn json_md() -> String {
     let mut text = JSON_INTRODUCTION.to_owned();
     text.push_str(&object("Snapshot", &snapshot, &snapshot));
     text.push_str(&object("Report", &report, &report));
-    let definitions = report["$defs"].as_object();
-    for (name, schema) in
-        definitions.into_iter().flatten().filter(|(_, schema)| schema["properties"].is_object())
-    {
-        text.push_str(&object(name, schema, &report));
+    // What only a snapshot has stands behind what both have.
+    let of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
+    let both = of(&report);
+    let beyond = of(&snapshot).into_iter().filter(|(name, _)| !both.contains_key(name));
+    let definitions: Vec<(String, Value, &Value)> = both
+        .iter()
+        .map(|(name, schema)| (name.clone(), schema.clone(), &report))
+        .chain(beyond.map(|(name, schema)| (name, schema, &snapshot)))
+        .collect();
+    for (name, schema, root) in definitions.iter().filter(|(_, schema, _)| schema["properties"].is_object()) {
+        text.push_str(&object(name, schema, root));
     }
-    for (name, schema) in definitions.into_iter().flatten().filter(|(_, schema)| is_enumeration(schema)) {
+    for (name, schema, _) in definitions.iter().filter(|(_, schema, _)| is_enumeration(schema)) {
         text.push_str(&enumeration(name, schema));
     }
     text

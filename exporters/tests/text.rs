@@ -3,6 +3,7 @@
 
 use insta::assert_snapshot;
 use mpwatch_exporters::text;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
 use mpwatch_model::timeline::{Source, TimelineEntry, What};
@@ -86,6 +87,37 @@ fn a_shared_bottleneck_is_told_in_a_sentence() {
     let text = text::report(&fixture::report(vec![connection]));
     assert!(text.contains(&format!("! 00000007: {told}")), "{text}");
     assert!(text.contains(&format!("bottleneck  {told}")), "{text}");
+}
+
+#[test]
+fn a_shared_cap_is_told_in_a_sentence() {
+    let mut connection = fixture::connection(7, 2);
+    connection.bottlenecks = Some(fixture::bottleneck::capped(&connection.subflows));
+    let told = text::connection(&connection);
+    let sentence = "bottleneck  subflows 1 and 2 share a cap of 48.1 Mbit/s since 4.25 s, without a common queue: what one gets the others lose\n";
+    assert!(told.contains(sentence), "{told}");
+}
+
+#[test]
+fn a_probability_in_text_is_that_of_json() {
+    let mut connection = fixture::connection(7, 3);
+    let mut found = fixture::bottleneck::disjoint(&connection.subflows);
+    for (pair, probability) in found.pairs.iter_mut().zip([0.004, 0.03, 0.01]) {
+        pair.probability = Some(probability);
+    }
+    connection.bottlenecks = Some(found);
+    let told = text::connection(&connection);
+    assert!(told.contains("no two subflows share a bottleneck since 1.75 s (p of sharing 0.03)"), "{told}");
+}
+
+#[test]
+fn another_method_than_the_usual_one_is_named() {
+    let mut connection = fixture::connection(7, 2);
+    let mut found = fixture::bottleneck::disjoint(&connection.subflows);
+    found.method = MethodName::Rfc8382;
+    connection.bottlenecks = Some(found);
+    let text = text::connection(&connection);
+    assert!(text.contains("bottleneck  judged by rfc8382: no two subflows share a bottleneck"), "{text}");
 }
 
 #[test]

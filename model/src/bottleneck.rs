@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
-use crate::unit::Micros;
+use crate::unit::{BitsPerSecond, Micros};
 
 /// What two subflows of a connection have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +31,67 @@ impl Verdict {
             Self::NoBottleneck => "are not congested",
             Self::Unknown => "cannot be told yet",
         }
+    }
+}
+
+/// A way to find shared bottlenecks: mpwatch's own, and the published ones to compare it with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MethodName {
+    /// mpwatch's own: concordance of queueing delays, and rates that take from one another.
+    #[default]
+    Concordance,
+    /// Extra subflow elimination of `[MPTCP-D]`; who sets the reference stays.
+    Ese,
+    /// The same as printed in the paper: who sets the reference is closed by it.
+    EseLiteral,
+    /// RFC 8382: statistics of delay over 17.5 s.
+    Rfc8382,
+    /// Wavelet-denoised correlation of delays over 13 s.
+    Dcw,
+    /// Losses of several subflows within a round trip.
+    Dwc,
+}
+
+impl MethodName {
+    /// All of them.
+    pub const ALL: &[Self] =
+        &[Self::Concordance, Self::Ese, Self::EseLiteral, Self::Rfc8382, Self::Dcw, Self::Dwc];
+
+    /// The word for it, on a command line and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Concordance => "concordance",
+            Self::Ese => "ese",
+            Self::EseLiteral => "ese-literal",
+            Self::Rfc8382 => "rfc8382",
+            Self::Dcw => "dcw",
+            Self::Dwc => "dwc",
+        }
+    }
+
+    /// What it goes by.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Concordance => {
+                "mpwatch's own: concordance of queueing delays, and rates that take from one another"
+            }
+            Self::Ese => "Extra subflow elimination of MPTCP-D; who sets the reference stays",
+            Self::EseLiteral => "The same as printed in the paper: who sets the reference is closed by it",
+            Self::Rfc8382 => "Statistics of delay over 17.5 s",
+            Self::Dcw => "Wavelet-denoised correlation of delays over 13 s",
+            Self::Dwc => "Losses of several subflows within a round trip",
+        }
+    }
+
+    /// The method of this word.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|method| method.word() == word)
+    }
+
+    /// Whether it is the one that is used where nobody asks for another.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -84,16 +145,45 @@ pub struct PairVerdict {
     pub evidence: Option<Evidence>,
 }
 
+/// A rate that some subflows divide although they wait in no common queue: what one of them gets the others lose, while all are congested.
+/// A policer does that, a shaper with a queue for each flow, or a throttled virtual machine `[ICPE19]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SharedCap {
+    /// Those that divide it.
+    pub subflows: Vec<SubflowId>,
+    /// What they get together, payload without headers, over the last seconds that could be compared.
+    #[serde(rename = "sum_bps")]
+    pub sum: BitsPerSecond,
+    /// From the opening of the connection (or since it is traced) to the time at which this was found.
+    #[serde(rename = "since_us")]
+    pub since: Micros,
+    /// Variance of the sum of their rates over the sum of their variances: near 0 the sum is constant.
+    pub sum_variation: f64,
+    /// Coefficient of variation of the rate that moves least: where nothing moves, a cap does not show.
+    pub least_variation: f64,
+}
+
 /// What is known of a connection's bottlenecks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottlenecks {
+    /// By which method all of this was found.
+    #[serde(default)]
+    pub method: MethodName,
     /// The connection's subflows, those behind one bottleneck together; one of which nothing is known stands alone.
     pub groups: Vec<Vec<SubflowId>>,
     /// The verdict on each two of them.
     pub pairs: Vec<PairVerdict>,
+    /// Caps that subflows share without sharing a queue, which `groups` and `pairs` are about.
+    #[serde(default)]
+    pub shared_caps: Vec<SharedCap>,
 }
 
 impl Bottlenecks {
+    /// Whether the two of a pair divide the same cap.
+    pub fn is_capped(&self, pair: &PairVerdict) -> bool {
+        self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
+    }
+
     /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while any verdict is unknown
     /// and none has been found, for then there may be some.
     pub fn extra_subflows(&self) -> Option<u32> {
@@ -117,18 +207,29 @@ mod tests {
     }
 
     #[test]
+    fn a_method_has_one_word_for_people_and_for_programs() {
+        for method in MethodName::ALL {
+            assert_eq!(serde_json::to_value(method).unwrap(), method.word());
+            assert_eq!(MethodName::of(method.word()), Some(*method));
+        }
+        assert_eq!(MethodName::of("guess"), None);
+    }
+
+    #[test]
     fn one_subflow_a_bottleneck_is_enough() {
         let groups = vec![vec![id(1), id(2)], vec![id(3)]];
         let apart = [pair(1, 3, Verdict::Disjoint), pair(2, 3, Verdict::Unknown)];
         let pairs = [&[pair(1, 2, Verdict::Shared)], &apart[..]].concat();
-        assert_eq!(Bottlenecks { groups, pairs }.extra_subflows(), Some(1));
+        let found = Bottlenecks { groups, pairs, ..Bottlenecks::default() };
+        assert_eq!(found.extra_subflows(), Some(1));
     }
 
     #[test]
     fn no_extra_subflow_is_certain_only_when_every_pair_is() {
         let of = |verdict| {
             let groups = vec![vec![id(1)], vec![id(2)]];
-            Bottlenecks { groups, pairs: vec![pair(1, 2, verdict)] }.extra_subflows()
+            let pairs = vec![pair(1, 2, verdict)];
+            Bottlenecks { groups, pairs, ..Bottlenecks::default() }.extra_subflows()
         };
         assert_eq!([Verdict::Disjoint, Verdict::NoBottleneck].map(of), [Some(0); 2]);
         assert_eq!(of(Verdict::Unknown), None);

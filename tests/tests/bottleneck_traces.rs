@@ -65,6 +65,39 @@ fn every_method_says_of_stored_traces_what_it_said() {
     insta::assert_snapshot!("bottleneck_traces", table);
 }
 
+#[test]
+fn the_method_that_was_asked_for_is_the_one_that_is_named() {
+    let trace = folder().join("shared-n2-20m-none-uneq-bbr-5s-s0.mpw");
+    let replay = |more: &[&str]| {
+        let outcome = mpwatch(&[&["replay", trace.to_str().unwrap()], more].concat());
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        outcome.stdout
+    };
+    for (method, verdict) in [("concordance", "shared"), ("rfc8382", "unknown")] {
+        let report: serde_json::Value =
+            serde_json::from_str(&replay(&["--method", method, "--format", "json"])).unwrap();
+        let found = &report["connections"][0]["bottlenecks"];
+        assert_eq!((&found["method"], &found["pairs"][0]["verdict"]), (&method.into(), &verdict.into()));
+    }
+    assert!(replay(&["--method", "rfc8382"]).contains("judged by rfc8382"));
+    assert!(!replay(&[]).contains("judged by"), "the usual one goes without saying");
+}
+
+/// 20 Mbit/s with a class and a queue of 10 ms for each of two subflows (htb), reno: their rates move against each other for most of 12 s.
+#[test]
+fn one_rate_with_a_queue_for_each_is_a_shared_cap() {
+    let trace = folder().join("../caps/fair-n2-20m-none-eq-reno-12s-s2.mpw");
+    let outcome = mpwatch(&["replay", trace.to_str().unwrap(), "--format", "json"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let found = &report["connections"][0]["bottlenecks"];
+    let [cap] = &found["shared_caps"].as_array().unwrap()[..] else { panic!("{found:#}") };
+    assert_eq!(cap["subflows"].as_array().unwrap().len(), 2);
+    let sum = cap["sum_bps"].as_f64().unwrap();
+    assert!((14e6..20e6).contains(&sum), "payload of a rate of 20 Mbit/s: {cap:#}");
+    assert_eq!(found["pairs"][0]["verdict"], "disjoint", "there are two queues");
+}
+
 /// Equal links with other traffic on both, of which one looks like the other for seconds (docs/bottleneck.md tells how often).
 const KNOWN_TO_BE_WRONG: [&str; 1] = ["disjoint-n2-20m-cross-eq-cubic-5s-s0"];
 

@@ -47,6 +47,21 @@ fn a_wrong_flag_is_named() {
 }
 
 #[test]
+fn a_wrong_method_is_named_with_those_that_there_are() {
+    for command in [&["top"][..], &["ls"], &["show", "1"], &["daemon"], &["demo"], &["replay", "run.mpw"]] {
+        let arguments = [command, &["--method", "guess"]].concat();
+        assert_fails(
+            &mpwatch(&arguments),
+            2,
+            &["guess", "concordance", "ese-literal", "rfc8382", "dcw", "dwc"],
+        );
+    }
+    assert_fails(&mpwatch(&["ls", "--method", "ese", "--no-bottlenecks"]), 2, &["--no-bottlenecks"]);
+    let shown = mpwatch(&["config", "show", "--origin", "--method", "rfc8382"]);
+    assert!(shown.stdout.contains("trace.method = \"rfc8382\"  # flag --method"), "{shown:?}");
+}
+
+#[test]
 fn a_wrong_filter_is_named_by_its_token() {
     assert_fails(&mpwatch(&["ls", "--filter", "rtt>fast"]), 2, &["rtt>fast"]);
     assert_fails(&mpwatch(&["ls", "--filter", "proc:nginx colour:red"]), 2, &["colour:red"]);

@@ -11,6 +11,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
+use super::cap::{Cap, Caps, Sign};
 use super::feature::{Scene, View};
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
@@ -43,6 +44,7 @@ const KEPT_FOR: Nanos = Nanos(10_000_000_000);
 pub(crate) struct Concordance {
     series: BTreeMap<SubflowId, Series>,
     pairs: BTreeMap<(SubflowId, SubflowId), Pair>,
+    caps: Caps,
 }
 
 /// What is thought of two subflows so far.
@@ -71,6 +73,10 @@ struct Glance {
     congested: bool,
     /// Log-odds by the last second alone.
     lately: Option<f64>,
+    /// Bins that it is over.
+    bins: u64,
+    /// What it says of a cap.
+    cap: Sign,
 }
 
 impl Method for Concordance {
@@ -81,11 +87,12 @@ impl Method for Concordance {
     fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
         let ids: Vec<SubflowId> = self.series.keys().copied().collect();
         let mut scenes = Scenes::default();
-        let mut seen = Vec::new();
+        let (mut seen, mut signs) = (Vec::new(), Vec::new());
         for (place, &a) in ids.iter().enumerate() {
             for &b in &ids[place + 1..] {
                 let glance = self.glance(&mut scenes, (a, b), at);
                 let pair = self.pairs.entry((a, b)).or_default();
+                signs.extend(glance.map(|glance| ((a, b), glance.bins, glance.cap)));
                 if pair.look(glance, at) {
                     seen.push((a, b));
                 }
@@ -96,11 +103,17 @@ impl Method for Concordance {
             let implied = implied(&odds, &ids, pair);
             self.pairs.entry(pair).or_default().consider(implied, at);
         }
+        self.caps.look(&signs, &scenes, at);
         self.pairs.iter().map(|((a, b), pair)| pair.opinion(*a, *b)).collect()
+    }
+
+    fn caps(&self) -> &[Cap] {
+        self.caps.found()
     }
 
     fn forget(&mut self, subflow: SubflowId) {
         self.series.remove(&subflow);
+        self.caps.forget(subflow);
         self.pairs.retain(|(a, b), _| *a != subflow && *b != subflow);
     }
 
@@ -141,14 +154,21 @@ impl Concordance {
 
     fn glance(&self, scenes: &mut Scenes, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Glance> {
         let window = self.window((a, b), at)?;
-        let decided = self.pairs.get(&(a, b)).is_some_and(|pair| pair.verdict != Verdict::Unknown);
+        let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.verdict);
         let scene = scenes.entry(window.bins()).or_insert_with(|| Scene::of(&self.series, window));
         let evidence = scene.compare(a, b)?;
-        let congested = [a, b].iter().any(|id| scene.view(*id).is_some_and(View::is_congested));
+        let are_congested = [a, b].map(|id| scene.view(id).is_some_and(View::is_congested));
+        let cap = Sign::of(&evidence, are_congested == [true; 2], verdict);
         let last = Window::before(at, LATELY);
-        let lately = (decided && window.bins() > LATELY)
+        let lately = (verdict != Verdict::Unknown && window.bins() > LATELY)
             .then(|| scenes.entry(LATELY).or_insert_with(|| Scene::of(&self.series, last)).compare(a, b));
-        Some(Glance { evidence, congested, lately: lately.flatten().map(|evidence| log_odds(&evidence)) })
+        Some(Glance {
+            evidence,
+            congested: are_congested.contains(&true),
+            lately: lately.flatten().map(|evidence| log_odds(&evidence)),
+            bins: window.bins(),
+            cap,
+        })
     }
 }
 
@@ -174,7 +194,7 @@ fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f6
 impl Pair {
     /// Takes in what a look shows; whether there was anything to see.
     fn look(&mut self, glance: Option<Glance>, at: Nanos) -> bool {
-        let Some(Glance { evidence, congested, lately }) = glance else {
+        let Some(Glance { evidence, congested, lately, .. }) = glance else {
             if at.since(self.looked) > KEPT_FOR {
                 *self = Self::default();
             }

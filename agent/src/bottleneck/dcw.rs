@@ -2,7 +2,8 @@
 //! Delay correlation with wavelet denoising (DCW): Kim, Kim, Shin, Lam, Powers, "A wavelet-based approach to detect shared congestion",
 //! SIGCOMM 2004 and IEEE/ACM ToN 2008. One-way delays, sampled at 10 Hz, are denoised by soft thresholds on their wavelet coefficients;
 //! two paths share where the normalised cross-correlation exceeds 0.5 at some lag of up to a second. Here half the RTT stands for the
-//! one-way delay, and the wavelet is Haar's, not the Daubechies wavelet of the paper; it decides from about 10 s on.
+//! one-way delay, and the Daubechies wavelet is the one with four vanishing moments: which one the authors took was not found. It decides
+//! from about 10 s on.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,6 +13,7 @@ use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
 use super::statistics::correlation;
+use super::wavelet::denoised;
 use super::{Method, Opinion};
 
 /// 10 Hz.
@@ -75,27 +77,6 @@ impl Delays {
         };
         Some(steps.iter().map(value).collect())
     }
-}
-
-/// Takes a row apart by Haar wavelets, shrinks what is no larger than noise, and puts it together again. Its length is a power of two.
-fn denoised(row: &[f64]) -> Vec<f64> {
-    if row.len() < 2 {
-        return row.to_vec();
-    }
-    let halves = |sign: f64| row.chunks_exact(2).map(move |pair| (pair[0] + sign * pair[1]) / f64::sqrt(2.0));
-    let (smooth, mut details): (Vec<f64>, Vec<f64>) = (halves(1.0).collect(), halves(-1.0).collect());
-    // Donoho's universal threshold, with the noise estimated from the median of the details.
-    let mut sizes: Vec<f64> = details.iter().map(|detail| detail.abs()).collect();
-    sizes.sort_by(f64::total_cmp);
-    let noise = sizes[sizes.len() / 2] / 0.6745;
-    let threshold = noise * (2.0 * (row.len() as f64).ln()).sqrt();
-    for detail in &mut details {
-        *detail = detail.signum() * (detail.abs() - threshold).max(0.0);
-    }
-    let smooth = denoised(&smooth);
-    let pair =
-        |(smooth, detail): (f64, f64)| [smooth + detail, smooth - detail].map(|sum| sum / f64::sqrt(2.0));
-    smooth.into_iter().zip(details).flat_map(pair).collect()
 }
 
 fn likeness(a: &[f64], b: &[f64]) -> Option<f64> {

@@ -10,7 +10,7 @@ use mpwatch_model::sample::{self, Point, Samples};
 use mpwatch_model::unit::Nanos;
 
 use super::rest::{Advice, Rest};
-use super::{Method, Opinion};
+use super::{Cap, Method, Opinion};
 
 /// Time between two looks.
 const PACE: u64 = 250_000_000;
@@ -25,6 +25,8 @@ pub(crate) struct Look<'a> {
     pub(crate) at: Nanos,
     /// What it thinks of each two subflows.
     pub(crate) opinions: &'a [Opinion],
+    /// Caps that subflows share without sharing a queue.
+    pub(crate) caps: &'a [Cap],
     /// The subflows that it would have closed by now. `None`: it does not choose; one of each group is enough.
     pub(crate) closed: Option<Vec<SubflowId>>,
 }
@@ -100,7 +102,8 @@ impl Detector {
         for look in from..=due {
             let at = Nanos(look * PACE);
             self.look(at);
-            each(&Look { at, opinions: &self.opinions, closed: self.method.closed() });
+            let (caps, closed) = (self.method.caps(), self.method.closed());
+            each(&Look { at, opinions: &self.opinions, caps, closed });
         }
         self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
     }
@@ -146,6 +149,11 @@ impl Detector {
             rest.forget(subflow);
         }
         self.opinions.retain(|opinion| opinion.a != subflow && opinion.b != subflow);
+    }
+
+    /// Caps that subflows share without sharing a queue.
+    pub(crate) fn caps(&self) -> &[Cap] {
+        self.method.caps()
     }
 
     /// What the method thinks now.

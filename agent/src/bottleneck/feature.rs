@@ -30,6 +30,8 @@ const LEAST_SEGMENTS: f64 = 5.5;
 const LEAST_COVERAGE: f64 = 0.35;
 /// So is less than this many samples a second.
 const LEAST_A_SECOND: f64 = 15.0;
+/// What some subflows got together is looked at over so many steps of 100 ms at least.
+const LEAST_TOGETHER: usize = 15;
 /// A subflow with rates for less than this part of the window explains nothing of the others.
 const LEAST_EXPLAINING: f64 = 0.8;
 /// Delays that vary by less are the noise of the end hosts, in milliseconds.
@@ -121,6 +123,23 @@ fn half_bins(series: &Series) -> Option<f64> {
     Some(series.floor()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
 }
 
+/// What some subflows got together.
+pub(super) struct Together {
+    /// Variance of the sum of their rates over the sum of their variances.
+    pub(super) sum_variation: f64,
+    /// Coefficients of variation: of the sum, and of the rate that moves least.
+    pub(super) sum_swing: f64,
+    pub(super) least_variation: f64,
+    /// In the order of the subflows.
+    pub(super) segments_a_second: Vec<f64>,
+}
+
+/// Places at which all rows have a value.
+fn common_steps(rows: &[&[Option<f64>]]) -> Vec<usize> {
+    let steps = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+    (0..steps).filter(|step| rows.iter().all(|row| row[*step].is_some())).collect()
+}
+
 /// All subflows of a connection in one window.
 pub(super) struct Scene {
     views: BTreeMap<SubflowId, View>,
@@ -143,6 +162,27 @@ impl Scene {
 
     pub(super) fn view(&self, id: SubflowId) -> Option<&View> {
         self.views.get(&id)
+    }
+
+    /// What these subflows got together, over the steps in which all have a rate. `None`: of one of them too little is known.
+    pub(super) fn together(&self, ids: &[SubflowId]) -> Option<Together> {
+        let views: Vec<&View> = ids.iter().map(|id| self.view(*id)).collect::<Option<_>>()?;
+        let rows: Vec<&[Option<f64>]> = views.iter().map(|view| view.steady.as_slice()).collect();
+        let common = common_steps(&rows);
+        if common.len() < LEAST_TOGETHER {
+            return None;
+        }
+        let rates: Vec<Vec<f64>> =
+            rows.iter().map(|row| common.iter().filter_map(|step| row[*step]).collect()).collect();
+        let sum: Vec<f64> = (0..common.len()).map(|step| rates.iter().map(|row| row[step]).sum()).collect();
+        let parts: f64 = rates.iter().filter_map(|row| variance(row)).sum();
+        let steps_a_second = 1e9 / (STEADY_STEP * BIN_NS) as f64;
+        Some(Together {
+            sum_variation: (parts > 0.0).then(|| variance(&sum).map(|sum| sum / parts)).flatten()?,
+            sum_swing: variation(&sum)?,
+            least_variation: rates.iter().filter_map(|row| variation(row)).reduce(f64::min)?,
+            segments_a_second: rates.iter().filter_map(|row| Some(mean(row)? * steps_a_second)).collect(),
+        })
     }
 
     fn rate_correlation(&self, one: SubflowId, other: SubflowId) -> Option<f64> {
@@ -188,7 +228,7 @@ fn among(subflows: &[(&SubflowId, &View)]) -> BTreeMap<(SubflowId, SubflowId), f
     let steps = subflows.iter().map(|(_, view)| view.rates.len()).min().unwrap_or(0);
     let rates: Vec<&[Option<f64>]> =
         subflows.iter().map(|(_, view)| &view.rates[view.rates.len() - steps..]).collect();
-    let common: Vec<usize> = (0..steps).filter(|step| rates.iter().all(|row| row[*step].is_some())).collect();
+    let common = common_steps(&rates);
     let mut found = BTreeMap::new();
     if common.len() < LEAST_RATES.max(2 * subflows.len()) {
         return found;

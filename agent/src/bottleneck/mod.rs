@@ -3,6 +3,7 @@
 //! verdicts of the live run. [`concordance`] is the method that mpwatch uses; the published ones stand beside it behind the same
 //! trait, to be compared on the same samples.
 
+mod cap;
 mod concordance;
 mod dcw;
 mod detector;
@@ -16,6 +17,7 @@ mod rest;
 mod rfc8382;
 mod series;
 mod statistics;
+mod wavelet;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,9 +27,10 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Point;
 use mpwatch_model::unit::Nanos;
 
+pub(crate) use cap::Cap;
 pub(crate) use detector::{Detector, Look};
 pub(crate) use group::groups;
-pub(crate) use name::{Contestant, MethodName};
+pub(crate) use name::Contestant;
 pub(crate) use odds::TERMS;
 pub(crate) use rest::Rested;
 
@@ -56,6 +59,11 @@ pub(crate) trait Method {
 
     /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples.
     fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
+
+    /// Caps that subflows share without sharing a queue, as of the last time it was asked.
+    fn caps(&self) -> &[Cap] {
+        &[]
+    }
 
     /// The subflows that it would have closed by now. `None`: it does not choose.
     fn closed(&self) -> Option<Vec<SubflowId>> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over
 //! base intervals of 350 ms, skewness, variability, key frequency and loss, by which congested flows are sorted into groups (section 3.3.1).
-//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Constants are as public implementations have them.
+//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Its own text could not be read: constants and weights
+//! are those of a public implementation that names its sections 2.2 and 4.1 for them, but for `P_L` (docs/bottleneck.md).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,8 +18,11 @@ const INTERVAL: u64 = 350_000_000;
 /// Base intervals in the long window (freq_est, pkt_loss), and in that of skew_est and var_est.
 const N: usize = 50;
 const M: usize = 30;
+/// Of those M the latest ones, which count in full in skew_est and var_est; those before count ever less (section 4.1).
+const F: usize = 20;
 const C_S: f64 = 0.1;
 const C_H: f64 = 0.3;
+/// Part of the packets lost from which on a flow is congested, and grouped by its losses: 0.1 in some implementations, 0.05 in others.
 const P_L: f64 = 0.1;
 const P_V: f64 = 0.7;
 const P_F: f64 = 0.1;
@@ -104,13 +108,13 @@ impl Flow {
             return None;
         }
         let (recent, all) = (self.recent(M), self.recent(N));
-        let number: f64 = recent.iter().map(|base| base.number).sum();
-        let deviation = recent.iter().map(|base| base.deviation).sum::<f64>() / number;
+        let number = weighted(&recent, |base| base.number);
+        let deviation = weighted(&recent, |base| base.deviation) / number;
         let lost: f64 = all.iter().map(|base| base.lost).sum();
         let delivered: f64 = all.iter().map(|base| base.delivered).sum();
         Some(Summary {
             id,
-            skew: recent.iter().map(|base| base.skew).sum::<f64>() / number,
+            skew: weighted(&recent, |base| base.skew) / number,
             deviation,
             frequency: self.crossings(deviation)? / N as f64,
             loss: if lost + delivered > 0.0 { lost / (lost + delivered) } else { 0.0 },
@@ -131,6 +135,12 @@ impl Flow {
         }
         Some(crossings)
     }
+}
+
+/// Sum over M base intervals, the latest first.
+fn weighted(recent: &[Base], of: fn(&Base) -> f64) -> f64 {
+    let weight = |place: usize| if place < F { M - F + 1 } else { M - place } as f64;
+    recent.iter().enumerate().map(|(place, base)| weight(place) * of(base)).sum()
 }
 
 fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -221,5 +231,23 @@ impl Method for Rfc8382 {
     fn forget(&mut self, subflow: SubflowId) {
         self.flows.remove(&subflow);
         self.found.retain(|(a, b), _| *a != subflow && *b != subflow);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_twenty_intervals_counts_ever_less() {
+        let only = |place: usize| {
+            let mut bases = [Base::default(); M];
+            bases[place].number = 1.0;
+            weighted(&bases, |base| base.number)
+        };
+        assert_eq!(
+            [only(0), only(F - 1), only(F), only(M - 1)].map(f64::to_bits),
+            [11.0, 11.0, 10.0, 1.0].map(f64::to_bits)
+        );
     }
 }

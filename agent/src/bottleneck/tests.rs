@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on simulated traffic, what must not confuse them, and what holds for any samples.
 
+mod caps;
 mod invariants;
 mod published;
 mod rest;
@@ -8,12 +9,12 @@ mod robustness;
 pub(crate) mod simulator;
 mod verdicts;
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::bottleneck::{MethodName, Verdict};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::sample::{Point, Samples};
 use mpwatch_model::unit::Nanos;
 
-use super::{MethodName, Opinion};
+use super::{Detector, Opinion};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,7 +39,7 @@ fn judged(rows: &[Vec<Point>]) -> Vec<Opinion> {
 }
 
 fn judged_by(method: MethodName, rows: &[Vec<Point>]) -> Vec<Opinion> {
-    let mut detector = method.detector();
+    let mut detector = Detector::by(method);
     for samples in batches(rows) {
         detector.take(&samples);
     }

@@ -17,7 +17,7 @@ pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> 
     }
     daemon::run(layers(options, &scope), move |loaded, stop| {
         let config = &loaded.config;
-        let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, ..scope };
+        let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, across: config.across, ..scope };
         trace(config.interval, &traced, stop)
     })
 }
@@ -54,6 +54,8 @@ fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
         ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),
+        ("trace.method", scope.method.map(|method| method.word().to_owned())),
+        ("trace.across", scope.across.then(|| "true".to_owned())),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),
     ];

@@ -48,7 +48,7 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         live.follow(screen.pace());
     }
     let began = Instant::now();
-    let mut report = session::run(&mut live, Closed::Keep, None, |mut snapshot| {
+    let mut report = session::run(&mut live, scope.outlook(Closed::Keep), None, |mut snapshot| {
         snapshot.connections.retain(is_ours);
         traffic.script(&topology, options, began.elapsed())?;
         let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());

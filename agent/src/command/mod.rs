@@ -33,6 +33,8 @@ use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
 use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
+use crate::session::Outlook;
+use crate::tracker::Closed;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -49,12 +51,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
         Some(Command::Replay { file, verdicts: true, rested, .. }) => verdicts::print(file, *rested, scope)?,
-        Some(Command::Replay { file, method, screen: true, .. }) => {
-            replay_view::run(record::Judged { file, method: *method }, scope)?;
-        }
-        Some(Command::Replay { file, snapshots, db, method, report, .. }) => {
-            let judged = record::Judged { file, method: *method };
-            record::replay(judged, *snapshots, db.as_deref(), report, scope)?;
+        Some(Command::Replay { file, screen: true, .. }) => replay_view::run(file, scope)?,
+        Some(Command::Replay { file, snapshots, db, report, .. }) => {
+            record::replay(file, *snapshots, db.as_deref(), report, scope)?;
         }
         Some(Command::Report(options)) => report::run(options, scope)?,
         Some(Command::Doctor { json, btf }) => {
@@ -92,7 +91,9 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
-        rests: !scope.never_rest,
+        // What one path is compared with may be of another connection.
+        rests: !scope.never_rest && !scope.across,
+        lone_samples: scope.across,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults
@@ -109,6 +110,11 @@ impl Scope {
         }
     }
 
+    /// What is made of events, by these options.
+    fn outlook(&self, closed: Closed) -> Outlook {
+        Outlook { closed, method: self.method.unwrap_or_default(), across: self.across }
+    }
+
     /// Whether a connection is to be shown.
     fn shows(&self, connection: &Connection) -> bool {
         self.netns.as_ref().is_none_or(|netns| is_named(connection, netns))
@@ -117,6 +123,9 @@ impl Scope {
 
     fn narrow(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.connections.retain(|connection| self.shows(connection));
+        if let (Some(across), Some(netns)) = (&mut snapshot.across, &self.netns) {
+            across.destinations.retain(|destination| destination.netns == *netns);
+        }
         snapshot
     }
 

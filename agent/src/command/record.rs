@@ -10,13 +10,12 @@ use mpwatch_exporters::store::Samples;
 
 use super::database::Database;
 use super::{files, print_line, print_report, trace};
-use crate::bottleneck::MethodName;
 use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
 use crate::session;
 use crate::source::Source;
-use crate::tracker::{Closed, Tracker};
+use crate::tracker::Closed;
 
 /// How long to record, and how often to look.
 #[derive(Clone, Copy)]
@@ -38,7 +37,7 @@ pub(super) fn record(
     let mut recorder = Recorder::create(file, live.start())?;
     eprintln!("mpwatch: recording to {}; Ctrl-C ends it", file.display());
     let end = limits.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let report = session::run(&mut live, Closed::Keep, Some(&mut recorder), |snapshot| {
+    let report = session::run(&mut live, scope.outlook(Closed::Keep), Some(&mut recorder), |snapshot| {
         if let Some(database) = &mut database {
             database.offer(&Arc::new(snapshot));
         }
@@ -54,25 +53,17 @@ pub(super) fn record(
     Ok(())
 }
 
-/// A recording, and how shared bottlenecks are found in it.
-#[derive(Clone, Copy)]
-pub(super) struct Judged<'a> {
-    pub(super) file: &'a Path,
-    pub(super) method: MethodName,
-}
-
 pub(super) fn replay(
-    judged: Judged<'_>,
+    file: &Path,
     snapshots: bool,
     db: Option<&Path>,
     options: &ReportOptions,
     scope: &Scope,
 ) -> anyhow::Result<()> {
-    files::distinct(&[Some(judged.file), db, options.output.as_deref()])?;
-    let mut replay = Replay::open(judged.file)?;
+    files::distinct(&[Some(file), db, options.output.as_deref()])?;
+    let mut replay = Replay::open(file)?;
     let mut database = Database::open(db, replay.start())?;
-    let tracker = Tracker::new(replay.start().clone(), Closed::Keep).with_method(judged.method);
-    let report = session::run_with(tracker, &mut replay, None, |snapshot| {
+    let report = session::run(&mut replay, scope.outlook(Closed::Keep), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.deliver(&snapshot);
@@ -84,7 +75,7 @@ pub(super) fn replay(
     })?;
     database.map(Database::close).transpose()?;
     if let Some(why) = replay.cut_short() {
-        eprintln!("mpwatch: {}: {why}; everything before that is shown", judged.file.display());
+        eprintln!("mpwatch: {}: {why}; everything before that is shown", file.display());
     }
     if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), &Samples::new(), options) }
 }

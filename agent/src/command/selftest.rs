@@ -15,6 +15,7 @@ use anyhow::{Context, ensure};
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{ConnectionReport, Control, Outcome, Report, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
@@ -23,7 +24,7 @@ use self::compare::{BuiltPath, End, Evidence};
 use super::{print, trace};
 use crate::cli::Scope;
 use crate::live::{Live, stop_on_signals};
-use crate::session;
+use crate::session::{self, Outlook};
 use crate::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -63,11 +64,16 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let before = wire_bytes(topology)?;
     let began = Instant::now();
     let mut traffic = Traffic::start(topology)?;
-    let report = session::run(live, Closed::Keep, None, |snapshot| {
-        ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");
-        let over = traffic.proceed(topology, snapshot)?;
-        Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    let report = session::run(
+        live,
+        Outlook { closed: Closed::Keep, method: MethodName::default(), across: false },
+        None,
+        |snapshot| {
+            ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");
+            let over = traffic.proceed(topology, snapshot)?;
+            Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        },
+    )?;
     ensure!(!stop.load(Ordering::Relaxed), "interrupted before everything could be compared");
     let [requests, transfer] = traffic.outcomes.try_into().ok().context("a transfer has no outcome")?;
     let requests = only_connection(&requests.client)?;

@@ -33,7 +33,11 @@ pub(super) fn list(as_json: bool, as_csv: bool, scope: &Scope) -> anyhow::Result
 pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> {
     let snapshot = scope.narrow(glance(scope)?);
     let connection = find(&snapshot.connections, id)?;
-    print(&if as_json { json::connection(connection, Layout::Pretty)? } else { text::connection(connection) })
+    print(&if as_json {
+        json::connection(connection, Layout::Pretty)?
+    } else {
+        text::connection(connection) + &text::across(&snapshot, Some(connection.id))
+    })
 }
 
 /// The daemon's latest snapshot, or two of our own, so that the second one has rates.
@@ -45,7 +49,7 @@ fn glance(scope: &Scope) -> anyhow::Result<Snapshot> {
     let mut live = trace(GLANCE, scope, stop)?;
     let mut latest = None;
     let mut looks = 0;
-    session::run(&mut live, Closed::Forget, None, |snapshot| {
+    session::run(&mut live, scope.outlook(Closed::Forget), None, |snapshot| {
         looks += 1;
         latest = Some(snapshot);
         Ok(if looks == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

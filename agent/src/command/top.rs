@@ -60,7 +60,7 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         }
     }
     if let Some(mut live) = live {
-        session::run(&mut live, Closed::Forget, None, each)?;
+        session::run(&mut live, scope.outlook(Closed::Forget), None, each)?;
     }
     database.map(Database::close).transpose()?;
     Ok(())

@@ -13,7 +13,7 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 use serde::Serialize;
 
-use crate::bottleneck::{Contestant, Detector, Look, Opinion, TERMS, groups};
+use crate::bottleneck::{Cap, Contestant, Detector, Look, Opinion, TERMS, groups};
 use crate::cli::Scope;
 use crate::recording::Replay;
 use crate::source::Source as _;
@@ -42,6 +42,9 @@ struct Line<'a> {
     connection: SocketCookie,
     at_ns: Nanos,
     pairs: Vec<Pair>,
+    /// Subflows that share a cap, but no queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    caps: Vec<Vec<SubflowId>>,
     /// Subflows that could be closed, by this method.
     extra: Vec<SubflowId>,
 }
@@ -145,7 +148,9 @@ fn line<'a>(method: &'a str, connection: SocketCookie, look: &Look<'_>) -> Line<
         groups.iter().flat_map(|group| group.iter().skip(1).copied()).collect()
     };
     let extra = look.closed.clone().unwrap_or_else(beyond_one);
-    Line { method, connection, at_ns: look.at, pairs: look.opinions.iter().map(shown).collect(), extra }
+    let divide = |cap: &Cap| cap.rates.iter().map(|(id, _)| *id).collect();
+    let caps = look.caps.iter().map(divide).collect();
+    Line { method, connection, at_ns: look.at, caps, pairs: look.opinions.iter().map(shown).collect(), extra }
 }
 
 fn write(output: &mut impl Write, line: &impl Serialize) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpwatch_model::bottleneck::MethodName;
 use tracing::level_filters::LevelFilter;
 
 use super::{Config, DATABASE, SOCKET};
@@ -48,6 +49,8 @@ impl Default for Config {
             store_sample_every: Duration::from_secs(10),
             tcp: false,
             ledger: true,
+            method: MethodName::default(),
+            across: false,
             log_level: LevelFilter::INFO,
             log_json: false,
         }
@@ -199,6 +202,26 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| config.ledger.to_string(),
     },
     Key {
+        name: "trace.method",
+        environment: "MPWATCH_TRACE_METHOD",
+        flag: "--method",
+        kind: "string",
+        help: "How to find subflows that share a bottleneck: concordance, or one of the published methods, to compare with: ese, ese-literal, rfc8382, dcw, dwc.",
+        reloads: false,
+        set: |config, text| method(text).map(|method| config.method = method),
+        show: |config| quoted(config.method.word()),
+    },
+    Key {
+        name: "trace.across",
+        environment: "MPWATCH_TRACE_ACROSS",
+        flag: "--across",
+        kind: "boolean",
+        help: "Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples.",
+        reloads: false,
+        set: |config, text| boolean(text).map(|value| config.across = value),
+        show: |config| config.across.to_string(),
+    },
+    Key {
         name: "log.level",
         environment: "MPWATCH_LOG_LEVEL",
         flag: "--log-level",
@@ -225,6 +248,11 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| quoted(if config.log_json { "json" } else { "text" }),
     },
 ];
+
+fn method(text: &str) -> Result<MethodName, String> {
+    let words: Vec<&str> = MethodName::ALL.iter().map(|method| method.word()).collect();
+    MethodName::of(text).ok_or_else(|| format!("it is one of {}", words.join(", ")))
+}
 
 fn quoted(text: &str) -> String {
     format!("{text:?}")

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpwatch_model::bottleneck::MethodName;
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 
@@ -24,6 +25,7 @@ pub(crate) const SOCKET: &str = "/run/mpwatch/mpwatch.sock";
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 #[allow(clippy::struct_field_names, reason = "`web_config` is what Prometheus calls that file")]
 pub(crate) struct Config {
     /// Time between two snapshots.
@@ -50,6 +52,10 @@ pub(crate) struct Config {
     pub(crate) tcp: bool,
     /// Account for CPU time and energy.
     pub(crate) ledger: bool,
+    /// How shared bottlenecks are found.
+    pub(crate) method: MethodName,
+    /// Compare connections to one address with each other.
+    pub(crate) across: bool,
     /// What is worth a line of log.
     pub(crate) log_level: LevelFilter,
     /// One JSON object a line instead of text.

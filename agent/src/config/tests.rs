@@ -58,6 +58,7 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
         "[metrics]\ntop_flows = 501",
         "[metrics]\ntop_flows = -1",
         "[trace]\ntcp = \"yes\"",
+        "[trace]\nmethod = \"guess\"",
         "[store]\npath = \"here\"",
         "[store]\nkeep = \"7\"",
         "[store]\nkeep = \"1.5d\"",
@@ -77,6 +78,7 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
 #[test]
 fn what_is_shown_can_be_read_back() {
     for file in [
+        "[trace]\nmethod = \"ese-literal\"\n",
         "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
         "[store]\npath = \"\"\nkeep = \"0\"\nmax_size = \"0\"\nsample_every = \"90s\"\n",
         "[store]\npath = \"/x/y.db\"\nkeep = \"36h\"\nmax_size = \"1500M\"\n",

@@ -26,7 +26,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::config::{Layers, Loaded};
 use crate::live::Live;
 use crate::privilege::{drop_to_kept, without_any};
-use crate::session;
+use crate::session::{self, Outlook};
 use crate::source::Source as _;
 use crate::tracker::Closed;
 use metrics::{Metrics, Site};
@@ -69,7 +69,8 @@ pub(crate) fn run(
         database.began(live.start().began());
         outlets.push(Box::new(database));
     }
-    let outcome = serve(&mut live, &mut outlets, &control, &status);
+    let outlook = Outlook { closed: Closed::Forget, method: config.method, across: config.across };
+    let outcome = serve(&mut live, &mut outlets, &control, &status, outlook);
     notify::tell("STOPPING=1");
     tracing::info!("stopping");
     for outlet in &mut outlets {
@@ -84,9 +85,10 @@ fn serve(
     outlets: &mut [Box<dyn Outlet>],
     control: &control::Control,
     status: &Status,
+    outlook: Outlook,
 ) -> anyhow::Result<()> {
     let mut is_ready = false;
-    session::run(live, Closed::Forget, None, |snapshot| {
+    session::run(live, outlook, None, |snapshot| {
         let began = Instant::now();
         if let Some(config) = control.changed() {
             for outlet in outlets.iter_mut() {

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::{Rest, Samples};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::Tracker;
 use super::flow::Flow;
-use crate::bottleneck::{Detector, Opinion, groups};
+use crate::bottleneck::{Cap, Detector, Opinion, groups};
 
 /// A subflow that ended while its connection goes on is left out after this time. Until then the connection may prove to have ended too,
 /// whose last verdicts are worth keeping.
@@ -25,12 +25,17 @@ impl Tracker {
     pub(super) fn on_samples(&mut self, samples: &Samples) {
         let (method, rests) = (self.method, self.start.traces.rests);
         let new = || {
-            let detector = method.detector();
+            let detector = Detector::by(method);
             Box::new(if rests { detector } else { detector.restless() })
         };
         let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
         match flow {
-            Some(flow) => flow.detector.get_or_insert_with(new).take(samples),
+            Some(flow) => {
+                flow.detector.get_or_insert_with(new).take(samples);
+                if let Some(across) = &mut self.across {
+                    across.take(flow, samples);
+                }
+            }
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
         }
@@ -46,6 +51,9 @@ impl Tracker {
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
             self.rests.extend(flow.detector.iter_mut().flat_map(|detector| detector.take_orders()));
+        }
+        if let Some(across) = &mut self.across {
+            across.look(self.flows.values(), now);
         }
     }
 
@@ -70,8 +78,14 @@ impl Flow {
     }
 }
 
-/// The bottlenecks of a connection with these subflows. `from`: when it was opened. `None`: fewer than two subflows.
-pub(super) fn of(flow: &Flow, subflows: &[SubflowId], from: Nanos) -> Option<Bottlenecks> {
+/// The bottlenecks of a connection with these subflows, found by this method. `from`: when it was opened. `None`: fewer than two
+/// subflows.
+pub(super) fn of(
+    flow: &Flow,
+    subflows: &[SubflowId],
+    method: MethodName,
+    from: Nanos,
+) -> Option<Bottlenecks> {
     if subflows.len() < 2 {
         return None;
     }
@@ -84,10 +98,33 @@ pub(super) fn of(flow: &Flow, subflows: &[SubflowId], from: Nanos) -> Option<Bot
             shown(a, b, by_pair.get(&(a, b)).copied(), from)
         })
     });
-    Some(Bottlenecks { groups: groups(subflows, opinions), pairs: pairs.collect() })
+    let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);
+    Some(Bottlenecks {
+        method,
+        groups: groups(subflows, opinions),
+        pairs: pairs.collect(),
+        shared_caps: caps.iter().map(|cap| shared_cap(flow, cap, from)).collect(),
+    })
 }
 
-fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
+fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
+    let bits = |(id, segments): &(SubflowId, f64)| {
+        let known = flow.subflows.iter().find(|subflow| subflow.record.id == *id);
+        known.map_or(0.0, |subflow| segments * f64::from(subflow.record.tcp.mss) * 8.0)
+    };
+    let sum: f64 = cap.rates.iter().map(bits).sum();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+    let sum = BitsPerSecond(sum.round() as u64);
+    SharedCap {
+        subflows: cap.rates.iter().map(|(id, _)| *id).collect(),
+        sum,
+        since: cap.since.since(from).micros(),
+        sum_variation: cap.sum_variation,
+        least_variation: cap.least_variation,
+    }
+}
+
+pub(super) fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
     PairVerdict {
         a,
         b,

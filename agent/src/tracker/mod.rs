@@ -2,6 +2,7 @@
 //! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
 //! of the event stream, so that a replay ends where the live run ended.
 
+mod across;
 mod bottleneck;
 mod close;
 mod energy;
@@ -17,6 +18,7 @@ mod tests;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use mpwatch_model::bottleneck::MethodName;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
@@ -25,8 +27,7 @@ use mpwatch_model::sample::Rest;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use crate::bottleneck::MethodName;
-
+use across::Across;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
@@ -74,6 +75,8 @@ pub(crate) struct Tracker {
     early: Early,
     rests: Vec<Rest>,
     method: MethodName,
+    /// `None`: connections are not compared with each other.
+    across: Option<Across>,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -96,6 +99,7 @@ impl Tracker {
             early: Early::default(),
             rests: Vec::new(),
             method: MethodName::default(),
+            across: None,
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
@@ -106,6 +110,11 @@ impl Tracker {
     /// Finds bottlenecks by this method.
     pub(crate) fn with_method(self, method: MethodName) -> Self {
         Self { method, ..self }
+    }
+
+    /// Also compares connections to one address with each other.
+    pub(crate) fn across(self) -> Self {
+        Self { across: Some(Across::new(self.method)), ..self }
     }
 
     /// Takes in one event.
@@ -132,6 +141,7 @@ impl Tracker {
     /// The picture after a tick. What has closed is in it for the last time.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
+        let across = self.across.as_ref().map(|across| across.shown(&self.index, &self.flows, &self.names));
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
@@ -156,6 +166,7 @@ impl Tracker {
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
+            across,
             losses: self.losses(),
         }
     }
@@ -263,7 +274,7 @@ impl Tracker {
         let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_presentable()).collect();
         flows.sort_by_key(|flow| flow.serial());
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
-        let lens = view::Lens { start, names, energy, now: self.tick.at };
+        let lens = view::Lens { start, names, energy, method: self.method, now: self.tick.at };
         flows.into_iter().map(|flow| lens.connection(flow)).collect()
     }
 

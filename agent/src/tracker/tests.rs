@@ -18,6 +18,7 @@ use proptest::prelude::*;
 
 use super::{Closed, Tracker};
 
+mod across;
 mod bottleneck;
 mod cost;
 

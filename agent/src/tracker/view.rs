@@ -2,7 +2,7 @@
 //! From what is remembered to what is shown. Pure: everything derived (shares, ratios, calendar times) is derived here.
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::Bottlenecks;
+use mpwatch_model::bottleneck::{Bottlenecks, MethodName};
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{Start, SubflowRecord};
@@ -31,6 +31,7 @@ pub(super) struct Lens<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
     pub(super) energy: Option<&'a Energy>,
+    pub(super) method: MethodName,
     pub(super) now: Nanos,
 }
 
@@ -50,7 +51,8 @@ impl Lens<'_> {
         let payload = sent.unwrap_or(unique) + received.unwrap_or_default();
         let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
         let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
-        let bottlenecks = self.start.traces.samples.then(|| bottleneck::of(flow, &ids, from)).flatten();
+        let bottlenecks =
+            self.start.traces.samples.then(|| bottleneck::of(flow, &ids, self.method, from)).flatten();
         Connection {
             id: flow.id(),
             token: flow.id().token.known(),

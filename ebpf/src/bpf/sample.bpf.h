@@ -137,7 +137,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 
 	if (sent <= state->point_due_us || !rtt_us)
 		return;
-	if (!has_several_subflows(msk)) {
+	if (!settings.lone_samples && !has_several_subflows(msk)) {
 		state->point_due_us = sent + LOOK_AGAIN_US;
 		return;
 	}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on bottlenecks in few bytes: a row for each pair, of which the places of its two subflows are the number, with shares in
-//! ten-thousandths; and the groups as lists of places, which are a word that many connections have in common. Pure.
+//! ten-thousandths; and the groups as lists of places, which are a word that many connections have in common. What is not as usual (another
+//! method, caps) stands beside the groups. Pure.
 
-use mpwatch_model::bottleneck::{Bottlenecks, Evidence, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, Evidence, MethodName, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Micros;
+use serde::{Deserialize, Serialize};
 
 use super::row::{PLACES, VerdictRow, counter, number};
 use super::writer::json;
@@ -13,6 +15,14 @@ use super::writer::json;
 const VERDICTS: [Verdict; 4] = [Verdict::Unknown, Verdict::Shared, Verdict::Disjoint, Verdict::NoBottleneck];
 /// Parts of one: shares are whole numbers of these.
 const PARTS: f64 = 1e4;
+
+/// The groups, and what is not as usual where anything is.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Whole {
+    Usual(Vec<Vec<usize>>),
+    Unusual { groups: Vec<Vec<usize>>, method: MethodName, shared_caps: Vec<SharedCap> },
+}
 
 /// Numbers of the verdicts of a connection: from the first, up to the second.
 pub(super) fn range(connection: i64) -> [i64; 2] {
@@ -33,12 +43,18 @@ fn place(subflows: &[SubflowId], id: &SubflowId) -> Option<usize> {
     Some(1 + subflows.iter().position(|one| one == id)?)
 }
 
-/// The groups as text.
-pub(super) fn grouped(groups: &[Vec<SubflowId>], subflows: &[SubflowId]) -> rusqlite::Result<String> {
+/// All but the verdicts, as text.
+pub(super) fn grouped(found: &Bottlenecks, subflows: &[SubflowId]) -> rusqlite::Result<String> {
     let places = |group: &Vec<SubflowId>| -> Vec<usize> {
         group.iter().filter_map(|id| place(subflows, id)).collect()
     };
-    json(&groups.iter().map(places).collect::<Vec<_>>())
+    let groups = found.groups.iter().map(places).collect();
+    let Bottlenecks { method, shared_caps, .. } = found;
+    json(&if *method == MethodName::default() && shared_caps.is_empty() {
+        Whole::Usual(groups)
+    } else {
+        Whole::Unusual { groups, method: *method, shared_caps: shared_caps.clone() }
+    })
 }
 
 /// The rows of a connection's verdicts on those of its subflows that are stored.
@@ -105,7 +121,10 @@ fn row(pair: &PairVerdict, id: i64) -> VerdictRow {
 
 /// Puts them together again, pairs in the order of the subflows. `None`: they are damaged.
 pub(super) fn read(grouped: &str, rows: &[VerdictRow], subflows: &[SubflowId]) -> Option<Bottlenecks> {
-    let groups: Vec<Vec<usize>> = serde_json::from_str(grouped).ok()?;
+    let (groups, method, shared_caps) = match serde_json::from_str(grouped).ok()? {
+        Whole::Usual(groups) => (groups, MethodName::default(), Vec::new()),
+        Whole::Unusual { groups, method, shared_caps } => (groups, method, shared_caps),
+    };
     let subflow = |place: usize| subflows.get(place.checked_sub(1)?).copied();
     let groups = groups.into_iter().map(|group| group.into_iter().map(subflow).collect());
     let mut in_order: Vec<&VerdictRow> = rows.iter().collect();
@@ -124,7 +143,8 @@ pub(super) fn read(grouped: &str, rows: &[VerdictRow], subflows: &[SubflowId]) -
             evidence: evidence(row),
         })
     });
-    Some(Bottlenecks { groups: groups.collect::<Option<_>>()?, pairs: pairs.collect::<Option<_>>()? })
+    let (groups, pairs) = (groups.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?);
+    Some(Bottlenecks { method, groups, pairs, shared_caps })
 }
 
 fn places(row: &VerdictRow) -> [usize; 2] {
@@ -155,7 +175,7 @@ mod tests {
     use super::*;
 
     fn again(given: &Bottlenecks, ids: &[SubflowId]) -> Option<Bottlenecks> {
-        read(&grouped(&given.groups, ids).unwrap(), &rows(&given.pairs, ids, 7), ids)
+        read(&grouped(given, ids).unwrap(), &rows(&given.pairs, ids, 7), ids)
     }
 
     #[test]
@@ -174,6 +194,9 @@ mod tests {
         // The one with the lower id comes first in its pair, wherever its place is.
         let pair = &mut given.pairs[1];
         (pair.a, pair.b) = (pair.b, pair.a);
+        assert_eq!(again(&given, &ids), Some(given.clone()));
+        given.shared_caps = vec![fixture::bottleneck::cap(&flow.subflows)];
+        given.method = MethodName::Rfc8382;
         assert_eq!(again(&given, &ids), Some(given.clone()));
     }
 

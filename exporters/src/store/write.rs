@@ -170,7 +170,7 @@ fn connection_row(
     let second = subflows.get(1);
     let joined_us = number(second.and_then(|subflow| subflow.joined_after).unwrap_or_default().0);
     let joined_bytes = number(second.and_then(|subflow| subflow.joined_after_bytes).unwrap_or_default().0);
-    let groups = bottlenecks.as_ref().map(|found| verdicts::grouped(&found.groups, &ids(subflows)));
+    let groups = bottlenecks.as_ref().map(|found| verdicts::grouped(found, &ids(subflows)));
     let kind = ConnectionKind {
         id: None,
         runs: place.runs,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which subflows share a bottleneck, in a sentence: who, since when, how sure, and what the extra ones cost.
 
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
 
 use super::{cost, count, place, seconds};
@@ -14,18 +15,20 @@ pub(super) fn sentence(connection: &Connection) -> Option<String> {
     let found = connection.bottlenecks.as_ref()?;
     let groups = found.groups.iter().filter(|group| group.len() > 1);
     let mut phrases: Vec<String> = groups.map(|group| shared(connection, found, group)).collect();
+    phrases.extend(found.shared_caps.iter().map(|cap| divided(connection, cap)));
     phrases.extend(rest(found));
-    Some(phrases.join("; "))
+    let judge = match found.method {
+        method if method.is_usual() => String::new(),
+        method => format!("judged by {}: ", method.word()),
+    };
+    Some(format!("{judge}{}", phrases.join("; ")))
 }
 
 /// A group behind one bottleneck.
 fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> String {
     let (first, extra) = (group.first().copied(), group.get(1..).unwrap_or_default());
     let inside = |pair: &&PairVerdict| group.contains(&pair.a) && group.contains(&pair.b);
-    let pairs: Vec<&PairVerdict> = found.pairs.iter().filter(inside).collect();
-    let sharing = pairs.iter().filter(|pair| pair.verdict == Verdict::Shared);
-    let since = sharing.clone().filter_map(|pair| pair.since).max();
-    let least = sharing.filter_map(|pair| pair.probability).reduce(f64::min);
+    let sharing = found.pairs.iter().filter(inside).filter(|pair| pair.verdict == Verdict::Shared);
     let (subflows, share, they, add) = match extra.len() {
         1 => ("subflow", "shares", "it", "adds"),
         _ => ("subflows", "share", "they", "add"),
@@ -35,15 +38,35 @@ fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> 
     format!(
         "{subflows} {} {share} a bottleneck with {first}{}: {they} {add} no throughput{}",
         listed(&names),
-        reached(since.map(|since| since.0), least),
+        reached(sharing),
         costs(connection, extra)
     )
 }
 
-/// When, and how sure.
-fn reached(since: Option<u64>, probability: Option<f64>) -> String {
-    let since = since.map(|since| format!(" since {}", seconds(since))).unwrap_or_default();
-    let sure = probability.map(|p| format!(" (p {p:.2})")).unwrap_or_default();
+/// Those that divide a cap.
+fn divided(connection: &Connection, cap: &SharedCap) -> String {
+    let names: Vec<String> = cap.subflows.iter().map(|id| place(connection, *id)).collect();
+    format!(
+        "subflows {} share a cap of {} since {}, without a common queue: what one gets the others lose",
+        listed(&names),
+        metric::display(Unit::BitsPerSecond, Some(cap.sum.0 as f64)),
+        seconds(cap.since.0)
+    )
+}
+
+/// When these pairs came to the verdict that they have in common, and the probability of sharing of the one that is least sure: the
+/// figure of JSON, near 1 where they share and near 0 where they do not.
+pub(super) fn reached<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> String {
+    let since = pairs.clone().filter_map(|pair| pair.since).max();
+    let since = since.map(|since| format!(" since {}", seconds(since.0))).unwrap_or_default();
+    let distance = |p: &f64| (p - 0.5).abs();
+    let known = pairs.filter_map(|pair| Some((pair.verdict, pair.probability?)));
+    let least_sure = known.min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
+    let sure = match least_sure {
+        None => String::new(),
+        Some((Verdict::Shared, p)) => format!(" (p {p:.2})"),
+        Some((_, p)) => format!(" (p of sharing {p:.2})"),
+    };
     format!("{since}{sure}")
 }
 
@@ -65,12 +88,15 @@ fn costs(connection: &Connection, extra: &[SubflowId]) -> String {
 
 /// What is to be said of the pairs that do not share.
 fn rest(found: &Bottlenecks) -> Option<String> {
-    let of = |verdict: Verdict| found.pairs.iter().filter(move |pair| pair.verdict == verdict);
+    // Of those that share a cap it was said.
+    let others: Vec<&PairVerdict> = found.pairs.iter().filter(|pair| !found.is_capped(pair)).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let of = |verdict| others.iter().copied().filter(move |pair| pair.verdict == verdict);
     let number = |verdict| of(verdict).count();
     let pairs = found.pairs.len();
-    let most = of(Verdict::Disjoint).filter_map(|pair| pair.probability).reduce(f64::max);
-    let since = of(Verdict::Disjoint).filter_map(|pair| pair.since).max().map(|since| since.0);
-    let sure = reached(since, most.map(|p| 1.0 - p));
+    let sure = reached(of(Verdict::Disjoint));
     if number(Verdict::Disjoint) == pairs {
         return Some(format!("no two subflows share a bottleneck{sure}"));
     }
@@ -92,7 +118,7 @@ fn rest(found: &Bottlenecks) -> Option<String> {
 }
 
 /// `2`, `2 and 3`, `2, 3 and 4`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [only] => only.clone(),

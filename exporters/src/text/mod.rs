@@ -2,6 +2,7 @@
 //! Plain text for people. Lines are made to fit 100 columns where addresses are short; no colours, so that a report
 //! can be kept and compared.
 
+mod across;
 mod bottleneck;
 mod classes;
 mod connection;
@@ -23,6 +24,7 @@ pub(crate) mod told {
     pub(crate) use super::verdict::{anomalies, verdict};
 }
 
+pub use across::across;
 pub use connection::connection;
 pub use list::list;
 pub use report::report;

@@ -168,5 +168,6 @@ fn no_second_path(connection: &Connection) -> Vec<String> {
 /// Subflows that are of no use.
 fn shared_bottleneck(connection: &Connection) -> Vec<String> {
     let has_extra = connection.extra_subflows.is_some_and(|extra| extra > 0);
-    bottleneck::sentence(connection).filter(|_| has_extra).into_iter().collect()
+    let is_capped = connection.bottlenecks.as_ref().is_some_and(|found| !found.shared_caps.is_empty());
+    bottleneck::sentence(connection).filter(|_| has_extra || is_capped).into_iter().collect()
 }

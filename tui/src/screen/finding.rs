@@ -2,7 +2,7 @@
 //! What is to be said of a connection in plain words, most serious first: who has never seen mpwatch must understand these lines.
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::energy::FlowEnergy;
@@ -214,10 +214,18 @@ fn only_receives(connection: &Connection) -> bool {
 fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
     let groups = known.groups.iter().filter(|group| group.len() > 1);
     let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
+    if !known.method.is_usual() {
+        let text = format!("bottlenecks are judged by {}, not by mpwatch's own method", known.method.word());
+        found.push(Finding::new(Ink::Faint, text));
+    }
     let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let all = known.pairs.len();
+    found.extend(known.shared_caps.iter().map(|cap| divided(connection, cap)));
     // Of what is dead or over there is nothing more to be hoped for.
     if all == 0 || (connection.is_open() && !has_two_alive(connection)) {
+        return found;
+    }
+    if known.pairs.iter().all(|pair| known.is_capped(pair)) {
         return found;
     }
     if number(Verdict::Disjoint) == all {
@@ -240,6 +248,16 @@ fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64
         ));
     }
     found
+}
+
+fn divided(connection: &Connection, cap: &SharedCap) -> Finding {
+    let names: Vec<String> = cap.subflows.iter().map(|id| place(connection, *id)).collect();
+    let (sum, since) = (display(Unit::BitsPerSecond, Some(cap.sum.0 as f64)), duration(cap.since));
+    let text = format!(
+        "subflows {} SHARE a cap of {sum}, since +{since}, each with a queue of its own: what one gets the others lose",
+        listed(&names)
+    );
+    Finding::new(Ink::Warning, text)
 }
 
 fn shared(
@@ -309,6 +327,7 @@ fn ending(connection: &Connection) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_model::bottleneck::MethodName;
     use mpwatch_model::fixture;
 
     use super::*;
@@ -393,6 +412,28 @@ mod tests {
         (connection.bytes_sent, connection.bytes_received) =
             (connection.bytes_received, connection.bytes_sent);
         assert!(texts(&connection)[0].starts_with("· this end only receives"));
+    }
+
+    #[test]
+    fn those_that_divide_a_cap_are_not_praised_for_their_own_queues() {
+        let mut connection = fixture::connection(1, 2);
+        connection.bottlenecks = Some(fixture::bottleneck::capped(&connection.subflows));
+        assert_eq!(
+            texts(&connection),
+            [
+                "! subflows 1 and 2 SHARE a cap of 48.1 Mbit/s, since +4.25 s, each with a queue of its own: what one gets the others lose"
+            ]
+        );
+    }
+
+    #[test]
+    fn another_method_than_the_usual_one_is_named() {
+        let mut connection = fixture::connection(1, 2);
+        if let Some(found) = &mut connection.bottlenecks {
+            found.method = MethodName::Dcw;
+        }
+        let told = texts(&connection);
+        assert!(told.iter().any(|text| text.contains("judged by dcw, not by mpwatch's own")), "{told:?}");
     }
 
     #[test]

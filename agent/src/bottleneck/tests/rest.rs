@@ -136,7 +136,7 @@ fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_rest() {
 fn a_subflow_that_joins_in_a_rest_is_judged() {
     let mut rows = run(&[BUSY], &on(0, 3), 30, 2);
     rows[2].retain(|point| point.at.0 > 20 * SECOND);
-    let mut detector = MethodName::default().detector().rehearsing();
+    let mut detector = Detector::by(MethodName::default()).rehearsing();
     for samples in batches(&rows) {
         detector.take(&samples);
     }
@@ -146,7 +146,7 @@ fn a_subflow_that_joins_in_a_rest_is_judged() {
 
 #[test]
 fn orders_name_every_subflow_until_when_it_rests() {
-    let mut detector = MethodName::default().detector();
+    let mut detector = Detector::by(MethodName::default());
     let mut orders = Vec::new();
     for samples in batches(&run(&[BUSY], &on(0, 2), 12, 2)) {
         detector.take(&samples);
@@ -163,7 +163,7 @@ fn nobody_rests_who_was_told_not_to_and_no_other_method_does() {
     let rows = run(&[BUSY], &on(0, 2), 25, 2);
     let all = MethodName::ALL.iter().filter(|method| **method != MethodName::Concordance);
     let detectors =
-        all.map(|method| method.detector()).chain([MethodName::Concordance.detector().restless()]);
+        all.map(|&method| Detector::by(method)).chain([Detector::by(MethodName::Concordance).restless()]);
     for mut detector in detectors {
         for samples in batches(&rows) {
             detector.take(&samples);

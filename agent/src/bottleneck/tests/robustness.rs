@@ -66,7 +66,7 @@ fn a_clock_that_leaps_starts_anew() {
         assert_eq!(verdicts(&forward), [Verdict::Shared], "by {leap} ns");
     }
     // Back: what came from the future is forgotten, and what comes then is judged.
-    let mut detector = MethodName::default().detector();
+    let mut detector = Detector::by(MethodName::default());
     let future = |samples: &Samples| Samples {
         points: samples.points.iter().map(|p| Point { at: p.at + Nanos(86_400 * SECOND), ..*p }).collect(),
         ..samples.clone()
@@ -110,7 +110,7 @@ fn thirty_two_subflows_are_judged() {
 
 #[test]
 fn a_subflow_that_has_ended_is_left_out() {
-    let mut detector = MethodName::default().detector();
+    let mut detector = Detector::by(MethodName::default());
     for samples in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
         detector.take(&samples);
     }

@@ -66,7 +66,7 @@ impl View<'_> {
         live.follow(self.screen.pace());
         self.screen.up(Origin::Tracer);
         let mut left = Countdown::new(self.options.count);
-        session::run(&mut live, Closed::Forget, None, |snapshot| {
+        session::run(&mut live, self.scope.outlook(Closed::Forget), None, |snapshot| {
             self.screen.show(Arc::new(self.scope.narrow(snapshot)));
             Ok(if self.has_left() { ControlFlow::Break(()) } else { left.next() })
         })?;

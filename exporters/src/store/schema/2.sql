@@ -14,7 +14,8 @@ DROP INDEX connection_open;
 ALTER TABLE connection RENAME TO connection_1;
 ALTER TABLE subflow RENAME TO subflow_1;
 
--- What many connections have in common. grouped: groups of subflows behind one bottleneck each, by their places, as JSON; NULL: nobody looked.
+-- What many connections have in common. grouped: groups of subflows behind one bottleneck each, by their places, as JSON, or an object
+-- where more is to be said than that; NULL: nobody looked.
 CREATE TABLE connection_kind (
     id INTEGER PRIMARY KEY,
     runs INTEGER NOT NULL,

@@ -18,17 +18,20 @@ pub enum Grid {
     Training,
     /// Table III of `[MPTCP-D]`.
     Table3,
+    /// One rate, and a queue for each subflow.
+    Caps,
 }
 
 impl Grid {
     /// All of them, by their names.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 7] = [
         ("ci", Self::Ci),
         ("core", Self::Core),
         ("full", Self::Full),
         ("fast", Self::Fast),
         ("training", Self::Training),
         ("table3", Self::Table3),
+        ("caps", Self::Caps),
     ];
 
     /// Its cells, with so many seeds each. Those with fewer subflows and lower rates come last only within a seed, so that a run that
@@ -50,6 +53,7 @@ impl Grid {
                 with_seeds(&cells, seeds)
             }
             Self::Table3 => table3(seeds),
+            Self::Caps => with_seeds(&caps(), seeds),
         }
     }
 }
@@ -126,6 +130,20 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
+/// Where rates are divided, but no queue is shared. Whether they move depends on buffer and RTT, which come with the seed.
+fn caps() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for mbit in [20, 100] {
+        for subflows in [2, 4] {
+            for congestion in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr] {
+                let fair = Cell::new(Set::Evaluation, Layout::Fair, mbit);
+                cells.push(Cell { subflows, congestion, seconds: 12, ..fair });
+            }
+        }
+    }
+    cells
+}
+
 /// A minute of live cells that a noisy machine can still show: slow enough links, and what is told apart well.
 fn ci() -> Vec<Cell> {
     let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
@@ -178,7 +196,7 @@ mod tests {
             let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
             [rates, rtts, buffers, seeds]
         };
-        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3] {
+        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps] {
             for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
                 assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
             }

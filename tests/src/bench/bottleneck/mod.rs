@@ -2,6 +2,7 @@
 //! How well bottlenecks are told: `./dev bench bottleneck`. Builds labelled scenarios in the lab, records the sender's samples, and
 //! replays every method on them. What makes traces (`live.rs`) needs root; what judges them (`score.rs`) does not, and is pure.
 
+pub mod caps;
 pub mod cell;
 pub mod fit;
 pub mod grid;
@@ -23,7 +24,7 @@ use tables::Scores;
 use truth::Labels;
 use verdict::Verdicts;
 
-const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3]... [--seeds N] [--traces FOLDER] [--only live|score|rested|fit]";
+const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3|caps]... [--seeds N] [--traces FOLDER] [--only live|score|rested|fit]";
 
 /// What was asked for.
 #[derive(Debug)]
@@ -150,7 +151,7 @@ struct LeftOut {
 
 fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> {
     let (mut pooled, mut by_kind, mut left_out) = (Scores::new(), Scores::new(), LeftOut::default());
-    let mut table3 = table3::Table::default();
+    let (mut table3, mut caps) = (table3::Table::default(), caps::Table::default());
     let how: &[&str] = if request.only == Some(Only::Rested) { &["--rested"] } else { &[] };
     for cell in request.cells() {
         let Some((labels, verdicts)) = replayed_as(&request.folder, &cell, how)? else {
@@ -162,6 +163,7 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
             continue;
         }
         table3.add(&labels, &verdicts);
+        caps.add(&labels, &verdicts);
         if labels.cell.layout == cell::Layout::TwoRates {
             continue;
         }
@@ -172,6 +174,7 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
         pooled.insert(cell.to_string(), scores);
     }
     print(&text(&pooled, &by_kind, &left_out));
+    print(&format!("\n## Shared caps\n\n{}", caps.markdown()));
     if request.grids.contains(&Grid::Table3) {
         print(&format!("\n## Table III\n\n{}", table3.markdown()));
     }

@@ -63,6 +63,9 @@ pub struct Look {
     pub at: Time,
     /// Each two subflows.
     pub pairs: Vec<Pair>,
+    /// Ids of subflows that share a cap, but no queue.
+    #[serde(default)]
+    pub caps: Vec<Vec<String>>,
     /// Ids of subflows that could be closed.
     pub extra: Vec<String>,
 }
