@@ -160,13 +160,17 @@ fn measure(mode: &Mode, sender: &Namespace, control: &Control, effort: Effort) -
         active(&after, sender).to_string(),
         judged(&after, sender),
         spread(&percents, "%"),
-        format!("{} %", figure(programs(&before, &after))),
+        Some(programs(&before, &after)).filter(|part| part.is_finite()).map_or("-".to_owned(), percent),
         format!("{memory:.0} MiB"),
         format!("{}/s", figure(flow.points)),
         format!("{} kB/s", figure(flow.bytes / 1e3)),
         format!("{} Mbit/s", figure(mbit)),
         format!("{:.0} %", busy * 100.0),
     ]
+}
+
+fn percent(value: f64) -> String {
+    format!("{} %", figure(value))
 }
 
 /// Percent of one CPU that a process takes for so long.
