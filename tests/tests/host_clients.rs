@@ -46,7 +46,7 @@ fn all_is_well(place: &Place, daemon: &Daemon, while_what: &str) {
 
 /// Sends as much as is taken, up to all of it; how much that was.
 fn send(mut stream: impl Write, all: usize) -> usize {
-    let chunk = [0xa5_u8; 65_536];
+    let chunk = vec![0xa5_u8; 65_536];
     let mut sent = 0;
     while sent < all {
         match stream.write(&chunk[..chunk.len().min(all - sent)]) {
@@ -129,7 +129,9 @@ fn slow_senders_and_readers_hold_up_themselves() {
         })
         .collect();
     for _ in 0..10 {
-        slow.iter().for_each(|mut stream| drop(stream.write(b"a")));
+        for mut stream in &slow {
+            let _ = stream.write(b"a");
+        }
         all_is_well(&place, &daemon, "slow heads");
     }
     // Asks for all there is a thousand times, and reads none of it.
