@@ -129,10 +129,10 @@ fn what_a_kernel_cannot_be_traced_without_is_named_with_exit_code_3() {
         ("srtt_us", "tcp_sock.srtt_us"),
     ];
     for (name, told) in needed {
-        for arguments in [&["ls"][..], &["doctor"]] {
-            refused(&kernel_without(name, arguments), told);
-        }
+        refused(&kernel_without(name, &["ls"]), told);
     }
+    let (name, told) = needed[0];
+    refused(&kernel_without(name, &["doctor"]), told);
 }
 
 #[test]

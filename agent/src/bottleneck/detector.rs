@@ -134,7 +134,7 @@ impl Detector {
             Advice::LookAfter(rested) => self.method.rested(rested),
         }
         self.opinions = self.method.judge(at);
-        rest.looked(at, &self.opinions);
+        rest.looked(at, &self.opinions, !self.method.caps().is_empty());
     }
 
     /// No more points come: looks until everything that came was looked at.

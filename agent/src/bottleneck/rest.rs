@@ -153,8 +153,8 @@ impl Rest {
         Advice::LookAfter(Rested { time: until.since(from), until, is_disturbed: false })
     }
 
-    /// Told after each look.
-    pub(super) fn looked(&mut self, at: Nanos, opinions: &[Opinion]) {
+    /// Told after each look. Whether a cap still holds shows in dense samples only.
+    pub(super) fn looked(&mut self, at: Nanos, opinions: &[Opinion], is_capped: bool) {
         let verdicts: Vec<Verdict> = opinions.iter().map(|opinion| opinion.verdict).collect();
         if verdicts != self.verdicts || at < self.since {
             (self.verdicts, self.since, self.rests) = (verdicts, at, 0);
@@ -165,7 +165,7 @@ impl Rest {
             State::Checking { from } => at.since(from) >= CHECKED,
             State::Resting { .. } => false,
         };
-        if is_checked && !opinions.is_empty() && !opinions.iter().any(is_in_doubt) {
+        if is_checked && !is_capped && !opinions.is_empty() && !opinions.iter().any(is_in_doubt) {
             self.begin(at);
         }
     }
