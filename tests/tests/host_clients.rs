@@ -148,7 +148,8 @@ fn slow_senders_and_readers_hold_up_themselves() {
     let mut half = TcpStream::connect(daemon.address()).unwrap();
     half.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     half.shutdown(Shutdown::Write).unwrap();
-    half.read_exact(&mut [0; 10]).unwrap();
+    // It is answered or not, as the server notices the end after the answer or before.
+    let _ = half.read(&mut [0; 10]);
     drop(half);
     all_is_well(&place, &daemon, "half");
     // Nobody on the first ones' places any more: the server has let them go.
