@@ -107,7 +107,9 @@ fn a_normal_close_is_fin_at_both_ends_and_the_timeline_is_in_order() {
     // A connection is closed by DATA_FINs, its subflows by the FINs that follow.
     let (begin, end) =
         (["subflow_opened", "subflow_established"].repeat(2), ["closed", "subflow_closed", "subflow_closed"]);
-    assert_eq!(events(ended.client()), [&["opened"], &begin[..], &end].concat(), "{}", show(ended.client()));
+    // A loss at the wrong time makes it stall for a moment.
+    let client: Vec<&str> = events(ended.client()).into_iter().filter(|event| *event != "stalled").collect();
+    assert_eq!(client, [&["opened"], &begin[..], &end].concat(), "{}", show(ended.client()));
     // A server opens a connection when the handshake ends, which was the subflow's beginning.
     let server = [&["subflow_opened", "opened", "subflow_established"], &begin[2..], &end].concat();
     assert_eq!(events(ended.server()), server, "{}", show(ended.server()));

@@ -147,7 +147,8 @@ pub(crate) fn reason(subflow: &Value) -> &str {
 #[track_caller]
 pub(crate) fn events(connection: &Value) -> Vec<&str> {
     let timeline = list(connection, "timeline");
-    let times: Vec<&str> = timeline.iter().map(|entry| text(entry, "at")).collect();
+    // Without the Z: fractions end with their last digit that is not 0, and any digit sorts before a Z.
+    let times: Vec<&str> = timeline.iter().map(|entry| text(entry, "at").trim_end_matches('Z')).collect();
     assert!(times.is_sorted(), "{}", show(connection));
     timeline.iter().map(|entry| text(entry, "event")).collect()
 }
