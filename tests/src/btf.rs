@@ -3,8 +3,13 @@
 
 /// The same BTF with a name changed everywhere: as if the kernel had no such field, type or tracepoint.
 pub fn without(mut btf: Vec<u8>, name: &str) -> Vec<u8> {
-    let string = format!("\0{name}\0").into_bytes();
-    let at = btf.windows(string.len()).position(|window| window == string).expect("the name is in the BTF");
-    btf[at + string.len() - 2] = b'?';
+    let mut end = 0;
+    let found = btf.split(|byte| *byte == 0).any(|string| {
+        end += string.len() + 1;
+        string == name.as_bytes()
+    });
+    assert!(found, "{name} is not in the BTF");
+    // One byte before the zero that ends it.
+    btf[end - 2] = b'?';
     btf
 }

@@ -91,7 +91,7 @@ fn every_one_of_many_short_flows_has_its_cpu_time_in_its_final_record() {
         return;
     }
     let topology = lab();
-    let observer = Observer::start(&[]);
+    let observer = Observer::start_whole(&[]);
     let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(1_000));
     let flows = if pace::is_emulated() { 100 } else { 1_000 };
     (spec.connections, spec.concurrency, spec.account) = (flows, 1, false);
@@ -138,7 +138,7 @@ fn without_the_ledger_none_of_its_programs_is_there() {
     assert_eq!(names(false).iter().filter(|name| of_ledger(name)).count(), 0);
 
     let topology = lab();
-    let observer = Observer::start(&["--no-ledger"]);
+    let observer = Observer::start_whole(&["--no-ledger"]);
     let spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(100_000));
     traffic::run(topology.client(), topology.server(), &spec).unwrap();
     let report = observer.finish_when_quiet(&topology);
@@ -175,7 +175,7 @@ fn last_cpu() -> usize {
 /// One bulk upload, its two ends pinned, and what mpwatch reports of it. Emulated, a second at full speed takes many.
 fn bulk(cpus: [usize; 2], duration: Duration) -> (Truth, Costs, Report) {
     let topology = lab();
-    let observer = Observer::start(&[]);
+    let observer = Observer::start_whole(&[]);
     let duration = if pace::is_emulated() { duration / 10 } else { duration };
     let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(duration));
     spec.cpus = Some(cpus);

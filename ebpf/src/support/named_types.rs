@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds types in a kernel's BTF by their names, of which it has a hundred thousand in no order.
 
-use std::collections::HashSet;
+use std::ffi::OsStr;
 
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
@@ -10,9 +10,18 @@ pub(super) struct NamedTypes<'btf>(Vec<BtfType<'btf>>);
 
 impl<'btf> NamedTypes<'btf> {
     pub(super) fn of(btf: &'btf Btf<'_>, names: impl Iterator<Item = String>) -> Self {
-        let names: HashSet<String> = names.collect();
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        // Most names begin like none of these or are of another length: to look closely at each is most of what a start would compute.
+        let bit = |name: &[u8]| 1_u64 << (name.len() % 64);
+        let mut lengths = [0; 256];
+        for name in names.iter().map(String::as_bytes).filter(|name| !name.is_empty()) {
+            lengths[usize::from(name[0])] |= bit(name);
+        }
         let is_wanted = |found: &BtfType<'_>| {
-            found.name().and_then(|name| name.to_str()).is_some_and(|name| names.contains(name))
+            let name = found.name().map_or(&[][..], OsStr::as_encoded_bytes);
+            let may_be = name.first().is_some_and(|first| lengths[usize::from(*first)] & bit(name) != 0);
+            may_be && names.binary_search_by(|wanted| wanted.as_bytes().cmp(name)).is_ok()
         };
         // Type 0 is void, which has no name.
         let ids = (1..u32::try_from(btf.len()).unwrap_or(u32::MAX)).map(TypeId::from);
