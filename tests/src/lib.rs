@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod btf;
 pub mod dashboards;
+mod held;
 pub mod kernel;
 mod observer;
 pub mod pace;
@@ -15,6 +16,7 @@ pub mod prometheus;
 pub mod simulated;
 pub mod tmux;
 
+pub use held::Held;
 pub use observer::{Observer, Report};
 pub use program::{Outcome, mpwatch, program};
 

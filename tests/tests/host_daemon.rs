@@ -7,12 +7,9 @@ mod service;
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{Control, Transfer, Workload};
-use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{list, may_run_as_root, number, text};
+use mpwatch_lab::poll_until;
+use mpwatch_tests::{Held, list, may_run_as_root, number, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -20,36 +17,16 @@ use service::{PATIENCE, Place};
 
 const BYTES: u64 = 500_000;
 
-/// An upload over two paths that is done, and stays open until it is dropped.
-struct Held {
-    lab: Topology,
-    _transfer: Transfer,
-}
-
-impl Held {
-    fn start() -> Self {
-        let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-        let control = Arc::new(Control::holding());
-        let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-        let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-        let held = || (control.held() == 1).then_some(());
-        poll_until("the transfer to be done", PATIENCE, held).unwrap();
-        Self { lab, _transfer: transfer }
-    }
-
-    /// Its client's end, as the daemon tells it.
-    fn seen_at(&self, place: &Place) -> Value {
-        let found = poll_until("the daemon to see it", PATIENCE, || {
-            let listed = place.attached(&["ls", "--json"]);
-            assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
-            let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
-            let ours = |one: &&Value| {
-                one["netns"] == self.lab.client().name() && one["bytes_sent"].as_u64() == Some(BYTES)
-            };
-            list(&snapshot, "connections").iter().find(ours).cloned()
-        });
-        found.unwrap()
-    }
+/// The client's end, as the daemon tells it.
+fn seen_at(place: &Place, held: &Held) -> Value {
+    let found = poll_until("the daemon to see it", PATIENCE, || {
+        let listed = place.attached(&["ls", "--json"]);
+        assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
+        let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let ours = |one: &&Value| one["netns"] == held.client() && one["bytes_sent"].as_u64() == Some(BYTES);
+        list(&snapshot, "connections").iter().find(ours).cloned()
+    });
+    found.unwrap()
 }
 
 fn sent_by(connection: &Value) -> String {
@@ -71,8 +48,8 @@ fn what_is_served_is_what_the_application_counted() {
         assert_eq!(daemon.get(path).0, "HTTP/1.1 200 OK", "{path}");
     }
     let before = daemon.metric("mpwatch_host_sent_bytes_total").unwrap();
-    let held = Held::start();
-    let connection = held.seen_at(&place);
+    let held = Held::upload(BYTES);
+    let connection = seen_at(&place, &held);
     daemon.until(&sent_by(&connection), is_all);
     let after = daemon.metric("mpwatch_host_sent_bytes_total").unwrap();
     assert!(after - before >= BYTES as f64, "the host sent {before} and then {after}");
@@ -100,8 +77,8 @@ fn a_bad_file_changes_nothing_and_a_good_one_does() {
     }
     let place = Place::new();
     let daemon = place.start(&[]);
-    let held = Held::start();
-    let series = sent_by(&held.seen_at(&place));
+    let held = Held::upload(BYTES);
+    let series = sent_by(&seen_at(&place, &held));
     let ok = "mpwatch_agent_config_last_reload_successful";
     assert_eq!((daemon.metric(&series), daemon.metric(ok)), (None, Some(1.0)));
     place.configure("[metrics]\ntop_flow = 5\n");
@@ -146,7 +123,7 @@ fn a_reader_that_does_not_read_holds_up_nobody() {
     }
     let place = Place::new();
     let daemon = place.start(&[]);
-    let _held = Held::start();
+    let _held = Held::upload(BYTES);
     let stuck = UnixStream::connect(place.socket()).unwrap();
     daemon.until("mpwatch_agent_socket_frames_dropped_total", |dropped| dropped > 2.0);
     let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
@@ -163,8 +140,8 @@ fn after_sigkill_another_daemon_takes_over_and_knows_the_connections_again() {
     }
     let place = Place::new();
     let mut first = place.start(&[]);
-    let held = Held::start();
-    let before = held.seen_at(&place);
+    let held = Held::upload(BYTES);
+    let before = seen_at(&place, &held);
     first.signal(Signal::SIGKILL);
     first.ended();
     assert!(place.socket().exists(), "nobody could remove it");
@@ -172,7 +149,7 @@ fn after_sigkill_another_daemon_takes_over_and_knows_the_connections_again() {
     assert_eq!(gone.code, Some(1));
     assert!(gone.stderr.contains("no daemon answers"), "{}", gone.stderr);
     let second = place.start(&["--metrics.top-flows", "400"]);
-    let after = held.seen_at(&place);
+    let after = seen_at(&place, &held);
     assert_eq!((&after["id"], after["seen_open"].as_bool()), (&before["id"], Some(false)));
     // What the first one has counted is not counted again.
     assert_eq!(second.until(&sent_by(&after), |_| true).to_bits(), 0_f64.to_bits());

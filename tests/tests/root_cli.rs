@@ -6,14 +6,11 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use mpwatch_exporters::schema::snapshot_schema;
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{Control, Transfer, Workload};
-use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{Outcome, list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_lab::poll_until;
+use mpwatch_tests::{Held, Outcome, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -22,28 +19,6 @@ use tempfile::TempDir;
 /// The user `nobody`, who may nothing.
 const NOBODY: u32 = 65_534;
 const BYTES: u64 = 500_000;
-
-/// An upload over two paths that is done, and stays open until it is dropped.
-struct Held {
-    lab: Topology,
-    _transfer: Transfer,
-}
-
-impl Held {
-    fn start() -> Self {
-        let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-        let control = Arc::new(Control::holding());
-        let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-        let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-        let held = || (control.held() == 1).then_some(());
-        poll_until("the transfer to be done", Duration::from_secs(20), held).unwrap();
-        Self { lab, _transfer: transfer }
-    }
-
-    fn client(&self) -> &str {
-        self.lab.client().name()
-    }
-}
 
 #[track_caller]
 fn assert_valid(schema: &Value, text: &str) -> Value {
@@ -71,7 +46,7 @@ fn json_of_real_traffic_is_as_its_schema_says() {
     if !may_run_as_root() {
         return;
     }
-    let held = Held::start();
+    let held = Held::upload(BYTES);
     let listed = snapshots(&mpwatch(&["ls", "--json"]));
     let [listed] = &listed[..] else { panic!("ls prints one object") };
     let connection = connection_in(listed, held.client());
@@ -94,7 +69,7 @@ fn csv_of_real_traffic_reads_back_row_by_row() {
     if !may_run_as_root() {
         return;
     }
-    let held = Held::start();
+    let held = Held::upload(BYTES);
     let listed = mpwatch(&["ls", "--csv", "--netns", held.client()]);
     assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
     // No field of a lab's connection has a comma or a quote in it.
@@ -112,7 +87,7 @@ fn a_connection_is_shown_by_its_id_or_token_and_an_unknown_one_is_exit_code_5() 
     if !may_run_as_root() {
         return;
     }
-    let held = Held::start();
+    let held = Held::upload(BYTES);
     let listed = snapshots(&mpwatch(&["ls", "--json"]));
     let connection = connection_in(&listed[0], held.client());
     for id in [text(connection, "id"), text(connection, "token")] {
@@ -166,7 +141,7 @@ fn a_reader_that_goes_away_is_no_error() {
     if !may_run_as_root() {
         return;
     }
-    let _held = Held::start();
+    let _held = Held::upload(BYTES);
     let batch = &["top", "--batch", "--json", "--interval", "100ms"][..];
     for arguments in [&["--help"][..], &["completions", "zsh"], &["man"], &["ls", "--json"], batch] {
         let (reader, writer) = std::io::pipe().unwrap();

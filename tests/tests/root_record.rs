@@ -11,7 +11,7 @@ use std::time::Duration;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{self, Control, Spec, Transfer, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{Observer, Outcome, list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{Held, Observer, Outcome, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -164,23 +164,17 @@ fn filters_apply_to_a_replay_as_they_do_to_a_live_run() {
 }
 
 /// An upload that is done and stays open, and is on the disk while its recorder still runs.
-struct Held {
+struct Recorded {
     recorder: Recorder,
-    lab: Topology,
-    _transfer: Transfer,
+    upload: Held,
     _folder: TempDir,
 }
 
-impl Held {
+impl Recorded {
     fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let recorder = Recorder::start(folder.path(), "json");
-        let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-        let control = Arc::new(Control::holding());
-        let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-        let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-        poll_until("the transfer to be done", PATIENCE, || (control.held() == 1).then_some(())).unwrap();
-        let held = Self { recorder, lab, _transfer: transfer, _folder: folder };
+        let held = Self { recorder, upload: Held::upload(BYTES), _folder: folder };
         let file = held.recorder.file.clone();
         // What the recorder held back would be lost with it.
         let told = || (held.told(&file).1 == Some(BYTES)).then_some(());
@@ -190,7 +184,7 @@ impl Held {
 
     /// What a replay says, and the bytes that it knows the client to have sent.
     fn told(&self, file: &Path) -> (Outcome, Option<u64>) {
-        let netns = self.lab.client().name();
+        let netns = self.upload.client();
         let outcome = mpwatch(&["replay", file.to_str().unwrap(), "--format", "json", "--netns", netns]);
         let report: Option<Value> = serde_json::from_str(&outcome.stdout).ok();
         let sent = report.and_then(|report| report["connections"][0]["bytes_sent"].as_u64());
@@ -203,7 +197,7 @@ fn a_recorder_that_is_killed_leaves_a_file_that_can_be_replayed() {
     if !may_run_as_root() {
         return;
     }
-    let mut held = Held::start();
+    let mut held = Recorded::start();
     held.recorder.signal(Signal::SIGKILL);
     held.recorder.child.wait().unwrap();
     let (outcome, sent) = held.told(&held.recorder.file);
@@ -216,7 +210,7 @@ fn a_torn_recording_is_told_up_to_where_it_is_complete() {
     if !may_run_as_root() {
         return;
     }
-    let mut held = Held::start();
+    let mut held = Recorded::start();
     held.recorder.signal(Signal::SIGINT);
     held.recorder.child.wait().unwrap();
     let whole = std::fs::read(&held.recorder.file).unwrap();
