@@ -18,7 +18,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
             assert!(has_row(&format!("{traffic} | {tracing}")), "{traffic}, {tracing}");
         }
     }
-    for view in ["Connections", "Paths", "Energy", "Peers", "Health"] {
+    for view in ["Connections", "Paths", "Energy", "Peers", "Peers, by process: one sum", "Health"] {
         assert!(has_row(&format!("{view} | 10000")), "{view}");
     }
     for mode in ["`--no-bottlenecks`", "densely sampled", "settled"] {

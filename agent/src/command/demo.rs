@@ -53,7 +53,7 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         traffic.script(&topology, options, began.elapsed())?;
         let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());
         if let Some(screen) = &screen {
-            screen.show(Arc::new(snapshot));
+            screen.show(snapshot);
         }
         let over = traffic.ended_at.is_some_and(|at| quiet || at.elapsed() > LINGER);
         Ok(if over || interrupted(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -27,7 +27,7 @@ pub(super) fn run(file: &Path, scope: &Scope) -> anyhow::Result<()> {
     let pace = screen.pace();
     let outcome = session::run(&mut replay, scope.outlook(Closed::Forget), None, |snapshot| {
         let usual = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
-        screen.show(Arc::new(scope.narrow(snapshot)));
+        screen.show(scope.narrow(snapshot));
         Ok(if pace.wait(usual) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     });
     if outcome.is_ok() {

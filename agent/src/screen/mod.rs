@@ -60,8 +60,8 @@ impl Screen {
         Ok(Self { feed: Some(feed), thread: Some(thread), ended, pace })
     }
 
-    pub(crate) fn show(&self, snapshot: Arc<Snapshot>) {
-        self.tell(Feed::Snapshot(snapshot));
+    pub(crate) fn show(&self, snapshot: Snapshot) {
+        self.tell(Feed::snapshot(snapshot));
     }
 
     pub(crate) fn link(&self, link: Link) {

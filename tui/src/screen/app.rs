@@ -12,8 +12,9 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 
+use super::digest::{Brief, Digested, Totals};
 use super::edit::Edit;
-use super::history::{History, Totals, Turn};
+use super::history::{History, Turn};
 use super::key::Keymap;
 use super::mask::Mask;
 use super::rows::{Grouping, Place, RowKey, Rows};
@@ -75,9 +76,17 @@ pub enum Link {
 #[derive(Clone, Debug)]
 pub enum Feed {
     /// A snapshot.
-    Snapshot(Arc<Snapshot>),
+    Snapshot(Arc<Digested>),
     /// The source itself.
     Link(Link),
+}
+
+impl Feed {
+    /// A snapshot, made ready for the screen: to be called by the thread that brings it, as it takes as long as several frames where there are
+    /// many flows.
+    pub fn snapshot(snapshot: Snapshot) -> Self {
+        Self::Snapshot(Arc::new(Digested::of(snapshot)))
+    }
 }
 
 /// What happens to the screen.
@@ -334,14 +343,19 @@ impl App {
         self.frozen.unwrap_or_else(|| self.history.latest())
     }
 
-    /// The snapshot that is shown. `None`: none has come yet.
-    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+    /// The snapshot that is shown, with its digest. `None`: none has come yet.
+    pub(crate) fn digested(&self) -> Option<&Digested> {
         self.history.frame(self.turn()).map(AsRef::as_ref)
+    }
+
+    /// The snapshot that is shown.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        self.digested().map(|frame| &frame.snapshot)
     }
 
     /// Sums over it.
     pub(crate) fn totals(&self) -> Totals {
-        self.history.totals(self.turn())
+        self.digested().map(|frame| frame.digest.totals).unwrap_or_default()
     }
 
     /// Gives back the memory of what is not shown any more: to be done after drawing, when nobody waits.
@@ -358,17 +372,22 @@ impl App {
     }
 
     /// A connection by where it stands.
-    pub(crate) fn connection(&self, place: Place) -> Option<&Connection> {
+    pub(crate) fn brief(&self, place: Place) -> Option<Brief<'_>> {
         match place {
-            Place::Shown(index) => self.snapshot()?.connections.get(index as usize),
-            Place::Past(number) => self.history.past_at(number),
+            Place::Shown(index) => self.digested()?.brief(index as usize),
+            Place::Past(number) => self.history.past_at(number)?.brief(),
         }
+    }
+
+    /// The same in full.
+    pub(crate) fn connection(&self, place: Place) -> Option<&Connection> {
+        self.brief(place).map(|brief| brief.connection)
     }
 
     /// A connection by its id, wherever it still is.
     pub(crate) fn find(&self, id: ConnectionId) -> Option<&Connection> {
         let shown = self.snapshot().and_then(|all| all.connections.iter().find(|one| one.id == id));
-        shown.or_else(|| self.history.closed().iter().rev().find(|one| one.id == id))
+        shown.or_else(|| self.history.closed().rev().find(|one| one.id == id))
     }
 
     /// The connection that is selected, or open.

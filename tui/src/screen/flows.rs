@@ -258,11 +258,6 @@ impl FlowView<'_> {
         }
     }
 
-    /// How active it is, for the usual order.
-    pub(crate) fn activity(&self) -> f64 {
-        self.track().map_or(0.0, |track| f64::from(track.activity(self.app.turn())))
-    }
-
     fn energy(&self) -> Option<&mpwatch_model::energy::FlowEnergy> {
         match self.subflow {
             Some((_, subflow)) => subflow.energy(),

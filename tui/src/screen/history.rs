@@ -6,15 +6,13 @@ mod activity;
 mod tracks;
 
 use std::collections::{HashSet, VecDeque};
+use std::slice;
 use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, SubflowId};
-use mpwatch_model::snapshot::Snapshot;
 
-use super::finding;
-use super::flows::groups;
+use super::digest::{Brief, Digest, Digested};
 pub(crate) use activity::Activity;
 pub(crate) use tracks::Track;
 use tracks::{Tracks, Value};
@@ -42,48 +40,25 @@ pub(crate) enum Series {
     Watts,
 }
 
-/// Sums over a snapshot.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    /// Open ones.
-    pub(crate) connections: usize,
-    /// Open ones.
-    pub(crate) subflows: usize,
-    /// Bit/s, of open connections.
-    pub(crate) send: u64,
-    /// Bit/s, of open connections.
-    pub(crate) receive: u64,
-    /// Subflows that add no throughput.
-    pub(crate) extra: usize,
-    /// What those have cost, as far as it is known of any.
-    pub(crate) waste: Option<FlowEnergy>,
-}
-
-impl Totals {
-    fn add(&mut self, connection: &Connection) {
-        if connection.is_open() {
-            self.connections += 1;
-            self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
-            self.send = self.send.saturating_add(connection.send.0);
-            self.receive = self.receive.saturating_add(connection.receive.0);
-        }
-        if connection.extra_subflows == Some(0) {
-            return;
-        }
-        for (_, group) in groups(connection) {
-            self.extra += group.len() - 1;
-            if let Some(more) = finding::wasted(connection, &group[1..]) {
-                self.waste = Some(self.waste.map_or(more, |sum| FlowEnergy::sum(&[sum, more])));
-            }
-        }
-    }
-}
-
-/// A snapshot to go back to.
+/// A closed connection that is remembered.
 #[derive(Clone, Debug)]
-struct Frame {
-    snapshot: Arc<Snapshot>,
-    totals: Totals,
+pub(crate) struct Past {
+    connection: Connection,
+    digest: Digest,
+}
+
+impl Past {
+    fn of(connection: &Connection) -> Self {
+        Self { connection: connection.clone(), digest: Digest::of(slice::from_ref(connection)) }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(crate) fn brief(&self) -> Option<Brief<'_>> {
+        self.digest.brief(slice::from_ref(&self.connection), 0)
+    }
 }
 
 /// Everything that is remembered.
@@ -91,12 +66,12 @@ struct Frame {
 pub(crate) struct History {
     connections: Tracks<ConnectionId>,
     subflows: Tracks<SubflowId>,
-    frames: VecDeque<Frame>,
+    frames: VecDeque<Arc<Digested>>,
     held: usize,
     /// Frames that nothing shows any more: they go while nobody waits for a picture.
-    retired: Vec<Frame>,
+    retired: Vec<Arc<Digested>>,
     turns: Turn,
-    closed: VecDeque<Connection>,
+    closed: VecDeque<Past>,
     closed_ids: HashSet<ConnectionId>,
     /// How many of the closed ones are not remembered any more.
     forgotten: u32,
@@ -104,25 +79,17 @@ pub(crate) struct History {
 
 impl History {
     /// Takes in a snapshot and returns its turn.
-    pub(crate) fn add(&mut self, snapshot: Arc<Snapshot>) -> Turn {
+    pub(crate) fn add(&mut self, frame: Arc<Digested>) -> Turn {
         self.turns += 1;
         let turn = self.turns;
-        self.connections.begin(turn);
-        self.subflows.begin(turn);
-        let mut totals = Totals::default();
-        let mut closed = 0;
-        for connection in &snapshot.connections {
-            totals.add(connection);
-            self.track(connection, snapshot.interval_s);
-            closed += usize::from(!connection.is_open());
-        }
+        self.track(&frame.digest, frame.snapshot.interval_s);
+        let ended = frame.briefs().filter(|brief| !brief.head.is_open);
         // More than are remembered need not be looked at.
-        let too_many = closed.saturating_sub(CLOSED);
-        let ended = snapshot.connections.iter().filter(|connection| !connection.is_open());
-        ended.skip(too_many).for_each(|connection| self.remember(connection));
+        let too_many = frame.closed().saturating_sub(CLOSED);
+        ended.skip(too_many).for_each(|brief| self.remember(brief.connection));
         self.forget(turn);
-        self.held += snapshot.connections.len();
-        self.frames.push_back(Frame { snapshot, totals });
+        self.held += frame.snapshot.connections.len();
+        self.frames.push_back(frame);
         while self.frames.len() > FRAMES || (self.held > FRAME_CONNECTIONS && self.frames.len() > 2) {
             let Some(oldest) = self.frames.pop_front() else { break };
             self.held -= oldest.snapshot.connections.len();
@@ -136,34 +103,32 @@ impl History {
         self.retired.clear();
     }
 
-    fn track(&mut self, connection: &Connection, interval: f64) {
-        let active = |energy: &Option<FlowEnergy>| {
-            energy.as_ref().and_then(|energy| energy.active).map(|active| active.0)
-        };
-        let rate = connection.send.0.saturating_add(connection.receive.0);
-        let value = Value { rate, rtt: None, active: active(&connection.energy) };
-        self.connections.add(connection.id, interval, value);
-        for subflow in &connection.subflows {
-            let rate = subflow.send.0.saturating_add(subflow.receive.0);
-            let rtt = subflow.srtt.filter(|_| subflow.closed.is_none()).map(|srtt| srtt.0);
-            let value = Value { rate, rtt, active: active(&subflow.energy) };
-            self.subflows.add(subflow.id, interval, value);
+    fn track(&mut self, digest: &Digest, interval: f64) {
+        self.connections.begin(self.turns);
+        for head in &digest.heads {
+            let value = Value { rate: head.rate(), rtt: None, active: head.active };
+            self.connections.add(head.id, interval, value);
+        }
+        self.subflows.begin(self.turns);
+        for flow in &digest.flows {
+            let active = flow.cost.and_then(|cost| cost.active);
+            self.subflows.add(flow.id, interval, Value { rate: flow.rate(), rtt: flow.rtt, active });
         }
     }
 
     fn remember(&mut self, connection: &Connection) {
         if !self.closed_ids.insert(connection.id) {
             // Told twice: the later one has the finals.
-            if let Some(old) = self.closed.iter_mut().rev().find(|old| old.id == connection.id) {
-                old.clone_from(connection);
+            if let Some(old) = self.closed.iter_mut().rev().find(|old| old.connection.id == connection.id) {
+                *old = Past::of(connection);
             }
             return;
         }
-        self.closed.push_back(connection.clone());
+        self.closed.push_back(Past::of(connection));
         if self.closed.len() > CLOSED
             && let Some(oldest) = self.closed.pop_front()
         {
-            self.closed_ids.remove(&oldest.id);
+            self.closed_ids.remove(&oldest.connection.id);
             self.forgotten = self.forgotten.wrapping_add(1);
         }
     }
@@ -173,9 +138,8 @@ impl History {
         // Seldom: a walk over all of them.
         if turn.is_multiple_of(16) {
             let old = turn.saturating_sub(16);
-            let closed = &self.closed;
-            let kept: HashSet<SubflowId> =
-                closed.iter().flat_map(|one| one.subflows.iter().map(|subflow| subflow.id)).collect();
+            let closed = self.closed.iter().flat_map(|past| &past.digest.flows);
+            let kept: HashSet<SubflowId> = closed.map(|flow| flow.id).collect();
             let ids = &self.closed_ids;
             self.connections.forget(old, |id| ids.contains(id));
             self.subflows.forget(old, |id| kept.contains(id));
@@ -192,19 +156,10 @@ impl History {
         self.turns + 1 - self.frames.len() as Turn
     }
 
-    fn at(&self, turn: Turn) -> Option<&Frame> {
+    /// The snapshot of a turn, if it is kept.
+    pub(crate) fn frame(&self, turn: Turn) -> Option<&Arc<Digested>> {
         let back = usize::try_from(self.turns.checked_sub(turn)?).ok()?;
         self.frames.len().checked_sub(back + 1).and_then(|place| self.frames.get(place))
-    }
-
-    /// The snapshot of a turn, if it is kept.
-    pub(crate) fn frame(&self, turn: Turn) -> Option<&Arc<Snapshot>> {
-        self.at(turn).map(|frame| &frame.snapshot)
-    }
-
-    /// The sums over it.
-    pub(crate) fn totals(&self, turn: Turn) -> Totals {
-        self.at(turn).map(|frame| frame.totals).unwrap_or_default()
     }
 
     pub(crate) fn connection(&self, id: ConnectionId) -> Option<Track<'_>> {
@@ -215,19 +170,29 @@ impl History {
         self.subflows.get(id)
     }
 
+    /// The sent and received of some subflows over time, summed up: the latest last, at most so many.
+    pub(crate) fn rates(
+        &self,
+        subflows: impl Iterator<Item = SubflowId>,
+        until: Turn,
+        most: usize,
+    ) -> Vec<f32> {
+        self.subflows.sums(subflows, Series::Rate, until, most)
+    }
+
     /// Closed connections, the latest last.
-    pub(crate) fn closed(&self) -> &VecDeque<Connection> {
-        &self.closed
+    pub(crate) fn closed(&self) -> impl DoubleEndedIterator<Item = &Connection> + ExactSizeIterator {
+        self.closed.iter().map(Past::connection)
     }
 
     /// Those with their numbers, which they keep.
-    pub(crate) fn past(&self) -> impl Iterator<Item = (u32, &Connection)> {
+    pub(crate) fn past(&self) -> impl Iterator<Item = (u32, &Past)> {
         let numbers = (0..).map(|place: u32| self.forgotten.wrapping_add(place));
         numbers.zip(&self.closed)
     }
 
     /// A closed connection by its number. `None`: not remembered any more.
-    pub(crate) fn past_at(&self, number: u32) -> Option<&Connection> {
+    pub(crate) fn past_at(&self, number: u32) -> Option<&Past> {
         self.closed.get(number.wrapping_sub(self.forgotten) as usize)
     }
 }
@@ -238,10 +203,14 @@ mod tests {
 
     use super::*;
 
+    fn frame(connections: Vec<Connection>) -> Arc<Digested> {
+        Arc::new(Digested::of(fixture::snapshot(connections)))
+    }
+
     fn fed(snapshots: usize) -> History {
         let mut history = History::default();
         for _ in 0..snapshots {
-            history.add(Arc::new(fixture::snapshot(vec![fixture::connection(1, 2), fixture::closed(2)])));
+            history.add(frame(vec![fixture::connection(1, 2), fixture::closed(2)]));
         }
         history
     }
@@ -269,14 +238,14 @@ mod tests {
     fn a_closed_connection_is_remembered_once() {
         let mut history = fed(3);
         assert_eq!(history.closed().len(), 1);
-        assert_eq!(history.past_at(0).unwrap().id, fixture::closed(2).id);
+        assert_eq!(history.past_at(0).unwrap().connection.id, fixture::closed(2).id);
         for token in 10..10 + u32::try_from(CLOSED).unwrap() {
-            history.add(Arc::new(fixture::snapshot(vec![fixture::closed(token)])));
+            history.add(frame(vec![fixture::closed(token)]));
         }
         assert_eq!(history.closed().len(), CLOSED);
         assert!(history.past_at(0).is_none(), "its number is nobody else's");
         for (number, one) in history.past() {
-            assert_eq!(history.past_at(number).unwrap().id, one.id);
+            assert_eq!(history.past_at(number).unwrap().connection.id, one.connection.id);
         }
     }
 }

@@ -5,6 +5,7 @@
 mod app;
 mod areas;
 mod columns;
+mod digest;
 mod draw;
 mod edit;
 mod finding;
@@ -22,6 +23,7 @@ mod update;
 
 pub use app::{App, Event, ExportFormat, Feed, Link, Notice, Origin, Request, Settings, Tab};
 pub use columns::names as column_names;
+pub use digest::Digested;
 pub use draw::draw;
 pub use key::{Action, BINDINGS, Binding, Chord, KeyError, Keymap};
 pub use theme::Theme;

@@ -6,14 +6,15 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::id::{ConnectionId, SubflowId, Token};
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::unit::Bytes;
 
 use super::app::{App, Closed, Tab};
 use super::areas::areas;
 use super::columns::{Column, Order, ranks, usual_sort};
+use super::digest::{Brief, Digested};
 use super::flows::{FLOW_COLUMNS, FlowView};
+use super::history::Past;
 use super::sums::{SumKey, Sums};
 
 /// Where a connection stands.
@@ -205,29 +206,31 @@ impl App {
     }
 
     /// The connections that are to be seen.
-    pub(crate) fn filtered(&self) -> impl Iterator<Item = (Place, &Connection)> {
-        let matches =
-            |one: &Connection| (one.is_open() || self.closed != Closed::Hidden) && self.filter.matches(one);
-        let shown = self.snapshot().into_iter().flat_map(|snapshot| (0..).zip(&snapshot.connections));
+    pub(crate) fn filtered(&self) -> impl Iterator<Item = (Place, Brief<'_>)> {
+        let matches = |one: &Brief<'_>| {
+            (one.head.is_open || self.closed != Closed::Hidden) && self.filter.matches(one.connection)
+        };
+        let shown = (0..).zip(self.digested().into_iter().flat_map(Digested::briefs));
         let shown = shown.map(|(at, one)| (Place::Shown(at), one));
-        let past = self.past().map(|(number, one)| (Place::Past(number), one));
+        let past = self.past().filter_map(|(number, one)| Some((Place::Past(number), one.brief()?)));
         shown.chain(past).filter(move |(_, one)| matches(one))
     }
 
     /// Connections that had closed before the snapshot that is shown, if those are to be seen.
-    fn past(&self) -> impl Iterator<Item = (u32, &Connection)> {
-        let snapshot = self.snapshot().filter(|_| self.closed == Closed::All);
-        snapshot.into_iter().flat_map(|snapshot| {
-            let closed = snapshot.connections.iter().filter(|one| !one.is_open());
-            let closed_here: HashSet<ConnectionId> = closed.map(|one| one.id).collect();
-            self.history.past().filter(move |(_, one)| {
-                one.closed_at.is_some_and(|at| at <= snapshot.at) && !closed_here.contains(&one.id)
+    fn past(&self) -> impl Iterator<Item = (u32, &Past)> {
+        let frame = self.digested().filter(|_| self.closed == Closed::All);
+        frame.into_iter().flat_map(|frame| {
+            let closed = frame.briefs().filter(|one| !one.head.is_open);
+            let closed_here: HashSet<ConnectionId> = closed.map(|one| one.head.id).collect();
+            self.history.past().filter(move |(_, past)| {
+                let one = past.connection();
+                one.closed_at.is_some_and(|at| at <= frame.snapshot.at) && !closed_here.contains(&one.id)
             })
         })
     }
 
     fn flow_rows(&self) -> FlowRows {
-        let shown: Vec<(Place, &Connection)> = self.filtered().collect();
+        let shown: Vec<(Place, Brief<'_>)> = self.filtered().collect();
         let mut ranked = self.ranked(&shown);
         if self.tab == Tab::Connections && self.table().sort.is_none() {
             put_ends_together(&shown, &mut ranked);
@@ -235,40 +238,40 @@ impl App {
         ranked.sort_unstable();
         let mut rows = FlowRows { heads: Vec::with_capacity(ranked.len()), len: 0 };
         for Ranking { at, .. } in ranked {
-            let (place, connection) = shown[at as usize];
-            let is_folded = self.tab != Tab::Connections || self.is_folded(connection.id);
-            rows.push(place, connection.id, if is_folded { 0 } else { connection.subflows.len() });
+            let (place, one) = shown[at as usize];
+            let is_folded = self.tab != Tab::Connections || self.is_folded(one.head.id);
+            rows.push(place, one.head.id, if is_folded { 0 } else { one.flows().len() });
         }
         rows
     }
 
-    fn ranked(&self, shown: &[(Place, &Connection)]) -> Vec<Ranking> {
+    fn ranked(&self, shown: &[(Place, Brief<'_>)]) -> Vec<Ranking> {
         let state = self.table();
         let is_usual = state.sort.is_none();
         let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual_sort(self)));
-        let order = |(_, connection): &(Place, &Connection)| {
+        let order = |(_, one): &(Place, Brief<'_>)| {
+            let Brief { connection, head, .. } = *one;
             let view = FlowView { app: self, connection, subflow: None, last: false, folded: false };
             let order = || column.map_or(Order::Unknown, |column| (column.order)(&view));
             // In the usual order what is about as active keeps its place.
             match (is_usual, self.tab) {
                 (false, _) => order(),
-                (true, Tab::Connections) => Order::Number(view.activity()),
+                (true, Tab::Connections) => {
+                    let track = self.history.connection(head.id);
+                    Order::Number(track.map_or(0.0, |track| f64::from(track.activity(self.turn()))))
+                }
                 (true, _) => order().about(),
             }
         };
         let orders: Vec<Order> = shown.iter().map(order).collect();
         let ranks = ranks(&orders, state.reverse);
-        let ranking = |((at, (_, connection)), rank): ((u32, &(Place, &Connection)), u64)| {
-            let carried =
-                connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default();
-            Ranking {
-                over: is_usual && !connection.is_open(),
-                rank,
-                carried: Reverse(carried.0),
-                id: connection.id,
-                server: connection.role == Some(Role::Server),
-                at,
-            }
+        let ranking = |((at, (_, one)), rank): ((u32, &(Place, Brief<'_>)), u64)| Ranking {
+            over: is_usual && !one.head.is_open,
+            rank,
+            carried: Reverse(one.head.carried),
+            id: one.head.id,
+            server: one.head.is_server,
+            at,
         };
         (0..).zip(shown).zip(ranks).map(ranking).collect()
     }
@@ -279,7 +282,7 @@ impl App {
 struct Ranking {
     over: bool,
     rank: u64,
-    carried: Reverse<u64>,
+    carried: Reverse<Bytes>,
     id: ConnectionId,
     server: bool,
     at: u32,
@@ -287,19 +290,18 @@ struct Ranking {
 
 /// Where both ends of a connection are on this machine, the accepting one stands right below the one that connects, which mostly sends and knows
 /// more.
-fn put_ends_together(shown: &[(Place, &Connection)], ranked: &mut [Ranking]) {
-    let is_server = |one: &Connection| one.role == Some(Role::Server);
-    if !shown.iter().any(|(_, one)| is_server(one)) {
+fn put_ends_together(shown: &[(Place, Brief<'_>)], ranked: &mut [Ranking]) {
+    if !shown.iter().any(|(_, one)| one.head.is_server) {
         return;
     }
     let clients = ranked.iter().filter(|ranking| !ranking.server);
     let by_tokens = clients.filter_map(|ranking| {
-        let (_, one) = shown[ranking.at as usize];
+        let one = shown[ranking.at as usize].1.connection;
         Some(((one.token?, one.remote_token?), *ranking))
     });
     let clients: HashMap<(Token, Token), Ranking> = by_tokens.collect();
     for ranking in ranked.iter_mut().filter(|ranking| ranking.server) {
-        let (_, one) = shown[ranking.at as usize];
+        let one = shown[ranking.at as usize].1.connection;
         let tokens = one.remote_token.zip(one.token);
         let other = tokens.and_then(|tokens| clients.get(&tokens)).filter(|other| other.over == ranking.over);
         if let Some(other) = other {

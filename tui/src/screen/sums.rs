@@ -11,12 +11,11 @@ use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::{FlowEnergy, Source};
-use mpwatch_model::id::SubflowId;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Micros};
 
 use super::app::App;
-use super::history::Series;
+use super::digest::{Brief, Cost, Flow, Head};
 use super::rows::{Grouping, Place};
 pub(crate) use cells::{PATHS, PEERS, SUM_COLUMNS, SumColumn, SumView};
 pub(crate) use gather::Sums;
@@ -39,7 +38,7 @@ pub(crate) enum SumKey {
 }
 
 impl SumKey {
-    fn path(connection: &Connection, subflow: &Subflow) -> Self {
+    pub(crate) fn path(connection: &Connection, subflow: &Subflow) -> Self {
         Self::Path {
             netns: connection.netns_inode,
             interface: subflow.interface,
@@ -48,23 +47,21 @@ impl SumKey {
         }
     }
 
-    fn peer(connection: &Connection, by: Grouping) -> Self {
+    fn peer(head: &Head, by: Grouping) -> Self {
         match by {
-            Grouping::Peer => Self::Peer(connection.remote.map(|remote| remote.ip())),
-            Grouping::Process => Self::Process(connection.process.map(|process| process.comm)),
-            Grouping::Namespace => Self::Namespace(connection.netns_inode),
+            Grouping::Peer => Self::Peer(head.remote),
+            Grouping::Process => Self::Process(head.process),
+            Grouping::Namespace => Self::Namespace(head.netns),
         }
     }
 
     /// Whether a connection has a part in it.
-    pub(crate) fn holds(self, connection: &Connection) -> bool {
+    pub(crate) fn holds(self, one: Brief<'_>) -> bool {
         match self {
-            Self::Path { .. } => {
-                connection.subflows.iter().any(|subflow| Self::path(connection, subflow) == self)
-            }
-            Self::Peer(_) => Self::peer(connection, Grouping::Peer) == self,
-            Self::Process(_) => Self::peer(connection, Grouping::Process) == self,
-            Self::Namespace(_) => Self::peer(connection, Grouping::Namespace) == self,
+            Self::Path { .. } => one.paths().contains(&self),
+            Self::Peer(_) => Self::peer(one.head, Grouping::Peer) == self,
+            Self::Process(_) => Self::peer(one.head, Grouping::Process) == self,
+            Self::Namespace(_) => Self::peer(one.head, Grouping::Namespace) == self,
         }
     }
 }
@@ -122,14 +119,14 @@ impl Sum {
         let mut rtts = Vec::new();
         let mut latest = None;
         for member in members {
-            let Some((connection, subflow)) = member.flow(app) else { continue };
+            let Some(flow) = member.flow(app) else { continue };
             sum.connections += usize::from(latest.replace(member.place) != Some(member.place));
-            sum.add(connection, subflow);
-            rtts.extend(subflow.srtt.filter(|_| subflow.closed.is_none()));
-            let track = app.history.subflow(subflow.id);
+            sum.add(flow);
+            rtts.extend(flow.rtt);
+            let track = app.history.subflow(flow.id);
             sum.add_watts(track.and_then(|track| track.watts(app.turn())));
             if sum.apart.is_none() && matches!(key, SumKey::Path { .. }) {
-                sum.apart = not_shared(connection, subflow.id);
+                sum.apart = flow.apart;
             }
         }
         if !rtts.is_empty() {
@@ -141,18 +138,16 @@ impl Sum {
         sum
     }
 
-    fn add(&mut self, connection: &Connection, subflow: &Subflow) {
-        let is_open = subflow.closed.is_none();
-        self.open += usize::from(is_open);
-        let failed = subflow.closed.is_some_and(|closed| closed.reason.is_failure()) || subflow.stale;
-        self.failed += usize::from(failed && connection.is_open());
-        self.send = self.send.saturating_add(subflow.send.0);
-        self.receive = self.receive.saturating_add(subflow.receive.0);
-        self.sent = self.sent.saturating_add(subflow.bytes_sent.0);
-        self.received = self.received.saturating_add(subflow.bytes_received.0);
-        self.again = self.again.saturating_add(subflow.bytes_retransmitted.0);
-        if let Some(energy) = &subflow.energy {
-            self.energy = Some(self.energy.map_or(*energy, |sum| FlowEnergy::sum([&sum, energy])));
+    fn add(&mut self, flow: &Flow) {
+        self.open += usize::from(flow.is_open);
+        self.failed += usize::from(flow.has_failed);
+        self.send = self.send.saturating_add(flow.send.0);
+        self.receive = self.receive.saturating_add(flow.receive.0);
+        self.sent = self.sent.saturating_add(flow.sent.0);
+        self.received = self.received.saturating_add(flow.received.0);
+        self.again = self.again.saturating_add(flow.again.0);
+        if let Some(energy) = flow.cost.map(Cost::energy) {
+            self.energy = Some(self.energy.map_or(energy, |sum| FlowEnergy::sum([&sum, &energy])));
         }
     }
 
@@ -186,13 +181,6 @@ impl Sum {
     }
 }
 
-/// What a connection knows of a subflow that is behind no bottleneck of others.
-fn not_shared(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
-    let found = connection.bottlenecks.as_ref()?;
-    let mut apart = found.pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
-    apart.find(|pair| pair.a == subflow || pair.b == subflow).map(|pair| pair.verdict)
-}
-
 /// A sum that is on the screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -203,13 +191,7 @@ pub(crate) struct Made {
 
 impl Made {
     fn of(app: &App, sum: Sum, members: &[Member]) -> Self {
-        let mut rates = vec![0.0; DRAWN];
-        let mut longest = 0;
-        for (_, subflow) in members.iter().filter_map(|member| member.flow(app)) {
-            let track = app.history.subflow(subflow.id);
-            let count = track.map_or(0, |track| track.add_to(&mut rates, Series::Rate, app.turn()));
-            longest = longest.max(count);
-        }
-        Self { sum, rates: rates.split_off(DRAWN - longest.min(DRAWN)) }
+        let flows = members.iter().filter_map(|member| member.flow(app)).map(|flow| flow.id);
+        Self { sum, rates: app.history.rates(flows, app.turn(), DRAWN) }
     }
 }

@@ -43,13 +43,13 @@ impl App {
 
     fn feed(&mut self, feed: Feed) {
         match feed {
-            Feed::Snapshot(snapshot) => {
-                self.mask.learn(&snapshot.connections);
+            Feed::Snapshot(frame) => {
+                self.mask.learn(&frame.snapshot.connections);
                 if !matches!(self.link, Link::Up(_)) {
                     self.link = Link::Up(self.settings.origin.clone());
                 }
                 let before = self.history.latest();
-                let turn = self.history.add(snapshot);
+                let turn = self.history.add(frame);
                 // Who stepped to the newest snapshot of a replay asked for this one.
                 if self.is_replay() && self.frozen == Some(before) {
                     self.frozen = Some(turn);
@@ -216,7 +216,7 @@ impl App {
     fn turn_mask(&mut self) {
         self.mask.turn();
         if let Some(frame) = self.history.frame(self.turn()).cloned() {
-            self.mask.learn(&frame.connections);
+            self.mask.learn(&frame.snapshot.connections);
             self.mask.learn(self.history.closed());
         }
         self.say(if self.mask.is_on() { "privacy mask on" } else { "privacy mask off" });
@@ -310,8 +310,8 @@ impl App {
             SumKey::Peer(ip) => ip.map(|ip| format!("peer:{ip}")).unwrap_or_default(),
             SumKey::Process(name) => name.map(|name| format!("proc:{name}")).unwrap_or_default(),
             SumKey::Namespace(_) => {
-                let netns = self.filtered().map(|(_, one)| one).find(|one| key.holds(one));
-                netns.map(|one| format!("netns:{}", one.netns)).unwrap_or_default()
+                let netns = self.filtered().map(|(_, one)| one).find(|one| key.holds(*one));
+                netns.map(|one| format!("netns:{}", one.connection.netns)).unwrap_or_default()
             }
         };
         if !filter.is_empty() && Filter::parse(&filter).is_ok() {

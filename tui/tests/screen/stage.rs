@@ -7,8 +7,6 @@
     reason = "each test program uses a part of it"
 )]
 
-use std::sync::Arc;
-
 use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{FlowEnergy, SnapshotEnergy, Source};
@@ -44,7 +42,7 @@ impl Stage {
     }
 
     pub fn show(&mut self, snapshot: Snapshot) -> &mut Self {
-        self.happens(Event::Feed(Feed::Snapshot(Arc::new(snapshot))))
+        self.happens(Event::Feed(Feed::snapshot(snapshot)))
     }
 
     pub fn link(&mut self, link: Link) -> &mut Self {

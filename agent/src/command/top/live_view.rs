@@ -67,7 +67,7 @@ impl View<'_> {
         self.screen.up(Origin::Tracer);
         let mut left = Countdown::new(self.options.count);
         session::run(&mut live, self.scope.outlook(Closed::Forget), None, |snapshot| {
-            self.screen.show(Arc::new(self.scope.narrow(snapshot)));
+            self.screen.show(self.scope.narrow(snapshot));
             Ok(if self.has_left() { ControlFlow::Break(()) } else { left.next() })
         })?;
         Ok(())
@@ -83,7 +83,7 @@ impl View<'_> {
             self.screen.up(Origin::Daemon(daemon.path().display().to_string()));
             let gone = loop {
                 match daemon.next() {
-                    Ok(Some(snapshot)) => self.screen.show(Arc::new(self.scope.narrow(snapshot))),
+                    Ok(Some(snapshot)) => self.screen.show(self.scope.narrow(snapshot)),
                     Ok(None) => return Ok(()),
                     Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
                     Err(error) => return Err(error.into()),

@@ -8,8 +8,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::super::app::App;
+use super::super::digest::Totals;
 use super::super::finding;
-use super::super::history::Totals;
 use super::super::text::{Text, glyph, stacked, wrapped};
 use super::super::theme::Ink;
 use super::put_lines;

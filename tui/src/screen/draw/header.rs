@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::super::app::{App, Link, Origin, Tab};
 use super::super::areas::Areas;
-use super::super::history::Totals;
+use super::super::digest::Totals;
 use super::super::key::Action;
 use super::super::text::Text;
 use super::super::theme::Ink;

@@ -139,7 +139,7 @@ fn overhead(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
 fn programs(app: &App, snapshot: &Snapshot) -> Text {
     let before = app.turn().checked_sub(1).and_then(|turn| app.history.frame(turn));
     let measured = before.and_then(|before| {
-        let (ns, runs) = snapshot.counters.runs_since(&before.counters)?;
+        let (ns, runs) = snapshot.counters.runs_since(&before.snapshot.counters)?;
         let seconds = Some(snapshot.interval_s).filter(|seconds| *seconds > 0.0)?;
         let rate = runs as f64 / seconds;
         let percent = rate * ns / 1e7;

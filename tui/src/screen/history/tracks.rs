@@ -6,6 +6,8 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
+use mpwatch_model::unit::{BitsPerSecond, Microjoules, Micros};
+
 use super::activity::Activity;
 use super::{SAMPLES, Series, Turn};
 
@@ -39,12 +41,11 @@ impl Hasher for Mixer {
 /// What a snapshot says of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
-    /// Sent and received, bit/s.
-    pub(super) rate: u64,
-    /// Microseconds.
-    pub(super) rtt: Option<u64>,
-    /// Energy so far, microjoules.
-    pub(super) active: Option<u64>,
+    /// Sent and received.
+    pub(super) rate: BitsPerSecond,
+    pub(super) rtt: Option<Micros>,
+    /// Energy above idle so far.
+    pub(super) active: Option<Microjoules>,
 }
 
 /// A place in the columns, and whose it is at present. A place that is given to another flow keeps the values of the one before: `since` says
@@ -56,7 +57,7 @@ struct Slot<Id> {
     since: Turn,
     /// The latest turn that told of it.
     last: Turn,
-    active: Option<u64>,
+    active: Option<Microjoules>,
     activity: Activity,
 }
 
@@ -109,7 +110,7 @@ impl Columns {
     }
 
     /// Those of some turns, as far as they are kept.
-    fn between(&self, from: Turn, to: Turn) -> impl DoubleEndedIterator<Item = &Column> {
+    fn between(&self, from: Turn, to: Turn) -> impl DoubleEndedIterator<Item = &Column> + ExactSizeIterator {
         let oldest = self.turn + 1 - self.all.len() as Turn;
         let place = |turn: Turn| usize::try_from(turn.saturating_sub(oldest)).unwrap_or(usize::MAX);
         let end = if to < oldest { 0 } else { place(to + 1).min(self.all.len()) };
@@ -164,16 +165,16 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         let place = self.slot(id).unwrap_or_else(|| self.take_in(id));
         let slot = &mut self.slots[place];
         slot.last = self.columns.turn;
-        let grown = value.active.zip(slot.active).map(|(now, then)| now.saturating_sub(then));
+        let grown = value.active.zip(slot.active).map(|(now, then)| now.since(then));
         slot.active = value.active;
-        let rate = value.rate as f32;
+        let rate = value.rate.0 as f32;
         slot.activity.take(rate);
         let step = slot.activity.step();
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[place] = step;
         column.rate[place] = rate;
-        column.rtt[place] = value.rtt.map_or(f32::NAN, |micros| (micros as f64 / 1e6) as f32);
-        let watts = grown.filter(|_| interval > 0.0).map(|grown| grown as f64 / 1e6 / interval);
+        column.rtt[place] = value.rtt.map_or(f32::NAN, |rtt| (rtt.0 as f64 / 1e6) as f32);
+        let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);
         column.watts[place] = watts.map_or(f32::NAN, |watts| watts as f32);
     }
 
@@ -228,6 +229,37 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.kept.retain(|id, _| is_kept(id));
     }
 
+    /// The sums of the latest values of some flows up to a turn, the latest last: at most so many.
+    pub(crate) fn sums(
+        &self,
+        ids: impl Iterator<Item = Id>,
+        series: Series,
+        until: Turn,
+        most: usize,
+    ) -> Vec<f32> {
+        // What the turn tells of is read column by column, as it lies in memory; the few that are only remembered, one by one.
+        let (mut told, mut remembered) = (Vec::new(), Vec::new());
+        for track in ids.filter_map(|id| self.get(id)) {
+            match track.0 {
+                Of::Told { place, since, last, .. } if last >= until => told.push((place, since)),
+                _ => remembered.push(track),
+            }
+        }
+        let mut sums = vec![0.0; most];
+        let first = told.iter().map(|(_, since)| *since).min().unwrap_or(Turn::MAX);
+        let columns = self.columns.between(first, until).rev().map(|column| column.of(series));
+        let mut longest = columns.len().min(most);
+        for (sum, (values, turn)) in sums.iter_mut().rev().zip(columns.zip((0..=until).rev())) {
+            let there = told.iter().filter(|(_, since)| *since <= turn);
+            let values = there.filter_map(|(place, _)| values.get(*place)).filter(|value| !value.is_nan());
+            *sum = values.fold(0.0, |sum, value| sum + value);
+        }
+        for track in remembered {
+            longest = longest.max(track.add_to(&mut sums, series, until));
+        }
+        sums.split_off(most - longest)
+    }
+
     /// What is remembered of a flow. `None`: nothing.
     pub(crate) fn get(&self, id: Id) -> Option<Track<'_>> {
         Some(Track(match self.slot(id) {
@@ -274,7 +306,7 @@ impl<'a> Track<'a> {
     }
 
     /// Adds the latest values up to a turn to sums, of which the last one is that turn's; how many there were.
-    pub(crate) fn add_to(self, sums: &mut [f32], series: Series, until: Turn) -> usize {
+    fn add_to(self, sums: &mut [f32], series: Series, until: Turn) -> usize {
         let mut count = 0;
         for (sum, value) in sums.iter_mut().rev().zip(self.back_from(series, until)) {
             *sum += if value.is_nan() { 0.0 } else { value };
@@ -312,7 +344,7 @@ mod tests {
     use super::*;
 
     fn value(rate: u64) -> Value {
-        Value { rate, rtt: None, active: None }
+        Value { rate: BitsPerSecond(rate), rtt: None, active: None }
     }
 
     #[test]
@@ -338,7 +370,8 @@ mod tests {
         let mut tracks: Tracks<u64> = Tracks::default();
         for turn in 1..=3 {
             tracks.begin(turn);
-            tracks.add(1, 1.0, Value { rate: turn, rtt: Some(turn * 1000), active: Some(turn * 2_000_000) });
+            let (rtt, active) = (Some(Micros(turn * 1000)), Some(Microjoules(turn * 2_000_000)));
+            tracks.add(1, 1.0, Value { rate: BitsPerSecond(turn), rtt, active });
         }
         let turns = 3 + SAMPLES as Turn * 2;
         for turn in 4..=turns {
@@ -366,9 +399,32 @@ mod tests {
             let values = tracks.get(id).unwrap().values(Series::Rate, 3);
             assert_eq!(values, [1.0, 2.0, 3.0].map(|turn| turn * f32::from(u8::try_from(id).unwrap())));
         }
-        let mut sums = [0.0; 4];
-        tracks.get(2).unwrap().add_to(&mut sums, Series::Rate, 3);
-        tracks.get(1).unwrap().add_to(&mut sums, Series::Rate, 3);
-        assert!(sums.iter().zip([0.0, 3.0, 6.0, 9.0]).all(|(sum, wanted)| (sum - wanted).abs() < 1e-6));
+        assert_eq!(tracks.sums([2, 1].into_iter(), Series::Rate, 3, 4), [3.0, 6.0, 9.0]);
+    }
+
+    #[test]
+    fn sums_hold_what_each_flow_had_in_its_time() {
+        let mut tracks: Tracks<u64> = Tracks::default();
+        for turn in 1..=5 {
+            tracks.begin(turn);
+            tracks.add(1, 1.0, value(turn));
+            if turn > 2 {
+                tracks.add(2, 1.0, value(turn * 10));
+            }
+            if turn < 4 {
+                tracks.add(3, 1.0, value(turn * 100));
+            }
+        }
+        let sums = |ids: &[u64], until, most| {
+            let sums = tracks.sums(ids.iter().copied(), Series::Rate, until, most);
+            sums.into_iter().map(f64::from).collect::<Vec<_>>()
+        };
+        assert_eq!(sums(&[1, 2], 5, 40), [1.0, 2.0, 33.0, 44.0, 55.0]);
+        assert_eq!(sums(&[2, 1], 5, 2), [44.0, 55.0]);
+        assert_eq!(sums(&[2, 9], 4, 40), [30.0, 40.0]);
+        assert_eq!(sums(&[1, 3, 2], 2, 40), [101.0, 202.0]);
+        // What has ended stands with its end where the others are now.
+        assert_eq!(sums(&[2, 3], 5, 40), [130.0, 240.0, 350.0]);
+        assert!(sums(&[], 5, 40).is_empty() && sums(&[9], 5, 40).is_empty());
     }
 }

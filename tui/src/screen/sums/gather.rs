@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::BitsPerSecond;
 
 use super::super::app::{App, Closed, Tab};
 use super::super::columns::{Order, ranks};
+use super::super::digest::Flow;
 use super::super::flows::groups;
 use super::super::history::{Activity, Turn};
 use super::super::rows::{Grouping, Place, find};
@@ -24,10 +25,9 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The subflow and its connection. `None`: not remembered any more.
-    pub(super) fn flow(self, app: &App) -> Option<(&Connection, &Subflow)> {
-        let connection = app.connection(self.place)?;
-        Some((connection, connection.subflows.get(self.subflow as usize)?))
+    /// The subflow. `None`: not remembered any more.
+    pub(super) fn flow(self, app: &App) -> Option<&Flow> {
+        app.brief(self.place)?.flows().get(self.subflow as usize)
     }
 }
 
@@ -60,14 +60,14 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(&mut self, key: SumKey) -> u32 {
-        let number = if self.keys.get(self.next as usize) == Some(&key) {
+    fn of(&mut self, key: &SumKey) -> u32 {
+        let number = if self.keys.get(self.next as usize) == Some(key) {
             self.next
         } else {
             let new = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
-            let number = *self.places.entry(key).or_insert(new);
+            let number = *self.places.entry(*key).or_insert(new);
             if number == new {
-                self.keys.push(key);
+                self.keys.push(*key);
             }
             number
         };
@@ -182,15 +182,13 @@ impl Sums {
         self
     }
 
-    fn add(&mut self, key: SumKey, member: Member, subflow: &Subflow) -> u32 {
-        let number = self.numbers.of(key);
+    fn add(&mut self, number: u32, member: Member, sent_and_received: BitsPerSecond) {
         if self.rates.len() <= number as usize {
             self.rates.resize(number as usize + 1, 0);
         }
         let rate = &mut self.rates[number as usize];
-        *rate = rate.saturating_add(subflow.send.0).saturating_add(subflow.receive.0);
+        *rate = rate.saturating_add(sent_and_received.0);
         self.found.push((number, member));
-        number
     }
 
     /// After all were added; `links`: pairs of sums behind one bottleneck.
@@ -278,15 +276,16 @@ impl App {
         };
         let mut sums = before.emptied(subject);
         let mut links = Vec::new();
-        for (place, connection) in self.filtered() {
+        let of_paths = self.tab == Tab::Paths;
+        for (place, one) in self.filtered().filter(|(_, one)| !one.flows().is_empty()) {
             let first = sums.found.len();
-            let peer = (self.tab != Tab::Paths).then(|| SumKey::peer(connection, self.grouping));
-            for (subflow, at) in connection.subflows.iter().zip(0..) {
-                let key = peer.unwrap_or_else(|| SumKey::path(connection, subflow));
-                sums.add(key, Member { place, subflow: at }, subflow);
+            let peer = (!of_paths).then(|| sums.numbers.of(&SumKey::peer(one.head, self.grouping)));
+            for ((flow, path), at) in one.flows().iter().zip(one.paths()).zip(0..) {
+                let number = peer.unwrap_or_else(|| sums.numbers.of(path));
+                sums.add(number, Member { place, subflow: at }, flow.rate());
             }
-            if self.tab == Tab::Paths && connection.extra_subflows != Some(0) {
-                link(connection, &sums.found[first..], &mut links);
+            if of_paths && one.head.has_groups {
+                link(one.connection, &sums.found[first..], &mut links);
             }
         }
         sums.finish(self.turn(), &links);
@@ -314,7 +313,8 @@ impl App {
         let ranks = ranks(&orders, state.reverse);
         if sums.groups.is_empty() || column.is_some() {
             let mut order: Vec<(u64, u32)> = ranks.into_iter().zip(live).collect();
-            order.sort_unstable();
+            // Stable, so that equals stay in the order of their numbers. There are few different ranks mostly, and many equals.
+            order.sort_by_key(|(rank, _)| *rank);
             return order.into_iter().map(|(_, number)| number).collect();
         }
         together(sums, &live, &ranks)
@@ -323,7 +323,7 @@ impl App {
     /// Mean rate of the latest ten values.
     fn recent(&self, members: &[Member]) -> f64 {
         let flows = members.iter().filter_map(|member| member.flow(self));
-        let tracks = flows.filter_map(|(_, subflow)| self.history.subflow(subflow.id));
+        let tracks = flows.filter_map(|flow| self.history.subflow(flow.id));
         tracks.map(|track| track.recent(self.turn())).sum()
     }
 }
@@ -384,10 +384,10 @@ mod tests {
     fn a_sum_keeps_its_number() {
         let mut numbers = Numbers::default();
         let keys = [5, 7, 6, 7].map(SumKey::Namespace);
-        assert_eq!(keys.map(|key| numbers.of(key)), [0, 1, 2, 1]);
+        assert_eq!(keys.map(|key| numbers.of(&key)), [0, 1, 2, 1]);
         numbers.next = 0;
         let turned = [8, 7, 6, 5].map(SumKey::Namespace);
-        assert_eq!(turned.map(|key| numbers.of(key)), [3, 1, 2, 0]);
+        assert_eq!(turned.map(|key| numbers.of(&key)), [3, 1, 2, 0]);
         assert_eq!(numbers.keys.len(), 4);
     }
 }

@@ -11,8 +11,8 @@ impl App {
         let snapshot = self.snapshot()?;
         let connections: Vec<_> = match (&self.detail, &self.table().selected) {
             (None, Some(RowKey::Sum(key))) => {
-                let of_sum = self.filtered().map(|(_, connection)| connection);
-                of_sum.filter(|connection| key.holds(connection)).cloned().collect()
+                let of_sum = self.filtered().map(|(_, one)| one).filter(|one| key.holds(*one));
+                of_sum.map(|one| one.connection.clone()).collect()
             }
             _ => self.selected().cloned().into_iter().collect(),
         };
