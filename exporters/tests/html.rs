@@ -46,7 +46,11 @@ fn a_report_is_one_file_with_drawings() {
         assert!(!text.contains(outside), "{outside} is in it");
     }
     assert_eq!(text.matches("class=\"lanes\"").count(), 3);
-    assert_eq!(text.matches("<svg").count(), 9, "lanes, RTTs and energies of three connections");
+    assert_eq!(
+        text.matches("<svg").count(),
+        12,
+        "lanes for broad and for narrow screens, RTTs and energies of three connections"
+    );
     assert!(text.contains("prefers-color-scheme: dark") && text.contains("@media print"));
     assert!(text.find("path 1").unwrap() < text.find("observed on").unwrap(), "what went wrong stands first");
     insta::assert_snapshot!(text);
@@ -59,8 +63,9 @@ fn those_that_share_a_bottleneck_have_a_bracket() {
     found.groups = vec![found.groups.concat()];
     let text = page(vec![shared]);
     assert_eq!(
-        (text.matches("class=\"bracket\"").count(), text.matches("share one bottleneck").count()),
-        (1, 2)
+        (text.matches("class=\"bracket\"").count(), text.matches("these share one bottleneck").count()),
+        (2, 3),
+        "on broad and on narrow screens; in the caption and for who cannot see"
     );
     assert!(!page(vec![fixture::closed(1)]).contains("class=\"bracket\""), "each has one of its own");
 }
@@ -86,6 +91,44 @@ fn no_name_becomes_markup() {
 fn a_fleet_makes_a_file_that_can_be_mailed() {
     let connections: Vec<_> = (1..=10_000).map(|token| fixture::connection(token, 2)).collect();
     let text = html::report(&fixture::report(connections), &Samples::new());
+    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+}
+
+/// Words of the drawings of a page, in order.
+fn words(text: &str, class: &str) -> Vec<String> {
+    let begin = format!("<text class=\"{class}\"");
+    let parts = text.split(&begin).skip(1);
+    let inside = |part: &str| Some(part.split_once('>')?.1.split_once('<')?.0.to_owned());
+    parts.filter_map(inside).collect()
+}
+
+#[test]
+fn a_drawing_says_when_a_path_died_and_how_long_the_gap_was() {
+    let text = page(vec![fixture::failover(1)]);
+    let told = ["died at 5.60 s", "died", "no progress for 412 ms"];
+    assert_eq!(words(&text, "wrong"), [told, told].concat(), "on broad and on narrow screens");
+    assert_eq!(words(&text, "name")[..2], ["1 eth1", "2 eth2"]);
+    let quiet = page(vec![fixture::closed(1)]);
+    assert_eq!(words(&quiet, "wrong"), Vec::<String>::new());
+    assert!(words(&quiet, "soft").iter().any(|words| words.starts_with("joined at ")), "the second path");
+    assert!(words(&quiet, "soft").iter().any(|words| words.starts_with("80.0 MB, 67 %, ")), "and its energy");
+}
+
+#[test]
+fn a_long_life_with_many_samples_makes_no_longer_drawing() {
+    let week: Vec<_> = (1..=50).map(fixture::closed).collect();
+    let mut samples = samples(&week);
+    for of_it in samples.values_mut() {
+        let first = of_it[0];
+        *of_it = (0..60_000_i64)
+            .map(|nth| Sample {
+                at: first.at + SignedDuration::from_micros(nth * 150),
+                bytes_sent: Bytes(nth.unsigned_abs() * 700),
+                ..first
+            })
+            .collect();
+    }
+    let text = html::report(&fixture::report(week), &samples);
     assert!(text.len() < 1_000_000, "{} bytes", text.len());
 }
 

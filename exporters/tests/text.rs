@@ -138,7 +138,7 @@ fn another_method_than_the_usual_one_is_named() {
 }
 
 #[test]
-fn several_stalls_are_one_line() {
+fn several_gaps_are_one_line() {
     let mut connection = fixture::connection(7, 2);
     for (at, gap) in [(1_000_000, 250_000), (2_000_000, 900_000)] {
         let what = What::Stalled { gap: Micros(gap) };
@@ -146,7 +146,7 @@ fn several_stalls_are_one_line() {
     }
     let text = text::report(&fixture::report(vec![connection]));
     assert!(
-        text.contains("! 00000007: no path made progress 2 times, the longest for 900 ms (at +2.000000 s)"),
+        text.contains("! 00000007: no path made progress for 900 ms from +2.000000 s on; 2 such gaps in all"),
         "{text}"
     );
 }

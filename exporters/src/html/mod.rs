@@ -3,6 +3,7 @@
 //! and for paper. The words and tables are those of [`crate::text`].
 
 mod drawing;
+mod lanes;
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,8 @@ use crate::store::Samples;
 use crate::text::told::{self, Grid, Side, capital};
 
 const STYLE: &str = include_str!("style.css");
+/// Facts of a connection that stand below its drawing; the others follow further down.
+const FIRST: [&str; 4] = ["2nd path", "bottleneck", "energy", "joined"];
 
 /// The report. `samples`: counters of long connections over time, for the drawings; may be empty.
 pub fn report(report: &Report, samples: &Samples) -> String {
@@ -23,15 +26,18 @@ pub fn report(report: &Report, samples: &Samples) -> String {
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
         escape(&told::verdict(report))
     );
-    text.push_str(&anomalies(report));
+    let anomalies = told::anomalies(report);
+    text.push_str(&verdict_on(report, &anomalies));
+    text.push_str("<div class=\"origin\">\n");
     text.push_str(&facts(&told::facts(report)));
     for overview in told::overviews(report) {
         let (title, note) = (capital(overview.title), escape(&capital(overview.note)));
         let _ = write!(text, "<h2>{title}</h2>\n<p>{note}.</p>\n{}", table(&overview.grid));
     }
+    text.push_str("</div>\n");
     let (in_full, left_out) = told::selection(&report.connections);
     for one in in_full {
-        text.push_str(&connection(one, samples));
+        text.push_str(&connection(one, samples, &anomalies));
     }
     if let Some(rest) = told::rest(&left_out) {
         let _ = writeln!(text, "<p>{}</p>", escape(&rest));
@@ -40,28 +46,45 @@ pub fn report(report: &Report, samples: &Samples) -> String {
     text
 }
 
-fn anomalies(report: &Report) -> String {
-    let anomalies = told::anomalies(report);
+fn verdict_on(report: &Report, anomalies: &[String]) -> String {
     if anomalies.is_empty() {
         let well = if report.connections.is_empty() { "" } else { told::ALL_WELL };
         return format!("<p>{well}</p>\n");
+    }
+    list("trouble", anomalies)
+}
+
+/// What went wrong. Empty: nothing did.
+fn list(class: &str, anomalies: &[String]) -> String {
+    if anomalies.is_empty() {
+        return String::new();
     }
     let items = anomalies.iter().fold(String::new(), |mut text, anomaly| {
         let _ = writeln!(text, "<li>{}</li>", escape(anomaly));
         text
     });
-    format!("<ul class=\"trouble\">\n{items}</ul>\n")
+    format!("<ul class=\"{class}\">\n{items}</ul>\n")
 }
 
-fn connection(connection: &Connection, samples: &Samples) -> String {
+/// `above`: what the page begins with.
+fn connection(connection: &Connection, samples: &Samples, above: &[String]) -> String {
     let mut text =
         format!("<section>\n<h2>{}</h2>\n", escape(&told::heading(connection)).replace("  ", " · "));
-    text.push_str(&drawing::lanes(connection, samples));
+    let trouble = told::anomalies_of(connection);
+    let is_above = trouble.iter().all(|one| above.iter().any(|line| line.ends_with(one)));
+    text.push_str(&list(if is_above { "trouble again" } else { "trouble" }, &trouble));
+    text.push_str(&lanes::lanes(connection, samples));
+    // What a reader asks for first, unless it was said above.
+    let (first, others): (Vec<_>, Vec<_>) = told::facts_of(connection)
+        .into_iter()
+        .filter(|(_, fact)| !trouble.contains(fact))
+        .partition(|(word, _)| FIRST.contains(word));
+    text.push_str(&facts(&first));
     text.push_str("<div class=\"pair\">\n");
     text.push_str(&drawing::rtts(connection));
     text.push_str(&drawing::energies(connection));
     text.push_str("</div>\n");
-    text.push_str(&facts(&told::facts_of(connection)));
+    text.push_str(&facts(&others));
     for grid in told::tables(connection) {
         text.push_str(&table(&grid));
     }

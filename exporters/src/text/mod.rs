@@ -21,7 +21,7 @@ pub(crate) mod told {
     pub(crate) use super::grid::{Grid, Side};
     pub(crate) use super::report::{ALL_WELL, facts, overviews, rest, selection};
     pub(crate) use super::timeline::{Line, lines, since};
-    pub(crate) use super::verdict::{anomalies, verdict};
+    pub(crate) use super::verdict::{anomalies, anomalies_of, verdict};
 }
 
 pub use across::across;

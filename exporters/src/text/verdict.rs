@@ -2,15 +2,14 @@
 //! What a reader wants to know first: did multipath work, and what went wrong, most serious first. Says only what the
 //! report itself holds.
 
-use jiff::SignedDuration;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::host::KernelCounters;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol};
+use mpwatch_model::outage::{self, Gap};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::What;
 
 use super::bottleneck;
 use super::timeline::{micros_after, offset};
@@ -55,19 +54,23 @@ fn established_paths(connection: &Connection) -> usize {
 
 /// Everything out of the ordinary, a line each. Empty: nothing was.
 pub(crate) fn anomalies(report: &Report) -> Vec<String> {
-    let of_each = |find: fn(&Connection) -> Vec<String>| {
+    let of_each = |find: &fn(&Connection) -> Vec<String>| {
         let found: Vec<String> = report.connections.iter().flat_map(|c| with_name(c, find(c))).collect();
         capped(found)
     };
     let mut lines: Vec<String> = report.losses.phrases();
     lines.extend(mapping_problems(&report.counters));
-    lines.extend(of_each(fallback));
-    lines.extend(of_each(failed_paths));
-    lines.extend(of_each(abrupt_end));
-    lines.extend(of_each(stalls));
-    lines.extend(of_each(no_second_path));
-    lines.extend(of_each(shared_bottleneck));
+    lines.extend(OF_A_CONNECTION.iter().flat_map(of_each));
     lines
+}
+
+/// What there is to find of a connection, most serious first.
+const OF_A_CONNECTION: [fn(&Connection) -> Vec<String>; 6] =
+    [fallback, failed_paths, abrupt_end, stalls, no_second_path, shared_bottleneck];
+
+/// Everything out of the ordinary of one connection.
+pub(crate) fn anomalies_of(connection: &Connection) -> Vec<String> {
+    OF_A_CONNECTION.iter().flat_map(|find| find(connection)).collect()
 }
 
 fn with_name(connection: &Connection, found: Vec<String>) -> impl Iterator<Item = String> {
@@ -107,28 +110,35 @@ fn failed_paths(connection: &Connection) -> Vec<String> {
         let over =
             subflow.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
         let path = format!("path {place} ({} -> {}{over})", subflow.local.ip(), subflow.remote.ip());
-        match subflow.closed {
-            Some(closed) if closed.reason.is_failure() && !ended_with_it(connection, subflow) => {
-                let when = offset(micros_after(connection, closed.at));
-                Some(format!("{path} failed at {when}: {}", closed.reason.words()))
-            }
-            None if subflow.stale => Some(format!("{path} gets no acknowledgements (stale)")),
-            _ => None,
-        }
+        Some(format!("{path} {}", end_of_a_path(connection, subflow)?))
     });
     failed.collect()
 }
 
-/// Whether a reset that ended this subflow ended the whole connection: then it is no failure of the path.
-fn ended_with_it(connection: &Connection, subflow: &Subflow) -> bool {
-    const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
-    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    let by_reset = matches!(closed.reason, CloseReason::ResetSent | CloseReason::ResetReceived);
-    by_reset && end.duration_since(closed.at) < AT_ONCE
+/// When a path died, how that is known, and when it was noticed. `None`: it works, or was taken down on purpose.
+fn end_of_a_path(connection: &Connection, subflow: &Subflow) -> Option<String> {
+    if outage::ended_with_it(connection, subflow) {
+        return None;
+    }
+    let when = |at| offset(micros_after(connection, at));
+    let failure = subflow.closed.filter(|closed| closed.reason.is_failure());
+    let Some(death) = outage::death(connection, subflow) else {
+        let dead = subflow.stale && subflow.closed.is_none();
+        return dead.then(|| "died: no acknowledgements".to_owned());
+    };
+    let died = format!("died at {}", when(death.at));
+    Some(match failure {
+        Some(closed) if closed.at == death.at => format!("{died}: {}", closed.reason.words()),
+        Some(closed) => format!("{died}: {} at {}", closed.reason.words(), when(closed.at)),
+        None if death.at == death.noticed => {
+            format!("was found dead at {}: no acknowledgements", when(death.at))
+        }
+        None => format!("{died}: no acknowledgements (noticed at {})", when(death.noticed)),
+    })
 }
 
 fn abrupt_end(connection: &Connection) -> Vec<String> {
-    let Some(initial) = connection.subflows.iter().find(|s| ended_with_it(connection, s)) else {
+    let Some(initial) = connection.subflows.iter().find(|s| outage::ended_with_it(connection, s)) else {
         return Vec::new();
     };
     let words = match initial.closed.map(|closed| closed.reason) {
@@ -141,18 +151,24 @@ fn abrupt_end(connection: &Connection) -> Vec<String> {
     vec![words.to_owned()]
 }
 
+/// The gap that an application noticed, of a path's death where there was one.
 fn stalls(connection: &Connection) -> Vec<String> {
-    let gaps = connection.timeline.iter().filter_map(|entry| match entry.what {
-        What::Stalled { gap } => Some((gap, entry.at)),
-        _ => None,
-    });
-    let gaps: Vec<_> = gaps.collect();
-    let Some((longest, at)) = gaps.iter().max_by_key(|(gap, _)| *gap) else { return Vec::new() };
-    let (gap, when) = (seconds(longest.0), offset(micros_after(connection, *at)));
-    match gaps.len() {
-        1 => vec![format!("no path made progress for {gap} (at {when})")],
-        several => vec![format!("no path made progress {several} times, the longest for {gap} (at {when})")],
-    }
+    let gaps = outage::gaps(connection);
+    let Some(told) = outage::gap_of_a_death(connection, &gaps) else { return Vec::new() };
+    let since =
+        |gap: &Gap| format!("{} from {} on", seconds(gap.long.0), offset(micros_after(connection, gap.from)));
+    let pauses = match told.pauses {
+        1 => String::new(),
+        several => format!(" ({several} pauses, {} in all)", seconds(told.still.0)),
+    };
+    let others = match outage::longest(&gaps) {
+        _ if gaps.len() == 1 => String::new(),
+        Some(longest) if *longest != told => {
+            format!("; {} such gaps in all, the longest {}", gaps.len(), since(longest))
+        }
+        _ => format!("; {} such gaps in all", gaps.len()),
+    };
+    vec![format!("no path made progress for {}{pauses}{others}", since(&told))]
 }
 
 /// A long flow that never had a second path: multipath is on, and of no use to it.
