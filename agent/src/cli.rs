@@ -331,6 +331,9 @@ pub(crate) struct DemoOptions {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also write its connections to this database: `mpwatch report --db FILE --format html` draws them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
     /// Make up energy counters that follow the CPU time of the demo, where the machine has none; marked as simulated everywhere
     #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
     pub(crate) simulate_rapl: bool,

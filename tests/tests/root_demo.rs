@@ -158,7 +158,10 @@ fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
     if !may_run_as_root() {
         return;
     }
-    let report = Demo::start("failover", "3").report();
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("flows.db");
+    let file = file.to_str().unwrap();
+    let report = Demo::start_with("failover", "3", &["--db", file]).report();
     let connection = only_client(&report);
     assert_multipath(connection, 2);
     let [first, second] = list(connection, "subflows") else { panic!("two") };
@@ -169,6 +172,10 @@ fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
     let failed = !first["closed"].is_null() && first["closed"]["reason"] != "orderly";
     assert!(stale || failed, "nothing tells that the first path died: {connection:#}");
     assert!(number(connection, "bytes_reinjected") > 0, "{connection:#}");
+    let drawn = mpwatch(&["report", "--db", file, "--format", "html"]);
+    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
+    assert_eq!(drawn.stdout.matches("<section>").count(), 2, "both ends, and nothing of others");
+    assert!(drawn.stdout.contains("class=\"wrong\"") && drawn.stdout.contains("died"), "{}", drawn.stdout);
 }
 
 #[test]

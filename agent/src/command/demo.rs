@@ -17,11 +17,13 @@ use mpwatch_model::connection::Connection;
 use mpwatch_tui::screen::{Link, Settings};
 
 use self::simulation::Simulation;
+use super::database::Database;
 use super::{on_a_terminal, print_report, trace_with};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
 use crate::live::stop_on_signals;
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
+use crate::source::Source as _;
 use crate::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -38,6 +40,7 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         options.simulate_rapl.then(|| Simulation::start(scope.energy().hardware().cpus)).transpose()?;
     let energy = simulation.as_ref().map_or_else(|| scope.energy(), Simulation::options);
     let mut live = trace_with(INTERVAL, scope, energy, Arc::clone(&stop))?;
+    let mut database = Database::open(options.db.as_deref(), live.start())?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && scope.shows(connection);
 
@@ -52,6 +55,10 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         snapshot.connections.retain(is_ours);
         traffic.script(&topology, options, began.elapsed())?;
         let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());
+        let snapshot = Arc::new(snapshot);
+        if let Some(database) = &mut database {
+            database.offer(&snapshot);
+        }
         if let Some(screen) = &screen {
             screen.show(snapshot);
         }
@@ -68,7 +75,11 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
     traffic.finish()?;
     report.connections.retain(is_ours);
     let format = if options.json { Format::Json } else { Format::Text };
-    print_report(&report, &Samples::new(), &ReportOptions { format, output: None })
+    // A full disk must not cost the report as well.
+    let stored = database.map(Database::close).transpose();
+    print_report(&report, &Samples::new(), &ReportOptions { format, output: None })?;
+    stored?;
+    Ok(())
 }
 
 /// The live view, with a line that says what is going on.
