@@ -7,6 +7,7 @@ mod service;
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -369,12 +370,19 @@ fn a_file_that_cannot_be_used_is_refused_before_anything_is_traced() {
     assert!(corrupt.contains("the file is damaged") && corrupt.contains(".recover"), "{corrupt}");
     assert_eq!(fs::read(&file).unwrap(), damaged, "and left as it is");
 
+    fs::write(&file, &good).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let for_readers = refused(&place, &file);
+    assert!(for_readers.contains("it may only be read; this user must be allowed to write"), "{for_readers}");
+
     fs::write(disk.file(), &good).unwrap();
     disk.mount(&["-o", "remount,ro"]);
     let read_only = refused(&place, &disk.file());
     assert!(read_only.contains("allowed to write"), "{read_only}");
     let report = mpwatch(&["report", "--db", disk.file().to_str().unwrap()]);
     assert_eq!(report.code, Some(0), "but it can be read: {}", report.stderr);
+    let later = mpwatch(&["report", "--db", disk.file().to_str().unwrap(), "--since", "2099-01-01"]);
+    assert!(later.stdout.contains("the file has nothing of this period"), "{}", later.stdout);
 }
 
 #[test]

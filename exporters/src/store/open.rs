@@ -20,6 +20,8 @@ pub(super) const VERSION: i64 = 2;
 const PATIENCE_MS: u32 = 5_000;
 /// How long the writer waits for another one; then what it has waits in memory.
 const WRITER_PATIENCE_MS: u32 = 500;
+/// What to do about a file that may only be read.
+const MAY_WRITE: &str = "this user must be allowed to write the file and its folder";
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +97,15 @@ impl StoreError {
 pub(super) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let lock = Lock::take(path)?;
     let database = Connection::open(path).map_err(|error| refused(path, &error))?;
+    // SQLite opens what it may not write for reading, and would tell of it with the first flow.
+    if database.is_readonly("main").map_err(|error| refused(path, &error))? {
+        return Err(StoreError::Open {
+            path: path.to_owned(),
+            why: "it may only be read".to_owned(),
+            advice: MAY_WRITE,
+            passes: false,
+        });
+    }
     let found = check(path, &database)?;
     prepare(&database, found).map_err(|error| refused(path, &error))?;
     let mut database = database;
@@ -297,7 +308,7 @@ fn refused(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt) => {
             "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
         }
-        Some(ErrorCode::ReadOnly) => "this user must be allowed to write the file and its folder",
+        Some(ErrorCode::ReadOnly) => MAY_WRITE,
         Some(ErrorCode::CannotOpen) if beside(&path, "-wal").exists() => {
             "its writer was killed, and what it left in the -wal file takes write access to the folder once: run this as the user that wrote it"
         }

@@ -82,6 +82,9 @@ pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
 
 fn provenance(run: &Run) -> Vec<(String, String)> {
     let host = &run.host;
+    if host.boot_id.is_empty() && host.kernel.is_empty() {
+        return vec![("observed on".to_owned(), "no host: the file has nothing of this period".to_owned())];
+    }
     let micros = (run.to.as_nanosecond() - run.from.as_nanosecond()).max(0) / 1_000;
     let length = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
     let [name, kernel, boot, version] =
