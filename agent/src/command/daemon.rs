@@ -11,10 +11,8 @@ use crate::config::{ConfigError, Layers, schema};
 use crate::daemon;
 
 pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> {
+    follows_all(scope)?;
     let scope = scope.clone();
-    if scope.netns.is_some() || scope.filter.is_some() {
-        return Err(ConfigError::KeepsAll.into());
-    }
     daemon::run(layers(options, &scope), move |loaded, stop| {
         let config = &loaded.config;
         let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, across: config.across, ..scope };
@@ -22,9 +20,15 @@ pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> 
     })
 }
 
+/// What narrows the view is for who looks.
+fn follows_all(scope: &Scope) -> Result<(), ConfigError> {
+    if scope.netns.is_some() || scope.filter.is_some() { Err(ConfigError::KeepsAll) } else { Ok(()) }
+}
+
 pub(super) fn config(action: &ConfigAction, scope: &Scope) -> anyhow::Result<ExitCode> {
     match action {
         ConfigAction::Check { options } => {
+            follows_all(scope)?;
             let loaded = layers(options, scope).load()?;
             loaded.config.web_config.as_deref().map(Access::by_file).transpose()?;
             print("the configuration is good")?;

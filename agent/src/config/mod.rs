@@ -85,7 +85,9 @@ impl std::fmt::Display for Origin {
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("cannot read the configuration {path}: {source}")]
+    #[error(
+        "cannot read the configuration {path}: {source}; name another file (--config), or none for the usual one"
+    )]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{path} is no TOML: {why}")]
     NotToml { path: PathBuf, why: String },
