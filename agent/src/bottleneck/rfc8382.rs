@@ -2,7 +2,7 @@
 //! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over
 //! base intervals of 350 ms, skewness, variability, key frequency and loss, by which congested flows are sorted into groups (section 3.3.1).
 //! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Its own text could not be read: constants and weights
-//! are those of a public implementation that names its sections 2.2 and 4.1 for them, but for `P_L` (docs/bottleneck.md).
+//! are those of public implementations that name its sections 2.2 and 4.1 for them (docs/bottleneck.md).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ const M: usize = 30;
 const F: usize = 20;
 const C_S: f64 = 0.1;
 const C_H: f64 = 0.3;
-/// Part of the packets lost from which on a flow is congested, and grouped by its losses: 0.1 in some implementations, 0.05 in others.
+/// Part of the packets lost from which on a flow is congested, and grouped by its losses.
 const P_L: f64 = 0.1;
 const P_V: f64 = 0.7;
 const P_F: f64 = 0.1;
