@@ -59,6 +59,8 @@ struct Pair {
     candidate: Verdict,
     agreeing: u32,
     looked: Nanos,
+    /// Neither waited at the last look.
+    free: bool,
     /// Looks in a row at which the last second alone said the contrary of the verdict.
     contrary: u32,
     /// What was before this bin is not looked at: the route was another one.
@@ -71,6 +73,8 @@ struct Glance {
     evidence: Evidence,
     /// At least one of them waits in a queue.
     congested: bool,
+    /// Neither does. Where it is not known, neither of the two is true.
+    free: bool,
     /// Log-odds by the last second alone.
     lately: Option<f64>,
     /// Bins that it is over.
@@ -158,6 +162,7 @@ impl Concordance {
         let scene = scenes.entry(window.bins()).or_insert_with(|| Scene::of(&self.series, window));
         let evidence = scene.compare(a, b)?;
         let are_congested = [a, b].map(|id| scene.view(id).is_some_and(View::is_congested));
+        let free = scene.is_free(a) && scene.is_free(b);
         let cap = Sign::of(&evidence, are_congested == [true; 2], verdict);
         let last = Window::before(at, LATELY);
         let lately = (verdict != Verdict::Unknown && window.bins() > LATELY)
@@ -165,6 +170,7 @@ impl Concordance {
         Some(Glance {
             evidence,
             congested: are_congested.contains(&true),
+            free,
             lately: lately.flatten().map(|evidence| log_odds(&evidence)),
             bins: window.bins(),
             cap,
@@ -194,13 +200,13 @@ fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f6
 impl Pair {
     /// Takes in what a look shows; whether there was anything to see.
     fn look(&mut self, glance: Option<Glance>, at: Nanos) -> bool {
-        let Some(Glance { evidence, congested, lately, .. }) = glance else {
+        let Some(Glance { evidence, congested, free, lately, .. }) = glance else {
             if at.since(self.looked) > KEPT_FOR {
                 *self = Self::default();
             }
             return false;
         };
-        self.looked = at;
+        (self.looked, self.free) = (at, free);
         self.evidence = Some(evidence);
         let against = match self.verdict {
             Verdict::Shared => lately.is_some_and(|odds| odds < -SURE),
@@ -224,7 +230,8 @@ impl Pair {
     /// `implied`: what other subflows say.
     fn consider(&mut self, implied: f64, at: Nanos) {
         let wanted = match self.odds.map(|odds| odds + implied) {
-            None => Verdict::NoBottleneck,
+            None if self.free => Verdict::NoBottleneck,
+            None => Verdict::Unknown,
             Some(odds) if odds > SURE => Verdict::Shared,
             Some(odds) if odds < -SURE => Verdict::Disjoint,
             // Not sure any more, but nothing speaks for the contrary.

@@ -36,6 +36,14 @@ const LEAST_TOGETHER: usize = 15;
 const LEAST_EXPLAINING: f64 = 0.8;
 /// Delays that vary by less are the noise of the end hosts, in milliseconds.
 const NOISE_MS: f64 = 0.1;
+/// Who is held up for longer waits in a queue, in milliseconds: hosts that are busy hold packets up for less.
+const QUEUE_MS: f64 = 1.0;
+/// What is longer than this part of the base RTT is no noise of the way.
+const PART_OF_FLOOR: f64 = 0.1;
+/// Part of the time in which who is congested waits.
+const CONGESTED: f64 = 0.2;
+/// Rates that take from one another divide something, be it only what an application sends.
+const DIVIDING: f64 = -0.5;
 /// Losses nearer than this are one event.
 const TOGETHER: u64 = 10;
 /// Losses of each that it takes to compare their times.
@@ -53,7 +61,9 @@ pub(super) struct View {
     rates: Vec<Option<f64>>,
     steady: Vec<Option<f64>>,
     losses: Vec<u64>,
+    /// Part of the time in which it waits in a queue for certain, and in which it may.
     busy: f64,
+    held_up: f64,
     coverage: f64,
     /// Bins with samples of their own.
     measured_a_second: f64,
@@ -70,8 +80,10 @@ impl View {
         if present.is_empty() {
             return None;
         }
-        let queue = (0.1 * floor_ms).max(1.0);
-        let busy = present.iter().filter(|rtt| **rtt - floor_ms > queue).count();
+        let part_above = |least_ms: f64| {
+            let limit = floor_ms + least_ms.max(PART_OF_FLOOR * floor_ms);
+            present.iter().filter(|rtt| **rtt > limit).count() as f64 / present.len() as f64
+        };
         let (delays, known) = series.delays(window);
         let slow = high_pass(&delays, TREND);
         let slow_places = slow.iter().flatten().count();
@@ -90,7 +102,8 @@ impl View {
             steady: counted(series.delivered(window, STEADY_STEP, before)),
             rates: counted(rates),
             losses: series.losses(window),
-            busy: busy as f64 / present.len() as f64,
+            busy: part_above(QUEUE_MS),
+            held_up: part_above(NOISE_MS),
             measured_a_second: measured_bins as f64 * 1e9 / window.length().0.max(1) as f64,
             coverage: slow_places as f64 / window.bins().max(1) as f64,
             window,
@@ -104,7 +117,13 @@ impl View {
 
     /// Whether it waited in a queue or lost something.
     pub(super) fn is_congested(&self) -> bool {
-        self.busy >= 0.2 || self.losses.len() >= LEAST_LOSSES
+        self.busy >= CONGESTED || self.losses.len() >= LEAST_LOSSES
+    }
+
+    /// Whether it did not wait, as far as delays can tell. Between this and congestion there is no telling: a fast link that is full may
+    /// hold a packet up for no longer than a busy host does.
+    fn is_free(&self) -> bool {
+        self.held_up < CONGESTED && self.losses.len() < LEAST_LOSSES
     }
 
     /// Whether its delays vary by more than noise.
@@ -162,6 +181,14 @@ impl Scene {
 
     pub(super) fn view(&self, id: SubflowId) -> Option<&View> {
         self.views.get(&id)
+    }
+
+    /// Whether a subflow has all the rate that it wants: it does not wait, and does not divide anything with another one.
+    pub(super) fn is_free(&self, id: SubflowId) -> bool {
+        let divides = |((one, other), rate): (&(SubflowId, SubflowId), &f64)| {
+            (*one == id || *other == id) && *rate <= DIVIDING
+        };
+        self.view(id).is_some_and(View::is_free) && !self.rates.iter().any(divides)
     }
 
     /// What these subflows got together, over the steps in which all have a rate. `None`: of one of them too little is known.

@@ -86,10 +86,33 @@ fn a_path_that_changes_is_judged_again() {
 #[test]
 fn without_a_queue_there_is_no_bottleneck() {
     let wide = Link { mbit: 1_000, queue_ms: 30, cross: 0 };
-    let mut rows = run(&[wide, wide], &spread(2), 4, 5);
+    let rows = with_rtts(run(&[wide, wide], &spread(2), 4, 5), |point| 10_000 + point.at.0 % 97);
+    assert_eq!(verdicts(&rows), [Verdict::NoBottleneck]);
+}
+
+/// With these round-trip times instead of their own, in microseconds, and without losses.
+fn with_rtts(mut rows: Vec<Vec<Point>>, rtt_us: impl Fn(&Point) -> u64) -> Vec<Vec<Point>> {
     for point in rows.iter_mut().flatten() {
-        point.rtt = mpwatch_model::unit::Micros(10_000 + point.at.0 % 97);
+        point.rtt = mpwatch_model::unit::Micros(rtt_us(point));
         (point.lost, point.cut) = (0, false);
     }
-    assert_eq!(verdicts(&rows), [Verdict::NoBottleneck]);
+    rows
+}
+
+#[test]
+fn a_wait_that_a_fast_link_may_explain_is_no_proof_of_free_ways() {
+    let wide = Link { mbit: 1_000, queue_ms: 30, cross: 0 };
+    let rows = |waiting_us: u64| {
+        let begun = 2 * SECOND;
+        let rtt = |point: &Point| 200 + if point.at.0 > begun { waiting_us } else { 0 } + point.at.0 % 17;
+        with_rtts(run(&[wide, wide], &spread(2), 4, 5), rtt)
+    };
+    assert_eq!(verdicts(&rows(50)), [Verdict::NoBottleneck]);
+    assert_eq!(verdicts(&rows(600)), [Verdict::Unknown]);
+}
+
+#[test]
+fn who_divides_a_rate_may_have_a_bottleneck_although_nobody_waits() {
+    let rows = with_rtts(run(&[QUIET], &on(0, 2), 5, 1), |point| 10_000 + point.at.0 % 97);
+    assert_eq!(verdicts(&rows), [Verdict::Unknown]);
 }
