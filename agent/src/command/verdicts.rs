@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch replay FILE --verdicts`: what every method of finding bottlenecks thought at each look, to compare them on the same samples.
-//! The first line tells of the subflows, each further one what one method thought of one connection at one time.
+//! The first line tells of the subflows, each further one what one method thought of one connection at one time; with `--across`, of
+//! the subflows of all connections to one address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufWriter, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use mpwatch_model::bottleneck::{Evidence, Verdict};
@@ -17,6 +18,7 @@ use crate::bottleneck::{Cap, Contestant, Detector, Look, Opinion, TERMS, groups}
 use crate::cli::Scope;
 use crate::recording::Replay;
 use crate::source::Source as _;
+use crate::tracker::MOST_ACROSS;
 
 /// A subflow of the recording.
 #[derive(Clone, Debug, Serialize)]
@@ -35,11 +37,32 @@ struct Subflows<'a> {
     subflows: Vec<&'a Known>,
 }
 
+/// Whose subflows are compared with one another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Connection(SocketCookie),
+    /// Of all connections to an address, as one namespace sees it.
+    Destination(Option<String>, IpAddr),
+}
+
+impl Whose {
+    fn of(known: &Known, across: bool) -> Self {
+        if across {
+            Self::Destination(known.netns.clone(), known.remote.ip().to_canonical())
+        } else {
+            Self::Connection(known.connection)
+        }
+    }
+}
+
 /// A further line.
 #[derive(Serialize)]
 struct Line<'a> {
     method: &'a str,
-    connection: SocketCookie,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<SocketCookie>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    destination: Option<IpAddr>,
     at_ns: Nanos,
     pairs: Vec<Pair>,
     /// Subflows that share a cap, but no queue.
@@ -68,18 +91,25 @@ pub(super) fn print(file: &Path, rested: bool, scope: &Scope) -> anyhow::Result<
     let mut output = BufWriter::new(io::stdout().lock());
     write(&mut output, &Subflows { subflows: known.values().collect() })?;
     let contestants = Contestant::all();
-    let mut running: BTreeMap<(SocketCookie, usize), Detector> = BTreeMap::new();
+    let mut running: BTreeMap<(Whose, usize), Detector> = BTreeMap::new();
+    let mut compared: BTreeMap<Whose, BTreeSet<SubflowId>> = BTreeMap::new();
     let mut replay = Replay::open(file)?;
     let mut failed = Ok(());
     let mut sink = |event: &KernelEvent| {
         let KernelEvent::Samples(samples) = event else { return Ok(()) };
-        let Some(Known { connection, .. }) = known.get(&samples.id) else { return Ok(()) };
+        let Some(known) = known.get(&samples.id) else { return Ok(()) };
+        let whose = Whose::of(known, scope.across);
+        let members = compared.entry(whose.clone()).or_default();
+        if scope.across && members.len() >= MOST_ACROSS && !members.contains(&samples.id) {
+            return Ok(());
+        }
+        members.insert(samples.id);
         for (place, contestant) in contestants.iter().enumerate() {
             let new =
                 || if rested { contestant.detector().rehearsing() } else { contestant.detector().restless() };
-            let detector = running.entry((*connection, place)).or_insert_with(new);
+            let detector = running.entry((whose.clone(), place)).or_insert_with(new);
             detector.take_and(samples, &mut |look| {
-                let written = write(&mut output, &line(&contestant.name, *connection, look));
+                let written = write(&mut output, &line(&contestant.name, &whose, look));
                 if failed.is_ok() {
                     failed = written;
                 }
@@ -88,11 +118,11 @@ pub(super) fn print(file: &Path, rested: bool, scope: &Scope) -> anyhow::Result<
         std::mem::replace(&mut failed, Ok(())).map_err(Into::into)
     };
     while replay.next_tick(&mut sink)? {}
-    for ((connection, place), detector) in &mut running {
+    for ((whose, place), detector) in &mut running {
         let mut written = Ok(());
         detector.finish_and(&mut |look| {
             if written.is_ok() {
-                written = write(&mut output, &line(&contestants[*place].name, *connection, look));
+                written = write(&mut output, &line(&contestants[*place].name, whose, look));
             }
         });
         written?;
@@ -133,7 +163,7 @@ fn subflows(file: &Path, scope: &Scope) -> anyhow::Result<BTreeMap<SubflowId, Kn
     Ok(known)
 }
 
-fn line<'a>(method: &'a str, connection: SocketCookie, look: &Look<'_>) -> Line<'a> {
+fn line<'a>(method: &'a str, whose: &Whose, look: &Look<'_>) -> Line<'a> {
     let shown = |opinion: &Opinion| {
         let Opinion { a, b, verdict, probability, evidence, .. } = *opinion;
         let terms =
@@ -150,7 +180,12 @@ fn line<'a>(method: &'a str, connection: SocketCookie, look: &Look<'_>) -> Line<
     let extra = look.closed.clone().unwrap_or_else(beyond_one);
     let divide = |cap: &Cap| cap.rates.iter().map(|(id, _)| *id).collect();
     let caps = look.caps.iter().map(divide).collect();
-    Line { method, connection, at_ns: look.at, caps, pairs: look.opinions.iter().map(shown).collect(), extra }
+    let (connection, destination) = match whose {
+        Whose::Connection(connection) => (Some(*connection), None),
+        Whose::Destination(_, address) => (None, Some(*address)),
+    };
+    let pairs = look.opinions.iter().map(shown).collect();
+    Line { method, connection, destination, at_ns: look.at, pairs, caps, extra }
 }
 
 fn write(output: &mut impl Write, line: &impl Serialize) -> io::Result<()> {

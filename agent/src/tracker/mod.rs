@@ -28,6 +28,7 @@ use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
 use across::Across;
+pub(crate) use across::MOST_SUBFLOWS as MOST_ACROSS;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;

@@ -112,6 +112,9 @@ pub struct Cell {
     /// Without delays, and so without the relays in user space that make them: only so the machine can fill fast links.
     #[serde(default)]
     pub direct: bool,
+    /// Each subflow is a connection of its own, all to one address (`--across`).
+    #[serde(default)]
+    pub lone: bool,
 }
 
 /// Congestion control.
@@ -152,6 +155,7 @@ impl Cell {
             seed: set.seeds(1).start,
             seconds: 6,
             direct: false,
+            lone: false,
         }
     }
 
@@ -231,8 +235,12 @@ impl Cell {
         let many = if self.connections > 1 { format!("-c{}", self.connections) } else { String::new() };
         let Self { subflows, mbit, congestion, seconds, .. } = self;
         let direct = if self.direct { "-direct" } else { "" };
+        let lone = if self.lone { "-lone" } else { "" };
         let long = if *seconds == 6 { String::new() } else { format!("-{seconds}s") };
-        format!("{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}", congestion.name())
+        format!(
+            "{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}{lone}",
+            congestion.name()
+        )
     }
 }
 

@@ -20,11 +20,13 @@ pub enum Grid {
     Table3,
     /// One rate, and a queue for each subflow.
     Caps,
+    /// Connections with one subflow each, to one address.
+    Across,
 }
 
 impl Grid {
     /// All of them, by their names.
-    pub const ALL: [(&str, Self); 7] = [
+    pub const ALL: [(&str, Self); 8] = [
         ("ci", Self::Ci),
         ("core", Self::Core),
         ("full", Self::Full),
@@ -32,6 +34,7 @@ impl Grid {
         ("training", Self::Training),
         ("table3", Self::Table3),
         ("caps", Self::Caps),
+        ("across", Self::Across),
     ];
 
     /// Its cells, with so many seeds each. Those with fewer subflows and lower rates come last only within a seed, so that a run that
@@ -54,6 +57,7 @@ impl Grid {
             }
             Self::Table3 => table3(seeds),
             Self::Caps => with_seeds(&caps(), seeds),
+            Self::Across => with_seeds(&across(), seeds),
         }
     }
 }
@@ -144,6 +148,13 @@ fn caps() -> Vec<Cell> {
     cells
 }
 
+/// As the core, where relays are fast enough, but with a connection for each path.
+fn across() -> Vec<Cell> {
+    let mut cells = core(Set::Evaluation, &[2, 4], &[20]);
+    cells.extend(core(Set::Evaluation, &[2], &[100]));
+    cells.into_iter().map(|cell| Cell { lone: true, ..cell }).collect()
+}
+
 /// A minute of live cells that a noisy machine can still show: slow enough links, and what is told apart well.
 fn ci() -> Vec<Cell> {
     let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
@@ -196,7 +207,9 @@ mod tests {
             let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
             [rates, rtts, buffers, seeds]
         };
-        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps] {
+        for evaluated in
+            [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps, Grid::Across]
+        {
             for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
                 assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
             }

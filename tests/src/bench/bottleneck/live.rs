@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mpwatch_lab::endpoint::{self, Limits};
 use mpwatch_lab::link::{Discipline, QueueWatch, fair_handle};
 use mpwatch_lab::topology::{PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, PORT, Spec, Transfer, Transport, Workload};
@@ -36,7 +37,13 @@ pub fn labels_of(folder: &Path, cell: &Cell) -> PathBuf {
 /// Runs a cell and stores its trace and labels.
 pub fn run(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Error>> {
     let lab = Topology::build(&network(cell))?;
-    let observer = Observer::start_every("250ms", &["--no-ledger", "--never-rest"]);
+    let mut options = vec!["--no-ledger", "--never-rest"];
+    if cell.lone {
+        // Nobody joins: each path has a connection of its own.
+        endpoint::set_limits(lab.client(), Limits { subflows: 0, add_addr_accepted: 0 })?;
+        options.push("--across");
+    }
+    let observer = Observer::start_every("250ms", &options);
     let watches = watches(&lab, cell)?;
     let stop = Arc::new(AtomicBool::new(false));
     let sampling = thread::spawn({
@@ -44,14 +51,20 @@ pub fn run(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Err
         move || sample(&watches, queues, &stop)
     });
     let idle = idle_time();
-    let (others, run) = (cross_traffic(&lab, cell)?, Arc::new(Control::default()));
+    let others = cross_traffic(&lab, cell)?;
     thread::sleep(Duration::from_millis(u64::from(cell.seed % 5) * 60));
     let begun = Instant::now();
-    let transfer = Transfer::start(lab.client(), lab.server(), &traffic(&lab, cell)?, &run)?;
+    let start =
+        |spec: &Spec| Transfer::start(lab.client(), lab.server(), spec, &Arc::new(Control::default()));
+    let transfers = traffic(&lab, cell)?.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let switched = let_it_run(&lab, cell, begun)?;
-    run.cancel();
-    // Cut off in the middle, and meant to be.
-    let _ = transfer.join();
+    for transfer in &transfers {
+        transfer.control().cancel();
+    }
+    for transfer in transfers {
+        // Cut off in the middle, and meant to be.
+        let _ = transfer.join();
+    }
     let busy = 1.0 - (idle_time() - idle) / (begun.elapsed().as_secs_f64() * cpus());
     drop(others);
     stop.store(true, Ordering::Relaxed);
@@ -161,7 +174,8 @@ fn boot_time() -> Time {
 /// Longer than any cell: the traffic is cut off.
 const ENDLESS: Duration = Duration::from_mins(5);
 
-fn traffic(lab: &Topology, cell: &Cell) -> Result<Spec, mpwatch_lab::Error> {
+/// One run of connections over all paths, or one for each path.
+fn traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Spec>, mpwatch_lab::Error> {
     let workload = match cell.app {
         App::Bulk => Workload::upload_for(ENDLESS),
         App::Short => Workload::upload(500_000),
@@ -172,7 +186,14 @@ fn traffic(lab: &Topology, cell: &Cell) -> Result<Spec, mpwatch_lab::Error> {
     spec.concurrency = cell.connections;
     spec.connections = if cell.app == App::Short { u32::MAX } else { cell.connections };
     (spec.account, spec.deadline, spec.seed) = (false, ENDLESS, cell.seed.into());
-    Ok(spec)
+    if !cell.lone {
+        return Ok(vec![spec]);
+    }
+    let over = |(path, port): (mpwatch_lab::topology::Path<'_>, u16)| {
+        let server = SocketAddr::new(spec.server.ip(), port);
+        Spec { server, client: Some(path.client_address()), ..spec.clone() }
+    };
+    Ok(lab.paths().zip(PORT + 100..).map(over).collect())
 }
 
 /// Traffic of others, until it is dropped.

@@ -18,13 +18,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cell::{Cell, Set};
+use cell::{App, Cell, Set};
 use grid::Grid;
 use tables::Scores;
 use truth::Labels;
 use verdict::Verdicts;
 
-const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3|caps]... [--seeds N] [--traces FOLDER] [--only live|score|rested|fit]";
+const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3|caps|across]... [--seeds N] [--traces FOLDER] [--only live|score|rested|across|fit]";
 
 /// What was asked for.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ enum Only {
     Score,
     /// As `Score`, with samples as the kernel takes them of paths that rest.
     Rested,
+    /// As `Score`, of subflows of different connections to one address.
+    Across,
     Fit,
 }
 
@@ -63,6 +65,7 @@ impl Request {
                 ("--only", "live") => request.only = Some(Only::Live),
                 ("--only", "score") => request.only = Some(Only::Score),
                 ("--only", "rested") => request.only = Some(Only::Rested),
+                ("--only", "across") => request.only = Some(Only::Across),
                 ("--only", "fit") => request.only = Some(Only::Fit),
                 (option, value) => return Err(format!("no option `{option} {value}`")),
             }
@@ -91,7 +94,7 @@ pub(super) fn run(
     }
     match request.only {
         Some(Only::Live) => {}
-        None | Some(Only::Score | Only::Rested) => judge(&request, &mut print)?,
+        None | Some(Only::Score | Only::Rested | Only::Across) => judge(&request, &mut print)?,
         Some(Only::Fit) => print(&fit(&request)?),
     }
     Ok(())
@@ -124,7 +127,7 @@ fn most_mbit(cell: &Cell) -> u32 {
 
 /// The labels of a cell and what every method says of its trace. `None`: it was not run.
 pub fn replayed(folder: &Path, cell: &Cell) -> Result<Option<(Labels, Verdicts)>, String> {
-    replayed_as(folder, cell, &[])
+    replayed_as(folder, cell, if cell.lone { &["--across"] } else { &[] })
 }
 
 /// Likewise, with further options of the replay.
@@ -152,8 +155,17 @@ struct LeftOut {
 fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> {
     let (mut pooled, mut by_kind, mut left_out) = (Scores::new(), Scores::new(), LeftOut::default());
     let (mut table3, mut caps) = (table3::Table::default(), caps::Table::default());
-    let how: &[&str] = if request.only == Some(Only::Rested) { &["--rested"] } else { &[] };
     for cell in request.cells() {
+        let across = cell.lone || request.only == Some(Only::Across);
+        let how: &[&str] = match request.only {
+            _ if across => &["--across"],
+            Some(Only::Rested) => &["--rested"],
+            _ => &[],
+        };
+        // Connections of half a megabyte come and go: who is compared with whom is chance.
+        if across && cell.app == App::Short {
+            continue;
+        }
         let Some((labels, verdicts)) = replayed_as(&request.folder, &cell, how)? else {
             left_out.not_run.push(cell.to_string());
             continue;
@@ -162,10 +174,12 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
             left_out.invalid.push(format!("{cell} ({flaw})"));
             continue;
         }
-        table3.add(&labels, &verdicts);
-        caps.add(&labels, &verdicts);
-        if labels.cell.layout == cell::Layout::TwoRates {
-            continue;
+        if !across {
+            table3.add(&labels, &verdicts);
+            caps.add(&labels, &verdicts);
+            if labels.cell.layout == cell::Layout::TwoRates {
+                continue;
+            }
         }
         let scores = score::score(&labels, &verdicts);
         for (method, score) in &scores {
@@ -174,6 +188,9 @@ fn judge(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> 
         pooled.insert(cell.to_string(), scores);
     }
     print(&text(&pooled, &by_kind, &left_out));
+    if request.only == Some(Only::Across) {
+        return Ok(());
+    }
     print(&format!("\n## Shared caps\n\n{}", caps.markdown()));
     if request.grids.contains(&Grid::Table3) {
         print(&format!("\n## Table III\n\n{}", table3.markdown()));
