@@ -55,6 +55,8 @@ const MOST_LAG: isize = 20;
 pub(super) struct View {
     floor_ms: f64,
     slow: Vec<Option<f64>>,
+    /// Whether these vary by more than noise.
+    moves: bool,
     fast: Vec<Option<f64>>,
     /// How much of `slow` is no noise.
     signal: Option<f64>,
@@ -97,6 +99,7 @@ impl View {
         Some(Self {
             floor_ms,
             signal: smoothness(&measured.collect::<Vec<_>>()),
+            moves: moves(&slow),
             slow,
             fast: high_pass(&delays, BURST_TREND),
             steady: counted(series.delivered(window, STEADY_STEP, before)),
@@ -126,16 +129,21 @@ impl View {
         self.held_up < CONGESTED && self.losses.len() < LEAST_LOSSES
     }
 
-    /// Whether its delays vary by more than noise.
-    fn moves(&self) -> bool {
-        let values: Vec<f64> = self.slow.iter().flatten().copied().collect();
-        variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
-    }
-
     fn steadiness(&self) -> Option<f64> {
         let rates: Vec<f64> = self.steady.iter().flatten().copied().collect();
         (rates.len() * 2 >= LEAST_RATES).then(|| variation(&rates)).flatten()
     }
+}
+
+/// Whether delays vary by more than noise.
+fn moves(delays: &[Option<f64>]) -> bool {
+    let values: Vec<f64> = delays.iter().flatten().copied().collect();
+    variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
+}
+
+/// Bins with samples of their own.
+fn measured_a_second(series: &Series, window: Window) -> f64 {
+    series.measured(window) as f64 * 1e9 / window.length().0.max(1) as f64
 }
 
 fn half_bins(series: &Series) -> Option<f64> {
@@ -167,6 +175,11 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn of(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
+        // Where no two can be compared nothing need be worked out: a trickle costs next to nothing.
+        let comparable = series.values().filter(|series| measured_a_second(series, window) >= LEAST_A_SECOND);
+        if comparable.take(2).count() < 2 {
+            return Self { views: BTreeMap::new(), rates: BTreeMap::new() };
+        }
         let reach = series.values().filter_map(half_bins).fold(0.0, f64::max);
         let view = |(id, series): (&SubflowId, &Series)| Some((*id, View::of(series, window, reach)?));
         let views: BTreeMap<SubflowId, View> = series.iter().filter_map(view).collect();
@@ -226,7 +239,7 @@ impl Scene {
         if !a.is_dense() || !b.is_dense() {
             return None;
         }
-        let moves = a.moves() || b.moves();
+        let moves = a.moves || b.moves;
         let (rate_a, rate_b) = aligned(&a.rates, &b.rates, 0);
         let sum: Vec<f64> = rate_a.iter().zip(&rate_b).map(|(a, b)| a + b).collect();
         let parts = variance(&rate_a).zip(variance(&rate_b)).map(|(a, b)| a + b);

@@ -59,12 +59,18 @@ fn within(time: Nanos) -> u32 {
     u32::try_from(time.0 % BIN_NS).unwrap_or(0)
 }
 
-/// The value at a place on the straight line between the known ones (in order of place) around it. `None` beyond them, and where
-/// they are further apart than `most`.
-fn between(known: &[(f64, f64)], place: f64, most: f64) -> Option<f64> {
-    let next = known.partition_point(|(known, _)| *known <= place);
-    let ((before, from), (after, to)) = (*known.get(next.checked_sub(1)?)?, *known.get(next)?);
-    (after - before <= most).then(|| from + (to - from) * (place - before) / (after - before))
+/// The values at some places on the straight lines between the known ones; both are in order of place. `None` beyond those that are
+/// known, and where they are further apart than `most`.
+fn between(known: &[(f64, f64)], places: impl Iterator<Item = f64>, most: f64) -> Vec<Option<f64>> {
+    let mut next = 0;
+    let at = |place: f64| {
+        while known.get(next).is_some_and(|(known, _)| *known <= place) {
+            next += 1;
+        }
+        let ((before, from), (after, to)) = (*known.get(next.checked_sub(1)?)?, *known.get(next)?);
+        (after - before <= most).then(|| from + (to - from) * (place - before) / (after - before))
+    };
+    places.map(at).collect()
 }
 
 impl Window {
@@ -163,9 +169,25 @@ impl Series {
         self.bins.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
+    /// Bins of a window with samples of their own.
+    pub(super) fn measured(&self, window: Window) -> usize {
+        self.inside(window.from, window.to).filter(|(_, bin)| bin.rtt_us.is_some()).count()
+    }
+
+    /// The bins that there are from one number to before another one, with their numbers.
+    fn inside(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bin)> {
+        let place = |number: u64| {
+            let place = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+            place.min(self.bins.len())
+        };
+        let (from, to) = (place(from), place(to));
+        let numbers = self.first + from as u64..;
+        numbers.zip(self.bins.range(from..to.max(from)))
+    }
+
     /// Lowest RTT of every `step` bins, in milliseconds.
     pub(super) fn rtts(&self, window: Window, step: u64) -> Vec<Option<f64>> {
-        let lowest = |from: u64| (from..from + step).filter_map(|number| self.bin(number)?.rtt_us).min();
+        let lowest = |from: u64| self.inside(from, from + step).filter_map(|(_, bin)| bin.rtt_us).min();
         let starts = (window.from..window.to).step_by(usize::try_from(step).unwrap_or(1));
         starts.map(|from| lowest(from).map(|rtt_us| f64::from(rtt_us) / 1e3)).collect()
     }
@@ -173,45 +195,41 @@ impl Series {
     /// What was lowest in each bin, by when it was sent, in milliseconds; in empty bins what lies between their neighbours, unless those
     /// are further apart than [`LONGEST_GAP`]. With which of them are not made up.
     pub(super) fn delays(&self, window: Window) -> (Vec<Option<f64>>, Vec<bool>) {
-        let known: Vec<(f64, f64)> = (window.from.saturating_sub(LONGEST_GAP)..window.to + LONGEST_GAP)
-            .filter_map(|number| {
-                let bin = self.bin(number)?;
+        let known: Vec<(f64, f64)> = self
+            .inside(window.from.saturating_sub(LONGEST_GAP), window.to + LONGEST_GAP)
+            .filter_map(|(number, bin)| {
                 let sent = number as f64 + f64::from(bin.sent_ns) / BIN_NS as f64;
                 Some((sent, f64::from(bin.rtt_us?) / 1e3))
             })
             .collect();
-        let at = |number: u64| between(&known, number as f64 + 0.5, LONGEST_GAP as f64);
+        let places = (window.from..window.to).map(|number| number as f64 + 0.5);
         let is_known = |number: u64| self.bin(number).is_some_and(|bin| bin.rtt_us.is_some());
-        ((window.from..window.to).map(at).collect(), (window.from..window.to).map(is_known).collect())
+        let delays = between(&known, places, LONGEST_GAP as f64);
+        (delays, (window.from..window.to).map(is_known).collect())
     }
 
     /// Segments delivered in every `step` bins, of which the last one ends so many bins (and parts of them) before the window does.
     /// `None` where it was not sampled.
     pub(super) fn delivered(&self, window: Window, step: u64, before: f64) -> Vec<Option<f64>> {
         let first = self.bin(window.from.max(self.first)).map_or(0, |bin| bin.delivered);
-        let known: Vec<(f64, f64)> = (window.from.saturating_sub(LONGEST_PAUSE)..=window.to + LONGEST_PAUSE)
-            .filter_map(|number| {
-                let bin = self.bin(number)?;
+        let known: Vec<(f64, f64)> = self
+            .inside(window.from.saturating_sub(LONGEST_PAUSE), window.to + LONGEST_PAUSE + 1)
+            .filter_map(|(number, bin)| {
                 let came = number as f64 + f64::from(bin.came_ns?) / BIN_NS as f64;
                 Some((came, f64::from(bin.delivered.wrapping_sub(first).cast_signed())))
             })
             .collect();
-        let total =
-            |steps: u64| between(&known, (window.to - steps * step) as f64 - before, LONGEST_PAUSE as f64);
         let whole = window.bins() / step;
-        (0..whole).rev().map(|steps| Some(total(steps)? - total(steps + 1)?)).collect()
+        let places = (0..=whole).rev().map(|steps| (window.to - steps * step) as f64 - before);
+        let totals = between(&known, places, LONGEST_PAUSE as f64);
+        totals.windows(2).map(|total| Some(total[1]? - total[0]?)).collect()
     }
 
     /// The bins in which segments were marked lost or the congestion window began to be cut.
     pub(super) fn losses(&self, window: Window) -> Vec<u64> {
-        let is_loss = |number: &u64| {
-            let (Some(bin), Some(before)) =
-                (self.bin(*number), number.checked_sub(1).and_then(|n| self.bin(n)))
-            else {
-                return false;
-            };
-            bin.cut || bin.lost != before.lost
-        };
-        (window.from..window.to).filter(is_loss).collect()
+        let bins = || self.inside(window.from.saturating_sub(1), window.to);
+        let is_loss =
+            |((_, before), (_, bin)): &((u64, &Bin), (u64, &Bin))| bin.cut || bin.lost != before.lost;
+        bins().zip(bins().skip(1)).filter(is_loss).map(|(_, (number, _))| number).collect()
     }
 }

@@ -25,14 +25,18 @@ struct Joint {
     covariance: f64,
 }
 
+/// Of rows of one length, in two goes through both.
 fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
     let (mean_x, mean_y) = (mean(x)?, mean(y)?);
-    let products = x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y));
-    Some(Joint {
-        variance_x: variance(x)?,
-        variance_y: variance(y)?,
-        covariance: products.sum::<f64>() / x.len().min(y.len()) as f64,
-    })
+    let count = x.len().min(y.len()) as f64;
+    let (mut squares_x, mut squares_y, mut products) = (0.0, 0.0, 0.0);
+    for (x, y) in x.iter().zip(y) {
+        let (x, y) = (x - mean_x, y - mean_y);
+        squares_x += x * x;
+        squares_y += y * y;
+        products += x * y;
+    }
+    Some(Joint { variance_x: squares_x / count, variance_y: squares_y / count, covariance: products / count })
 }
 
 /// Pearson's correlation of rows of one length. `None` where one of them does not vary.
@@ -55,10 +59,12 @@ pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
 /// Rows have one length; those that do not vary have no correlation.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const ADDED: f64 = 0.05;
-    let of = |x: &Vec<f64>| rows.iter().map(|y| correlation(x, y).unwrap_or(0.0)).collect();
-    let mut matrix: Vec<Vec<f64>> = rows.iter().map(of).collect();
-    for (place, row) in matrix.iter_mut().enumerate() {
-        row[place] = 1.0 + ADDED;
+    let mut matrix = vec![vec![1.0 + ADDED; rows.len()]; rows.len()];
+    for (i, x) in rows.iter().enumerate() {
+        for (j, y) in rows.iter().enumerate().skip(i + 1) {
+            let correlation = correlation(x, y).unwrap_or(0.0);
+            (matrix[i][j], matrix[j][i]) = (correlation, correlation);
+        }
     }
     let inverse = inverse(matrix);
     let partial = |i: usize, j: usize| -inverse[i][j] / (inverse[i][i] * inverse[j][j]).sqrt();
@@ -111,8 +117,21 @@ pub(super) fn high_pass(row: &[Option<f64>], half: usize) -> Vec<Option<f64>> {
 
 /// The places at which both rows have a value, the second one moved by `lag` places.
 pub(super) fn aligned(x: &[Option<f64>], y: &[Option<f64>], lag: isize) -> (Vec<f64>, Vec<f64>) {
-    let moved = |place: usize| place.checked_add_signed(lag).and_then(|place| *y.get(place)?);
-    x.iter().enumerate().filter_map(|(place, x)| Some(((*x)?, moved(place)?))).unzip()
+    let skipped = lag.unsigned_abs();
+    let (x, y) = if lag < 0 {
+        (x.get(skipped..).unwrap_or_default(), y)
+    } else {
+        (x, y.get(skipped..).unwrap_or_default())
+    };
+    let most = x.len().min(y.len());
+    let (mut of_x, mut of_y) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    for (x, y) in x.iter().zip(y) {
+        if let (Some(x), Some(y)) = (x, y) {
+            of_x.push(*x);
+            of_y.push(*y);
+        }
+    }
+    (of_x, of_y)
 }
 
 #[cfg(test)]
