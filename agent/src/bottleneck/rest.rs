@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a connection need not be watched closely: its verdicts have been standing for a while. Then its paths are sampled thinly for a
-//! time, and nobody looks; after that they are sampled and looked at as ever, and if everything still stands there is another, longer
-//! rest. What is sampled meanwhile shows whether the rates or the RTTs become others, which ends a rest at once. Pure.
+//! When a connection need not be watched closely: its verdicts have been standing for a while, or have not come although it was watched
+//! for long. Then its paths are sampled thinly for a time, and nobody looks; after that they are sampled and looked at as ever, and if
+//! everything still stands, or is still open, there is another, longer rest. What is sampled meanwhile shows whether the rates or the RTTs
+//! become others, which ends a rest at once. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,16 +13,20 @@ use mpwatch_model::unit::Nanos;
 
 use super::Opinion;
 
-/// Verdicts that have been standing for so long are settled; those that have not come in so long will not come soon.
+/// Verdicts that have been standing for so long are settled; those that have not come in so long, or are still in doubt, will not come
+/// soon.
 const STANDING: Nanos = Nanos(3_000_000_000);
-const NOT_COMING: Nanos = Nanos(15_000_000_000);
+const NOT_COMING: Nanos = Nanos(12_000_000_000);
 /// A verdict with a probability between this and its complement is in doubt.
 const SURE: f64 = 0.9;
-/// The first rest. Each next one is twice as long as the one before, the longest eight times this.
+/// The first rest. Each next one is twice as long as the one before; the longest eight times this, or four times where a verdict is open.
 const FIRST: u64 = 4_000_000_000;
 const LONGEST: u32 = 3;
-/// So long paths are sampled as ever between two rests. Looks begin when there is half of that to be seen.
+const LONGEST_OPEN: u32 = 2;
+/// So long paths are sampled as ever between two rests: to see whether verdicts still stand, and to see whether open ones can be reached
+/// now, which takes the longest window (3 s) and looks that agree. Looks begin when there is half of that to be seen.
 const CHECKED: Nanos = Nanos(3_000_000_000);
+const SEARCHED: Nanos = Nanos(5_000_000_000);
 /// What was usual before a rest, and what is now: so long is looked back.
 const BEFORE: Nanos = Nanos(3_000_000_000);
 const NOW: Nanos = Nanos(750_000_000);
@@ -42,11 +47,13 @@ const KEPT: usize = 20;
 #[derive(Default)]
 pub(super) struct Rest {
     state: State,
-    /// The verdicts that are standing, and since when they are.
-    verdicts: Vec<Verdict>,
+    /// The verdicts that are standing, of which two subflows each is, and since when none has become another.
+    verdicts: Vec<(SubflowId, SubflowId, Verdict)>,
     since: Nanos,
     /// Rests in a row.
     rests: u32,
+    /// The last one began although a verdict was open.
+    was_open: bool,
     pulses: BTreeMap<SubflowId, Pulse>,
     /// Segments a second that all subflows got through before the rest.
     usual: Option<f64>,
@@ -55,11 +62,12 @@ pub(super) struct Rest {
     order: Option<Nanos>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Sampled densely; a verdict is open, or has not been standing for long.
-    #[default]
-    Open,
+    /// Sampled densely from then on; a verdict is open, or has not been standing for long.
+    Watching {
+        from: Nanos,
+    },
     Resting {
         from: Nanos,
         until: Nanos,
@@ -68,6 +76,12 @@ enum State {
     Checking {
         from: Nanos,
     },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Watching { from: Nanos(0) }
+    }
 }
 
 /// What is to be done at a time at which a method could look.
@@ -146,7 +160,7 @@ impl Rest {
             self.state = State::Checking { from: at };
             return Advice::LookAfter(Rested { time: at.since(from), until: at, is_disturbed: true });
         }
-        if at.0 < until.0 + CHECKED.0 / 2 {
+        if at.0 < until.0 + self.dense_time().0 / 2 {
             return Advice::Leave;
         }
         self.state = State::Checking { from: until };
@@ -155,28 +169,52 @@ impl Rest {
 
     /// Told after each look. Whether a cap still holds shows in dense samples only.
     pub(super) fn looked(&mut self, at: Nanos, opinions: &[Opinion], is_capped: bool) {
-        let verdicts: Vec<Verdict> = opinions.iter().map(|opinion| opinion.verdict).collect();
-        if verdicts != self.verdicts || at < self.since {
-            (self.verdicts, self.since, self.rests) = (verdicts, at, 0);
-            self.state = State::Open;
-        }
-        let is_checked = match self.state {
-            State::Open => at.since(self.since) >= self.long_enough(),
-            State::Checking { from } => at.since(from) >= CHECKED,
+        let verdicts: Vec<_> =
+            opinions.iter().map(|opinion| (opinion.a, opinion.b, opinion.verdict)).collect();
+        self.compare(at, verdicts);
+        let stands = at.since(self.since) >= STANDING && !opinions.iter().any(is_open);
+        let is_enough = match self.state {
+            // Of many verdicts there may always be one that comes or goes.
+            State::Watching { from } => stands || at.since(from) >= NOT_COMING,
+            State::Checking { from } if self.was_open => at.since(from) >= SEARCHED,
+            // A doubt that came in the meantime is given the time of one that is new.
+            State::Checking { from } => at.since(from) >= if stands { CHECKED } else { NOT_COMING },
             State::Resting { .. } => false,
         };
-        if is_checked && !is_capped && !opinions.is_empty() && !opinions.iter().any(is_in_doubt) {
-            self.begin(at);
+        if is_enough && !is_capped && !opinions.is_empty() {
+            self.begin(at, !stands);
         }
     }
 
-    fn long_enough(&self) -> Nanos {
-        if self.verdicts.contains(&Verdict::Unknown) { NOT_COMING } else { STANDING }
+    /// Takes note of what became of the verdicts.
+    fn compare(&mut self, at: Nanos, verdicts: Vec<(SubflowId, SubflowId, Verdict)>) {
+        if verdicts == self.verdicts && at >= self.since {
+            return;
+        }
+        let pairs = |verdicts: &[(SubflowId, SubflowId, Verdict)]| -> Vec<(SubflowId, SubflowId)> {
+            verdicts.iter().map(|(a, b, _)| (*a, *b)).collect()
+        };
+        let are_others = at < self.since || pairs(&verdicts) != pairs(&self.verdicts);
+        let was_standing = matches!(self.state, State::Checking { .. }) && !self.was_open;
+        if are_others || was_standing {
+            (self.state, self.rests) = (State::Watching { from: at }, 0);
+        }
+        (self.verdicts, self.since) = (verdicts, at);
     }
 
-    fn begin(&mut self, at: Nanos) {
-        let until = Nanos(at.0 + (FIRST << self.rests));
-        self.rests = (self.rests + 1).min(LONGEST);
+    /// How long paths are sampled densely after a rest.
+    fn dense_time(&self) -> Nanos {
+        if self.was_open { SEARCHED } else { CHECKED }
+    }
+
+    fn begin(&mut self, at: Nanos, is_open: bool) {
+        let longest = if is_open { LONGEST_OPEN } else { LONGEST };
+        if is_open != self.was_open {
+            self.rests = 0;
+        }
+        let until = Nanos(at.0 + (FIRST << self.rests.min(longest)));
+        self.rests = (self.rests + 1).min(longest);
+        self.was_open = is_open;
         self.state = State::Resting { from: at, until };
         self.order = Some(until);
         self.disturbed = false;
@@ -192,17 +230,21 @@ impl Rest {
     }
 
     fn is_other_rate(&self, at: Nanos) -> bool {
-        let (Some(usual), Some(now)) = (self.usual, self.rate(at, NOW)) else { return false };
+        // Where no verdict can have become wrong, only what lasts is a change: the rates of a trickle go up and down.
+        let over = if self.was_open { BEFORE } else { NOW };
+        let (Some(usual), Some(now)) = (self.usual, self.rate(at, over)) else { return false };
         now > usual * OTHER_RATE || now * OTHER_RATE < usual
     }
 }
 
-fn is_in_doubt(opinion: &Opinion) -> bool {
+/// Not known, or in doubt.
+fn is_open(opinion: &Opinion) -> bool {
     match opinion.verdict {
         // Nothing new that speaks for it is doubt as well.
         Verdict::Shared => opinion.probability.is_none_or(|probability| probability < SURE),
         Verdict::Disjoint => opinion.probability.is_none_or(|probability| probability > 1.0 - SURE),
-        Verdict::NoBottleneck | Verdict::Unknown => false,
+        Verdict::NoBottleneck => false,
+        Verdict::Unknown => true,
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paths rest where verdicts have been standing, and what changes meanwhile is noticed. Samples are those that the kernel would send.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use super::*;
@@ -54,12 +54,16 @@ struct Course {
 }
 
 fn course(rows: &[Vec<Point>]) -> Course {
+    course_of(&batches(rows))
+}
+
+fn course_of(all: &[Samples]) -> Course {
     let counts = Arc::new(Counts::default());
     let method = Counted { method: Concordance::default(), counts: Arc::clone(&counts) };
     let mut detector = Detector::with(Box::new(method)).rehearsing();
     let mut turns: Vec<(f64, Verdict)> = Vec::new();
-    for samples in batches(rows) {
-        detector.take_and(&samples, &mut |look| {
+    for samples in all {
+        detector.take_and(samples, &mut |look| {
             let Some(opinion) = look.opinions.first() else { return };
             if turns.last().is_none_or(|(_, verdict)| *verdict != opinion.verdict) {
                 turns.push(((look.at.0 - SECOND) as f64 / 1e9, opinion.verdict));
@@ -156,6 +160,83 @@ fn orders_name_every_subflow_until_when_it_rests() {
     assert_eq!((one.id, other.id, one.until), (id(1), id(2), other.until));
     assert!((8 * SECOND..14 * SECOND).contains(&one.until.0), "{one:?}");
     assert!(detector.take_orders().is_empty(), "told once");
+}
+
+/// A method that thinks the same of two subflows whatever they do, and when it was asked.
+struct Stubborn {
+    opinion: Opinion,
+    asked: Arc<Mutex<Vec<Nanos>>>,
+}
+
+impl Method for Stubborn {
+    fn take(&mut self, _: SubflowId, _: &[Point]) {}
+
+    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+        self.asked.lock().unwrap().push(at);
+        vec![self.opinion]
+    }
+
+    fn forget(&mut self, _: SubflowId) {}
+
+    fn may_rest(&self) -> bool {
+        true
+    }
+}
+
+/// For how long two subflows are watched until they rest, and how long nobody looks then, each time, in seconds.
+fn pauses(verdict: Verdict, probability: Option<f64>) -> (f64, Vec<f64>) {
+    let opinion = Opinion { a: id(1), b: id(2), verdict, probability, since: None, evidence: None };
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let mut detector = Detector::with(Box::new(Stubborn { opinion, asked: Arc::clone(&asked) }));
+    for quarter in 0..4 * 100 {
+        detector.advance(Nanos(quarter * SECOND / 4));
+    }
+    let asked = asked.lock().unwrap();
+    let gaps = asked.windows(2).map(|two| (two[0], two[1].since(two[0]).0 as f64 / 1e9));
+    let pauses: Vec<(Nanos, f64)> = gaps.filter(|(_, gap)| *gap > 1.0).collect();
+    (pauses[0].0.since(asked[0]).0 as f64 / 1e9, pauses.into_iter().map(|(_, gap)| gap).collect())
+}
+
+#[test]
+fn what_stays_open_rests_later_and_not_for_as_long_as_what_stands() {
+    // Each a rest and half of the time that is sampled densely after it.
+    let (standing, open) = (vec![5.5, 9.5, 17.5, 33.5], vec![6.5, 10.5, 18.5, 18.5]);
+    for (verdict, probability, watched, expected) in [
+        (Verdict::Disjoint, Some(0.02), 3.0, &standing),
+        (Verdict::NoBottleneck, None, 3.0, &standing),
+        (Verdict::Unknown, None, 12.0, &open),
+        (Verdict::Unknown, Some(0.6), 12.0, &open),
+        (Verdict::Disjoint, Some(0.3), 12.0, &open),
+        (Verdict::Shared, None, 12.0, &open),
+    ] {
+        let (until, rests) = pauses(verdict, probability);
+        assert_eq!((until, &rests[..4]), (watched, &expected[..]), "{verdict:?}, {probability:?}");
+    }
+}
+
+#[test]
+fn a_decision_that_becomes_possible_is_made_after_a_rest() {
+    // A trickle of samples, which tells nothing; then all that there are, at the same rate.
+    let mut rows = run(&[BUSY], &on(0, 2), 110, 2);
+    for row in &mut rows {
+        let mut last = Nanos(0);
+        row.retain(|point| {
+            let is_kept = point.at.0 > 61 * SECOND || point.at.since(last).0 > SECOND / 5;
+            last = if is_kept { point.at } else { last };
+            is_kept
+        });
+    }
+    // Of a trickle each point comes alone.
+    let alone = |(number, row): (u64, &Vec<Point>)| {
+        let samples = |point: &Point| Samples { id: id(number), points: vec![*point] };
+        row.iter().map(samples).collect::<Vec<_>>()
+    };
+    let mut samples: Vec<Samples> = (1..).zip(&rows).flat_map(alone).collect();
+    samples.sort_by_key(|samples| samples.points[0].at);
+    let Course { turns, looks, .. } = course_of(&samples);
+    let [(_, Verdict::Unknown), (at, Verdict::Shared), ..] = turns[..] else { panic!("{turns:?}") };
+    assert!((60.0..84.0).contains(&at), "a rest of 16 s and the search after it: {turns:?}");
+    assert!(looks < 4 * 110 / 2, "{looks} looks in 110 s");
 }
 
 #[test]
