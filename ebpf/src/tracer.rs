@@ -32,6 +32,9 @@ use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportErro
 
 pub use crate::settings::Settings;
 
+/// What the kernel puts before each record of a ring (BPF_RINGBUF_HDR_SZ).
+const RING_HEAD: usize = 8;
+
 /// Why tracing could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
@@ -113,6 +116,8 @@ pub struct Tracer {
     rests: bool,
     plan: AttachPlan,
     records_received: u64,
+    points: u64,
+    points_bytes: u64,
     decode_errors: u64,
     namespaces_unreadable: u64,
     buffer: Vec<u8>,
@@ -156,6 +161,8 @@ impl Tracer {
             rests: settings.rests,
             plan,
             records_received: 0,
+            points: 0,
+            points_bytes: 0,
             decode_errors: 0,
             namespaces_unreadable: 0,
             buffer: Vec::new(),
@@ -239,6 +246,8 @@ impl Tracer {
                 dummy: of(abi::MPW_COUNT_MAPPING_DUMMY),
             },
             synack_retransmits: of(abi::MPW_COUNT_SYNACK_RETRANSMITS),
+            points: self.points,
+            points_bytes: Bytes(self.points_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
         };
@@ -302,7 +311,16 @@ impl Tracer {
     fn deliver_samples(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.samples.consume().map_err(bpf_error("read the ring of samples"))?;
         let received = self.records_received;
-        self.deliver(sink);
+        let bytes: usize = self.inbox.borrow().lengths.iter().map(|length| RING_HEAD + length).sum();
+        self.points_bytes += bytes as u64;
+        let mut points = 0;
+        self.deliver(&mut |event| {
+            if let KernelEvent::Samples(samples) = event {
+                points += samples.points.len() as u64;
+            }
+            sink(event);
+        });
+        self.points += points;
         self.records_received = received;
         Ok(())
     }

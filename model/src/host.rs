@@ -142,6 +142,10 @@ pub struct KernelCounters {
     pub mapping_problems: MappingProblems,
     /// SYN-ACKs sent again.
     pub synack_retransmits: u64,
+    /// Points of paths, for verdicts on bottlenecks, that came through their ring.
+    pub points: u64,
+    /// What they took there, heads of their batches included.
+    pub points_bytes: Bytes,
     /// Runs of mpwatch's BPF programs while the kernel measured them (`sysctl kernel.bpf_stats_enabled=1`). `null`: it has not.
     pub program_runs: Option<u64>,
     /// Time that those took in all; the measuring itself is part of it.

@@ -2,8 +2,7 @@
 //! What it costs to find shared bottlenecks of many subflows at once: the daemon beside the same traffic without detection, with every
 //! path sampled densely all of the time (as where verdicts are open), and as it is, which lets paths rest once verdicts have been standing.
 
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -17,30 +16,21 @@ use mpwatch_lab::{Namespace, Topology, poll_until};
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
-use serde_json::Value;
 use tempfile::TempDir;
 
 use super::idle::{cpu_time, most_memory};
 use super::statistics::spread;
 use super::table::{figure, markdown};
-use super::{Effort, read};
-use crate::Observer;
+use super::{Crowd, Effort, read};
 
 /// Subflows of each connection, each with a path of its own.
 const PATHS: usize = 8;
-/// Of each path, for its part of every connection; and how long it may queue.
-const MBIT_A_SUBFLOW: f64 = 0.6;
-const QUEUE: Duration = Duration::from_millis(150);
 /// Longest wait for anything but measurements.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Longer than everything.
 const ENDLESS: Duration = Duration::from_hours(1);
 /// A window is cut into so many, to see how they differ.
 const SLICES: u32 = 10;
-/// A batch of samples as it lies in the ring: the ring's own head, that of the batch, and each point (mpwatch_abi.h).
-const BATCH_BYTES: usize = 8 + 40;
-const POINT_BYTES: usize = 24;
-
 /// How the daemon runs.
 struct Mode {
     name: &'static str,
@@ -50,11 +40,12 @@ struct Mode {
     slices: u32,
 }
 
-/// The longest rest is 32 s, after three that are half as long each; a window holds two of them with what is between.
+/// The longest rest is 32 s, after three that are half as long each (16 s, where verdicts do not come, after 12 s and two shorter ones); a
+/// window holds two of them with what is between.
 const MODES: [Mode; 3] = [
     Mode { name: "`--no-bottlenecks`", options: &["--no-bottlenecks"], settling: 3, slices: SLICES },
     Mode { name: "densely sampled", options: &["--never-rest"], settling: 5, slices: SLICES },
-    Mode { name: "settled", options: &[], settling: 24, slices: 4 * SLICES },
+    Mode { name: "settled", options: &[], settling: 28, slices: 4 * SLICES },
 ];
 
 /// The daemon, with a folder of its own.
@@ -68,8 +59,18 @@ impl Daemon {
         let folder = TempDir::new().expect("a folder for the daemon");
         let config = folder.path().join("mpwatch.toml");
         fs::write(&config, "").expect("a file can be written");
-        let mut command = Command::new(crate::program());
-        command.args(["daemon", "--listen", "127.0.0.1:0", "--interval", "1s", "--db", "", "--config"]);
+        // A session of its own, as a service has: one process among the lab's hundreds would hardly be given a processor (sched(7), autogroup).
+        let mut command = Command::new("setsid");
+        command.arg(crate::program()).args([
+            "daemon",
+            "--listen",
+            "127.0.0.1:0",
+            "--interval",
+            "1s",
+            "--db",
+            "",
+            "--config",
+        ]);
         command.arg(&config).arg("--socket").arg(socket(folder.path())).args(options);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let daemon = Self { child: child.expect("the program can be started"), folder };
@@ -99,10 +100,25 @@ fn socket(folder: &Path) -> PathBuf {
 }
 
 pub(super) fn run(effort: Effort) -> String {
-    let connections = effort.crowd;
+    let tables: Vec<String> = effort.crowds.iter().map(|crowd| table(crowd, effort)).collect();
+    note(effort) + &tables.join("\n")
+}
+
+fn note(effort: Effort) -> String {
+    format!(
+        "Connections of {PATHS} subflows, one on each of {PATHS} links. `mpwatch daemon --interval 1s` without a store; its CPU time is the median \
+         of {:?} each. Programs by the kernel's run statistics, which cost time themselves. Points, and what they take of their ring, as the daemon \
+         counts them.\n\n",
+        effort.crowd_slice
+    )
+}
+
+/// One crowd, with a daemon in each of the modes.
+fn table(crowd: &Crowd, effort: Effort) -> String {
+    let Crowd { connections, mbit_a_subflow, queue } = *crowd;
     eprintln!("bench: bottlenecks of {connections} connections of {PATHS} subflows");
-    let path = Quality::rate(MBIT_A_SUBFLOW * f64::from(connections), QUEUE);
-    let lab = Topology::disjoint(&[path; PATHS]).expect("the lab can be built");
+    let rate = mbit_a_subflow * f64::from(connections);
+    let lab = Topology::disjoint(&[Quality::rate(rate, queue); PATHS]).expect("the lab can be built");
     let mut spec = lab.traffic(Workload::upload_for(ENDLESS)).expect("a first path");
     spec.congestion = Some("cubic".to_owned());
     (spec.account, spec.deadline) = (false, ENDLESS);
@@ -124,17 +140,10 @@ pub(super) fn run(effort: Effort) -> String {
         "traffic",
         "machine busy",
     ];
-    note(effort) + &markdown(&header, &rows)
-}
-
-fn note(effort: Effort) -> String {
     format!(
-        "{} connections of {PATHS} subflows, one on each of {PATHS} links of {:.0} Mbit/s with a queue of {QUEUE:?}. `mpwatch daemon --interval 1s` without \
-         a store; its CPU time is the median of {:?} each. Programs by the kernel's run statistics, which cost time themselves. Points and their ring \
-         by `mpwatch record` on the same traffic, afterwards.\n\n",
-        effort.crowd,
-        MBIT_A_SUBFLOW * f64::from(effort.crowd),
-        effort.crowd_slice
+        "{connections} connections, {mbit_a_subflow} Mbit/s for each of their subflows: links of {} Mbit/s with a queue of {queue:?}.\n\n{}",
+        figure(rate),
+        markdown(&header, &rows)
     )
 }
 
@@ -151,19 +160,16 @@ fn measure(mode: &Mode, sender: &Namespace, control: &Control, effort: Effort) -
     let cpus = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let busy = 1.0 - (idle_time() - idle) / seconds / cpus;
     let after = daemon.snapshot().expect("the daemon answers");
-    let memory = most_memory(pid);
-    drop(daemon);
-    let flow =
-        if mode.options.contains(&"--no-bottlenecks") { Flow::default() } else { points(mode, effort) };
+    let a_second = |of: fn(&Snapshot) -> u64| (of(&after) - of(&before)) as f64 / between(&before, &after);
     vec![
         mode.name.to_owned(),
         active(&after, sender).to_string(),
         judged(&after, sender),
         spread(&percents, "%"),
         Some(programs(&before, &after)).filter(|part| part.is_finite()).map_or("-".to_owned(), percent),
-        format!("{memory:.0} MiB"),
-        format!("{}/s", figure(flow.points)),
-        format!("{} kB/s", figure(flow.bytes / 1e3)),
+        format!("{:.0} MiB", most_memory(pid)),
+        format!("{}/s", figure(a_second(|snapshot| snapshot.counters.points))),
+        format!("{} kB/s", figure(a_second(|snapshot| snapshot.counters.points_bytes.0) / 1e3)),
         format!("{} Mbit/s", figure(mbit)),
         format!("{:.0} %", busy * 100.0),
     ]
@@ -180,11 +186,16 @@ fn slice(pid: u32, length: Duration) -> f64 {
     cpu_time(pid).saturating_sub(before.1).as_secs_f64() / before.0.elapsed().as_secs_f64() * 100.0
 }
 
+/// Seconds from one snapshot to the next; never none.
+fn between(before: &Snapshot, after: &Snapshot) -> f64 {
+    let nanoseconds = after.at.as_nanosecond() - before.at.as_nanosecond();
+    nanoseconds.max(1) as f64 / 1e9
+}
+
 /// Percent of one CPU that the daemon's programs took between two snapshots.
 fn programs(before: &Snapshot, after: &Snapshot) -> f64 {
     let time = |snapshot: &Snapshot| snapshot.counters.program_time.map_or(f64::NAN, |time| time.0 as f64);
-    let at = |snapshot: &Snapshot| snapshot.at.as_nanosecond() as f64;
-    (time(after) - time(before)) / (at(after) - at(before)) * 100.0
+    (time(after) - time(before)) / 1e9 / between(before, after) * 100.0
 }
 
 fn connections<'a>(snapshot: &'a Snapshot, sender: &Namespace) -> impl Iterator<Item = &'a Connection> {
@@ -207,45 +218,6 @@ fn judged(snapshot: &Snapshot, sender: &Namespace) -> String {
         judged += usize::from(pair.verdict != Verdict::Unknown);
     }
     if all == 0 { "-".to_owned() } else { format!("{judged} of {all}") }
-}
-
-/// What goes through the ring of samples, a second.
-#[derive(Default)]
-struct Flow {
-    points: f64,
-    bytes: f64,
-}
-
-/// Of a recording of its own, over the last window.
-fn points(mode: &Mode, effort: Effort) -> Flow {
-    let observer = Observer::start_every("1s", mode.options);
-    let window = effort.crowd_slice * mode.slices;
-    thread::sleep(effort.crowd_slice * mode.settling + window);
-    // Its folder goes with it.
-    let report = observer.finish();
-    let counted = count(&report.recording(), window).expect("a recording can be read");
-    Flow {
-        points: counted.0 as f64 / window.as_secs_f64(),
-        bytes: (counted.0 * POINT_BYTES + counted.1 * BATCH_BYTES) as f64 / window.as_secs_f64(),
-    }
-}
-
-/// Points, and the batches that they came in, in the last part of a recording.
-fn count(recording: &Path, window: Duration) -> std::io::Result<(usize, usize)> {
-    let mut batches: Vec<(u64, usize)> = Vec::new();
-    for line in BufReader::new(zstd::Decoder::new(File::open(recording)?)?).lines() {
-        let line = line?;
-        if line.starts_with("{\"samples\"") {
-            let event: Value = serde_json::from_str(&line)?;
-            let points = event["samples"]["points"].as_array().map_or(&[][..], Vec::as_slice);
-            let last = points.last().and_then(|point| point[0].as_u64()).unwrap_or(0);
-            batches.push((last, points.len()));
-        }
-    }
-    let end = batches.iter().map(|(at, _)| *at).max().unwrap_or(0);
-    let from = end.saturating_sub(u64::try_from(window.as_nanos()).unwrap_or(u64::MAX));
-    let inside = batches.iter().filter(|(at, _)| *at >= from);
-    Ok(inside.fold((0, 0), |(points, batches), (_, count)| (points + count, batches + 1)))
 }
 
 /// Seconds that CPUs have been idle, all together.

@@ -31,13 +31,32 @@ pub struct Effort {
     pub subflows: &'static [u32],
     /// How long an idle mpwatch is watched.
     pub idle: Duration,
-    /// Connections of eight subflows in which bottlenecks are looked for.
-    pub crowd: u32,
+    /// Connections in which bottlenecks are looked for.
+    pub crowds: &'static [Crowd],
     /// What their measurements are cut into.
     pub crowd_slice: Duration,
     /// Frames of the live view that are drawn, of each kind.
     pub frames: usize,
 }
+
+/// Connections of eight subflows at once, each with as much of every path.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// How many.
+    pub connections: u32,
+    /// What a path gives each of them, in Mbit/s.
+    pub mbit_a_subflow: f64,
+    /// How long a path may queue.
+    pub queue: Duration,
+}
+
+/// A thousand subflows; and two hundred that are fast enough for verdicts. More at that rate are too much for two processors.
+const CROWDS: [Crowd; 2] = [
+    Crowd { connections: 125, mbit_a_subflow: 0.3, queue: Duration::from_millis(300) },
+    Crowd { connections: 25, mbit_a_subflow: 1.5, queue: Duration::from_millis(100) },
+];
+const SMALL_CROWDS: [Crowd; 2] =
+    [Crowd { connections: 2, ..CROWDS[0] }, Crowd { connections: 1, ..CROWDS[1] }];
 
 impl Effort {
     /// What figures are published from.
@@ -47,7 +66,7 @@ impl Effort {
         window: Duration::from_millis(500),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
-        crowd: 125,
+        crowds: &CROWDS,
         crowd_slice: Duration::from_secs(2),
         frames: 200,
     };
@@ -58,7 +77,7 @@ impl Effort {
         window: Duration::from_millis(50),
         subflows: &[40],
         idle: Duration::from_millis(100),
-        crowd: 2,
+        crowds: &SMALL_CROWDS,
         crowd_slice: Duration::from_millis(20),
         frames: 2,
     };
