@@ -99,7 +99,9 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
         app.update(brought(&snapshots[number % snapshots.len()]).0);
         app.tidy();
     }
-    keys.iter().for_each(|key| press(&mut app, key));
+    for key in keys {
+        press(&mut app, key);
+    }
     frame(&app, &mut screen);
     for number in 0..frames {
         let (news, digest) = brought(&snapshots[number % snapshots.len()]);
