@@ -60,7 +60,7 @@ impl Screen {
         Ok(Self { feed: Some(feed), thread: Some(thread), ended, pace })
     }
 
-    pub(crate) fn show(&self, snapshot: Snapshot) {
+    pub(crate) fn show(&self, snapshot: impl Into<Arc<Snapshot>>) {
         self.tell(Feed::snapshot(snapshot));
     }
 

@@ -84,7 +84,7 @@ pub enum Feed {
 impl Feed {
     /// A snapshot, made ready for the screen: to be called by the thread that brings it, as it takes as long as several frames where there are
     /// many flows.
-    pub fn snapshot(snapshot: Snapshot) -> Self {
+    pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         Self::Snapshot(Arc::new(Digested::of(snapshot)))
     }
 }
@@ -350,7 +350,7 @@ impl App {
 
     /// The snapshot that is shown.
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
-        self.digested().map(|frame| &frame.snapshot)
+        self.digested().map(|frame| &*frame.snapshot)
     }
 
     /// Sums over it.

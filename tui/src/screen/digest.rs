@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
@@ -23,13 +24,14 @@ use super::sums::SumKey;
 /// A snapshot with its digest.
 #[derive(Clone, Debug)]
 pub struct Digested {
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) digest: Digest,
 }
 
 impl Digested {
     /// Looks at every flow of the snapshot, which takes a while: not for the thread of the screen.
-    pub fn of(snapshot: Snapshot) -> Self {
+    pub fn of(snapshot: impl Into<Arc<Snapshot>>) -> Self {
+        let snapshot = snapshot.into();
         Self { digest: Digest::of(&snapshot.connections), snapshot }
     }
 
