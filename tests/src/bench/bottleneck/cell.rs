@@ -235,10 +235,10 @@ impl Cell {
         let many = if self.connections > 1 { format!("-c{}", self.connections) } else { String::new() };
         let Self { subflows, mbit, congestion, seconds, .. } = self;
         let direct = if self.direct { "-direct" } else { "" };
-        let lone = if self.lone { "-lone" } else { "" };
+        let apart = if self.lone { "-lone" } else { "" };
         let long = if *seconds == 6 { String::new() } else { format!("-{seconds}s") };
         format!(
-            "{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}{lone}",
+            "{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}{apart}",
             congestion.name()
         )
     }
