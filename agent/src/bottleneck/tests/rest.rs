@@ -162,9 +162,9 @@ fn orders_name_every_subflow_until_when_it_rests() {
     assert!(detector.take_orders().is_empty(), "told once");
 }
 
-/// A method that thinks the same of two subflows whatever they do, and when it was asked.
+/// A method that thinks one of two things of two subflows in turn, whatever they do; and when it was asked.
 struct Stubborn {
-    opinion: Opinion,
+    opinions: [Opinion; 2],
     asked: Arc<Mutex<Vec<Nanos>>>,
 }
 
@@ -172,8 +172,9 @@ impl Method for Stubborn {
     fn take(&mut self, _: SubflowId, _: &[Point]) {}
 
     fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
-        self.asked.lock().unwrap().push(at);
-        vec![self.opinion]
+        let mut asked = self.asked.lock().unwrap();
+        asked.push(at);
+        vec![self.opinions[asked.len() % 2]]
     }
 
     fn forget(&mut self, _: SubflowId) {}
@@ -184,10 +185,17 @@ impl Method for Stubborn {
 }
 
 /// For how long two subflows are watched until they rest, and how long nobody looks then, each time, in seconds.
-fn pauses(verdict: Verdict, probability: Option<f64>) -> (f64, Vec<f64>) {
-    let opinion = Opinion { a: id(1), b: id(2), verdict, probability, since: None, evidence: None };
+fn pauses(thoughts: [(Verdict, Option<f64>); 2]) -> (f64, Vec<f64>) {
+    let opinions = thoughts.map(|(verdict, probability)| Opinion {
+        a: id(1),
+        b: id(2),
+        verdict,
+        probability,
+        since: None,
+        evidence: None,
+    });
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let mut detector = Detector::with(Box::new(Stubborn { opinion, asked: Arc::clone(&asked) }));
+    let mut detector = Detector::with(Box::new(Stubborn { opinions, asked: Arc::clone(&asked) }));
     for quarter in 0..4 * 100 {
         detector.advance(Nanos(quarter * SECOND / 4));
     }
@@ -201,16 +209,19 @@ fn pauses(verdict: Verdict, probability: Option<f64>) -> (f64, Vec<f64>) {
 fn what_stays_open_rests_later_and_not_for_as_long_as_what_stands() {
     // Each a rest and half of the time that is sampled densely after it.
     let (standing, open) = (vec![5.5, 9.5, 17.5, 33.5], vec![6.5, 10.5, 18.5, 18.5]);
-    for (verdict, probability, watched, expected) in [
-        (Verdict::Disjoint, Some(0.02), 3.0, &standing),
-        (Verdict::NoBottleneck, None, 3.0, &standing),
-        (Verdict::Unknown, None, 12.0, &open),
-        (Verdict::Unknown, Some(0.6), 12.0, &open),
-        (Verdict::Disjoint, Some(0.3), 12.0, &open),
-        (Verdict::Shared, None, 12.0, &open),
+    let (disjoint, unknown) = ((Verdict::Disjoint, Some(0.02)), (Verdict::Unknown, None));
+    for (thoughts, watched, expected) in [
+        ([disjoint; 2], 3.0, &standing),
+        ([(Verdict::NoBottleneck, None); 2], 3.0, &standing),
+        ([unknown; 2], 12.0, &open),
+        ([(Verdict::Unknown, Some(0.6)); 2], 12.0, &open),
+        ([(Verdict::Disjoint, Some(0.3)); 2], 12.0, &open),
+        ([(Verdict::Shared, None); 2], 12.0, &open),
+        // It comes and goes.
+        ([disjoint, unknown], 12.0, &open),
     ] {
-        let (until, rests) = pauses(verdict, probability);
-        assert_eq!((until, &rests[..4]), (watched, &expected[..]), "{verdict:?}, {probability:?}");
+        let (until, rests) = pauses(thoughts);
+        assert_eq!((until, &rests[..4]), (watched, &expected[..]), "{thoughts:?}");
     }
 }
 
