@@ -231,13 +231,12 @@ impl Pair {
     fn consider(&mut self, implied: f64, at: Nanos) {
         let wanted = match self.odds.map(|odds| odds + implied) {
             None if self.free => Verdict::NoBottleneck,
-            None => Verdict::Unknown,
             Some(odds) if odds > SURE => Verdict::Shared,
             Some(odds) if odds < -SURE => Verdict::Disjoint,
             // Not sure any more, but nothing speaks for the contrary.
             Some(odds) if self.verdict == Verdict::Shared && odds > 0.0 => Verdict::Shared,
             Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
-            Some(_) => Verdict::Unknown,
+            _ => Verdict::Unknown,
         };
         self.implied = implied;
         self.agreeing = if wanted == self.candidate { self.agreeing + 1 } else { 1 };

@@ -27,6 +27,8 @@ const LONGEST_OPEN: u32 = 2;
 /// now, which takes the longest window (3 s) and looks that agree. Looks begin when there is half of that to be seen.
 const CHECKED: Nanos = Nanos(3_000_000_000);
 const SEARCHED: Nanos = Nanos(5_000_000_000);
+/// Searching, looks are so far apart: most of them find nothing, and a second that agrees is soon enough.
+const SEARCH_PACE: Nanos = Nanos(1_250_000_000);
 /// What was usual before a rest, and what is now: so long is looked back.
 const BEFORE: Nanos = Nanos(3_000_000_000);
 const NOW: Nanos = Nanos(750_000_000);
@@ -54,6 +56,8 @@ pub(super) struct Rest {
     rests: u32,
     /// The last one began although a verdict was open.
     was_open: bool,
+    /// The last look.
+    looked: Nanos,
     pulses: BTreeMap<SubflowId, Pulse>,
     /// Segments a second that all subflows got through before the rest.
     usual: Option<f64>,
@@ -74,6 +78,10 @@ enum State {
     },
     /// Sampled densely from then on, to see whether everything is as it was.
     Checking {
+        from: Nanos,
+    },
+    /// The same after a rest that began although a verdict was open, and of which nothing has disturbed.
+    Searching {
         from: Nanos,
     },
 }
@@ -153,7 +161,13 @@ impl Rest {
 
     /// Asked before each look.
     pub(super) fn advise(&mut self, at: Nanos) -> Advice {
-        let State::Resting { from, until } = self.state else { return Advice::Look };
+        let (from, until) = match self.state {
+            State::Resting { from, until } => (from, until),
+            State::Searching { .. } if at.since(self.looked) < SEARCH_PACE && at >= self.looked => {
+                return Advice::Leave;
+            }
+            _ => return Advice::Look,
+        };
         if at < from || self.disturbed || self.is_other_rate(at) {
             self.disturbed = false;
             self.order = Some(Nanos(0));
@@ -163,7 +177,8 @@ impl Rest {
         if at.0 < until.0 + self.dense_time().0 / 2 {
             return Advice::Leave;
         }
-        self.state = State::Checking { from: until };
+        self.state =
+            if self.was_open { State::Searching { from: until } } else { State::Checking { from: until } };
         Advice::LookAfter(Rested { time: until.since(from), until, is_disturbed: false })
     }
 
@@ -172,10 +187,12 @@ impl Rest {
         let verdicts: Vec<_> =
             opinions.iter().map(|opinion| (opinion.a, opinion.b, opinion.verdict)).collect();
         self.compare(at, verdicts);
+        self.looked = at;
         let stands = at.since(self.since) >= STANDING && !opinions.iter().any(is_open);
         let is_enough = match self.state {
             // Of many verdicts there may always be one that comes or goes.
             State::Watching { from } => stands || at.since(from) >= NOT_COMING,
+            State::Searching { from } => at.since(from) >= SEARCHED,
             State::Checking { from } if self.was_open => at.since(from) >= SEARCHED,
             // A doubt that came in the meantime is given the time of one that is new.
             State::Checking { from } => at.since(from) >= if stands { CHECKED } else { NOT_COMING },

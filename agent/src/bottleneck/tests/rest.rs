@@ -66,7 +66,7 @@ fn course_of(all: &[Samples]) -> Course {
         detector.take_and(samples, &mut |look| {
             let Some(opinion) = look.opinions.first() else { return };
             if turns.last().is_none_or(|(_, verdict)| *verdict != opinion.verdict) {
-                turns.push(((look.at.0 - SECOND) as f64 / 1e9, opinion.verdict));
+                turns.push(((look.at.0 as f64 - SECOND as f64) / 1e9, opinion.verdict));
             }
         });
     }
@@ -201,7 +201,7 @@ fn pauses(thoughts: [(Verdict, Option<f64>); 2]) -> (f64, Vec<f64>) {
     }
     let asked = asked.lock().unwrap();
     let gaps = asked.windows(2).map(|two| (two[0], two[1].since(two[0]).0 as f64 / 1e9));
-    let pauses: Vec<(Nanos, f64)> = gaps.filter(|(_, gap)| *gap > 1.0).collect();
+    let pauses: Vec<(Nanos, f64)> = gaps.filter(|(_, gap)| *gap > 2.0).collect();
     (pauses[0].0.since(asked[0]).0 as f64 / 1e9, pauses.into_iter().map(|(_, gap)| gap).collect())
 }
 
