@@ -61,6 +61,8 @@ impl Daemon {
         fs::write(&config, "").expect("a file can be written");
         // A session of its own, as a service has: one process among the lab's hundreds would hardly be given a processor (sched(7), autogroup).
         let mut command = Command::new("setsid");
+        // There, Ctrl-C does not reach it: it goes with this process, however that ends.
+        command.args(["setpriv", "--pdeathsig", "TERM"]);
         command.arg(crate::program()).args([
             "daemon",
             "--listen",
