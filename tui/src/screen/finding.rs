@@ -9,14 +9,10 @@ use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::lifecycle::Protocol;
 use mpwatch_model::metric::{Unit, display};
-use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::{TimelineEntry, What};
+use mpwatch_model::outage;
 use mpwatch_model::unit::Micros;
 
 use super::theme::Ink;
-
-/// How long before it is noticed a path may have died, nanoseconds.
-const FOUND_WITHIN: i128 = 3_000_000_000;
 
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,38 +78,16 @@ fn duration(micros: Micros) -> String {
     display(Unit::Seconds, Some(micros.0 as f64 / 1e6))
 }
 
-/// When a subflow stopped working, as well as it is known: the beginning of the gap in which it was found stale or closed, or that.
-pub(crate) fn died_at(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
-    let found = found_dead_at(connection, subflow)?;
-    let before = |entry: &&TimelineEntry| {
-        let earlier = found.as_nanosecond() - entry.at.as_nanosecond();
-        matches!(entry.what, What::Stalled { .. }) && (0..=FOUND_WITHIN).contains(&earlier)
-    };
-    let gap = connection.timeline.iter().find(before).map(|entry| entry.at);
-    Some(gap.unwrap_or(found))
-}
-
-/// When it was noticed.
-fn found_dead_at(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
-    let ended = subflow.closed.filter(|closed| closed.reason.is_failure()).map(|closed| closed.at);
-    let stale = connection.timeline.iter().rev().find_map(|entry| match entry.what {
-        What::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
-        _ => None,
-    });
-    let stale = stale.filter(|_| ended.is_some() || subflow.stale);
-    stale.into_iter().chain(ended).min()
-}
-
 fn failures(connection: &Connection) -> Vec<Finding> {
     let failed = connection.subflows.iter().zip(1..).filter_map(|(subflow, place)| {
-        let found = found_dead_at(connection, subflow);
-        if (found.is_none() && !subflow.stale) || reset_with_it(connection, subflow) {
+        let death = outage::death(connection, subflow);
+        if (death.is_none() && !subflow.stale) || outage::ended_with_it(connection, subflow) {
             return None;
         }
         let over =
             subflow.interface.map(|name| format!(" ({})", printable(&name.text()))).unwrap_or_default();
-        let died = died_at(connection, subflow).map(|at| format!(" at {}", offset(connection, at)));
-        let noticed = found.map(|at| format!(" (noticed at {})", offset(connection, at)));
+        let died = death.map(|death| format!(" at {}", offset(connection, death.at)));
+        let noticed = death.map(|death| format!(" (noticed at {})", offset(connection, death.noticed)));
         let how = match subflow.closed {
             Some(closed) => {
                 format!("{} at {}", closed.reason.words(), offset(connection, closed.at))
@@ -128,60 +102,12 @@ fn failures(connection: &Connection) -> Vec<Finding> {
     failed.collect()
 }
 
-/// A reset that ended the whole connection is no failure of the path.
-fn reset_with_it(connection: &Connection, subflow: &Subflow) -> bool {
-    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    (end.as_nanosecond() - closed.at.as_nanosecond()).abs() < 100_000_000
-}
-
-/// Pauses that follow each other so closely that next to nothing was carried between them, nanoseconds.
-const TOGETHER: i128 = 250_000_000;
-
-/// Pauses in which no path moved any data, as one where they belong together: what an application sees of a path's death.
-struct Gap {
-    from: Timestamp,
-    /// Nanoseconds since 1970.
-    until: i128,
-    /// How long data stood still within it.
-    still: Micros,
-    pauses: usize,
-}
-
-impl Gap {
-    fn long(&self) -> Micros {
-        Micros(u64::try_from((self.until - self.from.as_nanosecond()) / 1_000).unwrap_or(0))
-    }
-}
-
-fn pauses_together(connection: &Connection) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
-    for entry in &connection.timeline {
-        let What::Stalled { gap } = entry.what else { continue };
-        let from = entry.at.as_nanosecond();
-        let until = from + i128::from(gap.0) * 1_000;
-        match gaps.last_mut().filter(|last| from - last.until <= TOGETHER) {
-            Some(last) => {
-                last.until = last.until.max(until);
-                last.still = Micros(last.still.0 + gap.0);
-                last.pauses += 1;
-            }
-            None => gaps.push(Gap { from: entry.at, until, still: gap, pauses: 1 }),
-        }
-    }
-    gaps
-}
-
 /// The gap in which a path died, where there is one; else the longest. Who sees a path die asks for that one, whatever else happened.
 fn gaps(connection: &Connection) -> Option<Finding> {
-    let gaps = pauses_together(connection);
-    let longest = gaps.iter().max_by_key(|gap| gap.long())?;
-    let deaths = connection.subflows.iter().filter(|subflow| !reset_with_it(connection, subflow));
-    let deaths: Vec<Timestamp> = deaths.filter_map(|subflow| died_at(connection, subflow)).collect();
-    let of_death = |gap: &&Gap| {
-        deaths.iter().any(|at| (gap.from.as_nanosecond()..=gap.until).contains(&at.as_nanosecond()))
-    };
-    let told = gaps.iter().filter(of_death).max_by_key(|gap| gap.long()).unwrap_or(longest);
-    let (long, at) = (duration(told.long()), offset(connection, told.from));
+    let gaps = outage::gaps(connection);
+    let longest = outage::longest(&gaps)?;
+    let told = outage::gap_of_a_death(connection, &gaps)?;
+    let (long, at) = (duration(told.long), offset(connection, told.from));
     let how = match told.pauses {
         1 => "no path moved any data".to_owned(),
         pauses => {
@@ -192,7 +118,7 @@ fn gaps(connection: &Connection) -> Option<Finding> {
         1 => String::new(),
         several if told.from == longest.from => format!("; {several} such gaps in all"),
         several => {
-            let (long, at) = (duration(longest.long()), offset(connection, longest.from));
+            let (long, at) = (duration(longest.long), offset(connection, longest.from));
             format!("; {several} such gaps in all, the longest {long} from {at} on")
         }
     };
@@ -329,6 +255,7 @@ fn ending(connection: &Connection) -> Option<Finding> {
 mod tests {
     use mpwatch_model::bottleneck::MethodName;
     use mpwatch_model::fixture;
+    use mpwatch_model::timeline::{TimelineEntry, What};
 
     use super::*;
 
