@@ -8,6 +8,7 @@
 mod abi;
 pub mod core_check;
 pub mod decode;
+mod elf;
 mod iterator;
 mod ledger;
 pub mod namespace;

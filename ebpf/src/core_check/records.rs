@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CO-RE records of an object: which instruction reads which field of which kernel structure. libbpf and aya-obj both
-//! read them but show them to nobody, so the few bytes of ELF and `.BTF.ext` that lead there are read here. The input is
+//! read them but show them to nobody, so the few bytes of `.BTF.ext` that lead there are read here. The input is
 //! the object that was built with this program, never a file from outside.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
+
+use crate::elf::{Elf, text, word};
 
 /// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields, the others about types.
 const FIELD_EXISTS: u32 = 2;
@@ -33,7 +35,7 @@ pub(super) struct Access {
 
 /// All accesses of an object; `None` if it is not a 64-bit little-endian ELF file with BTF.
 pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
-    let elf = Elf { bytes: object };
+    let elf = Elf::of(object);
     let (_, ext) = elf.section(".BTF.ext")?;
     let (_, btf) = elf.section(".BTF")?;
     let strings = btf.get(word(btf, 4)? + word(btf, 16)?..)?;
@@ -105,48 +107,6 @@ fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<S
 fn type_name(of: &BtfType<'_>) -> String {
     let name = of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split("___").next().unwrap_or_default().to_owned()
-}
-
-struct Elf<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Elf<'a> {
-    /// Index and bytes of a section. Elf64_Ehdr: table at 40, size of an entry at 58, their number, index of the names.
-    fn section(&self, wanted: &str) -> Option<(usize, &'a [u8])> {
-        let names = self.content(half(self.bytes, 62)?)?;
-        (0..half(self.bytes, 60)?).find_map(|index| {
-            let name = text(names, word(self.header(index)?, 0)?)?;
-            (name == wanted).then(|| Some((index, self.content(index)?)))?
-        })
-    }
-
-    fn header(&self, index: usize) -> Option<&'a [u8]> {
-        self.bytes.get(long(self.bytes, 40)? + index * half(self.bytes, 58)?..)
-    }
-
-    /// Elf64_Shdr: offset at 24, size at 32.
-    fn content(&self, index: usize) -> Option<&'a [u8]> {
-        let header = self.header(index)?;
-        self.bytes.get(long(header, 24)?..)?.get(..long(header, 32)?)
-    }
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<usize> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?).into())
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
-}
-
-/// A zero-terminated string in a table of strings.
-fn text(table: &[u8], at: usize) -> Option<&str> {
-    std::ffi::CStr::from_bytes_until_nul(table.get(at..)?).ok()?.to_str().ok()
 }
 
 #[cfg(test)]
