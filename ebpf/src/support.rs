@@ -10,6 +10,8 @@ use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use mpwatch_model::event::Traces;
 use mpwatch_model::host::Missing;
 
+use crate::excerpt::Excerpt;
+
 mod named_types;
 
 use named_types::NamedTypes;
@@ -276,26 +278,38 @@ pub enum SupportError {
     },
 }
 
+/// Names of the types by which a kernel tells the facts.
+pub(crate) fn type_names() -> impl Iterator<Item = String> {
+    let structures = OPTIONAL_FIELDS.iter().map(|field| field.structure).chain([MPTCP]);
+    HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
+}
+
 impl KernelSupport {
     /// Reads the facts of the running kernel.
     pub fn of_this_kernel() -> Result<Self, SupportError> {
         crate::tracer::quiet_libbpf();
+        Self::of_excerpt(Excerpt::of_this_kernel().as_ref())
+    }
+
+    /// Reads them from the excerpt of its BTF if there is one, else from the whole.
+    pub(crate) fn of_excerpt(excerpt: Option<&Excerpt>) -> Result<Self, SupportError> {
+        if let Some(excerpt) = excerpt {
+            return Ok(Self::of_btf(&excerpt.btf));
+        }
         let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
-        Btf::from_vmlinux().map(|btf| Self::of(&btf)).map_err(absent)
+        Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
     }
 
     /// Reads the facts of another kernel from a file with its BTF.
     pub fn of_file(path: &Path) -> Result<Self, SupportError> {
         crate::tracer::quiet_libbpf();
         Btf::from_path(path)
-            .map(|btf| Self::of(&btf))
+            .map(|btf| Self::of_btf(&btf))
             .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
     }
 
-    fn of(btf: &Btf<'_>) -> Self {
-        let structures =
-            OPTIONAL_FIELDS.iter().map(|field| field.structure.to_owned()).chain([MPTCP.to_owned()]);
-        let types = NamedTypes::of(btf, HOOKS.iter().map(Hook::type_name).chain(structures));
+    pub(crate) fn of_btf(btf: &Btf<'_>) -> Self {
+        let types = NamedTypes::of(btf, type_names());
         let has = |field: &&Field| {
             let of = types.find::<Struct<'_>>(field.structure);
             of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))

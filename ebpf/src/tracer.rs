@@ -22,6 +22,7 @@ use mpwatch_model::unit::Bytes;
 use crate::abi;
 use crate::core_check;
 use crate::decode;
+use crate::excerpt::Excerpt;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
@@ -128,14 +129,16 @@ pub struct Tracer {
 impl Tracer {
     /// Loads and attaches. From here on nothing that opens or closes on this machine goes unnoticed.
     pub fn start(settings: Settings) -> Result<Self, TracerError> {
-        let mut plan = AttachPlan::from_facts(&KernelSupport::of_this_kernel()?);
+        quiet_libbpf();
+        let excerpt = Excerpt::of_this_kernel();
+        let mut plan = AttachPlan::from_facts(&KernelSupport::of_excerpt(excerpt.as_ref())?);
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
         if !settings.ledger {
             plan.leave_out_ledger();
         }
-        let object = load(&plan, settings).map_err(explain)?;
+        let object = load(&plan, settings, excerpt.as_ref()).map_err(explain)?;
         link_called(&object, &plan)?;
         let mut links = attach(&object, &mut plan)?;
         if !plan.can_keep_ledger() {
@@ -342,10 +345,13 @@ impl Tracer {
     }
 }
 
-fn load(plan: &AttachPlan, settings: Settings) -> Result<Object, TracerError> {
-    quiet_libbpf();
-    let mut object =
-        ObjectBuilder::default().open_memory(crate::OBJECT).map_err(bpf_error("open the BPF object"))?;
+fn load(plan: &AttachPlan, settings: Settings, excerpt: Option<&Excerpt>) -> Result<Object, TracerError> {
+    let cannot_open = || bpf_error("open the BPF object");
+    let mut builder = ObjectBuilder::default();
+    if let Some(excerpt) = excerpt {
+        builder.btf_custom_path(excerpt.path()).map_err(cannot_open())?;
+    }
+    let mut object = builder.open_memory(crate::OBJECT).map_err(cannot_open())?;
     for mut program in object.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
         program.set_autoload(planned);

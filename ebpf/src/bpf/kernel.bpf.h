@@ -208,6 +208,15 @@ struct mptcp_pm_data {
 	struct mptcp_rm_list rm_list_rx;
 };
 
+/* mptcp_pm_data.subflows became extra_subflows in 6.18: the subflows beside the first. */
+struct mptcp_pm_data___subflows {
+	__u8 subflows;
+};
+
+struct mptcp_pm_data___extra {
+	__u8 extra_subflows;
+};
+
 struct work_struct {
 	void (*func)(struct work_struct *work);
 };
@@ -287,24 +296,53 @@ struct bpf_iter__task_file {
  * Reading through a pointer whose type the verifier does not know, such as that of an MPTCP socket. Where the kernel has
  * bpf_rdonly_cast() (6.2), the field is read in place, in one instruction; elsewhere by a call. A bad address reads as 0 either way.
  * `pointer` is evaluated more than once.
+ *
+ * bpf_rdonly_cast() wants to know the structure by its id in the kernel's BTF. libbpf, which is given an excerpt of that, knows another
+ * id; so user space adds the enumeration below to the excerpt, with the kernel's ids as values (excerpt.rs). What may not be cast to it
+ * leaves out, and where there is no excerpt there is no enumeration: then every field is read by a call.
  */
 extern void *bpf_rdonly_cast(const void *pointer, __u32 type) __ksym __weak;
 
-#define IN_PLACE(pointer) \
-	((typeof(pointer))bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(typeof(*(pointer)))))
+/* What READ and its like are used on: of anything else they do not compile. */
+/* clang-format off */
+#define STRUCTURES(each)               \
+	each(cgroup)                   \
+	each(inet_connection_sock)     \
+	each(mptcp_pm_data___extra)    \
+	each(mptcp_pm_data___subflows) \
+	each(mptcp_rm_list)            \
+	each(mptcp_sock)               \
+	each(mptcp_subflow_context)    \
+	each(net_device)               \
+	each(sock)                     \
+	each(tcp_sock)
+/* clang-format on */
 
-#define READ(pointer, field)                                         \
-	(bpf_ksym_exists(bpf_rdonly_cast) ? IN_PLACE(pointer)->field \
-					  : BPF_CORE_READ(pointer, field))
+#define ENUMERATOR(name) id_of_##name,
+#define ID_IS_KNOWN(name) \
+	, struct name : bpf_core_enum_value_exists(enum mpw_kernel_id, id_of_##name)
+#define ID_IN_KERNEL(name) , struct name : bpf_core_enum_value(enum mpw_kernel_id, id_of_##name)
+
+enum mpw_kernel_id {
+	STRUCTURES(ENUMERATOR)
+};
+
+#define CAN_CAST(pointer) _Generic(*(pointer), void * : 0 STRUCTURES(ID_IS_KNOWN))
+
+#define IN_PLACE(pointer)                  \
+	((typeof(pointer))bpf_rdonly_cast( \
+		(pointer), _Generic(*(pointer), void * : 0 STRUCTURES(ID_IN_KERNEL))))
+
+#define READ(pointer, field) \
+	(CAN_CAST(pointer) ? IN_PLACE(pointer)->field : BPF_CORE_READ(pointer, field))
 
 /* A field of what a field points to. */
-#define READ_VIA(pointer, way, field)                                     \
-	(bpf_ksym_exists(bpf_rdonly_cast) ? IN_PLACE(pointer)->way->field \
-					  : BPF_CORE_READ(pointer, way, field))
+#define READ_VIA(pointer, way, field) \
+	(CAN_CAST(pointer) ? IN_PLACE(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
 
-#define READ_BITS(pointer, field)                                                            \
-	(bpf_ksym_exists(bpf_rdonly_cast) ? BPF_CORE_READ_BITFIELD(IN_PLACE(pointer), field) \
-					  : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
+#define READ_BITS(pointer, field)                                             \
+	(CAN_CAST(pointer) ? BPF_CORE_READ_BITFIELD(IN_PLACE(pointer), field) \
+			   : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
 
 /* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
 static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)

@@ -20,19 +20,6 @@
 /* So far apart are the points of a path that rests: enough to see that its rate or its RTT has become another. */
 #define REST_POINT_US 250000
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-/* mptcp_pm_data.subflows became extra_subflows in 6.18: the subflows beside the first. */
-struct mptcp_pm_data___subflows {
-	__u8 subflows;
-};
-
-struct mptcp_pm_data___extra {
-	__u8 extra_subflows;
-};
-
-#pragma clang attribute pop
-
 /* The batch that a subflow fills. Only subflows that were sampled have one; freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -8,10 +8,12 @@ use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
 use crate::elf::{Elf, text, word};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields, the others about types.
+/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our
+/// object are about an enumeration that no kernel has (kernel.bpf.h): what they ask is whether reading in place is possible, not what the
+/// kernel has.
 const FIELD_EXISTS: u32 = 2;
 const FIELD_BYTE_SIZE: u32 = 1;
-const FIELD_LAST: u32 = 5;
+const FIELD_LAST: usize = 5;
 
 /// Where the kind stands in `struct bpf_core_relo`.
 const KIND: usize = 12;
@@ -29,7 +31,7 @@ pub(super) struct Access {
     pub(super) is_guard: bool,
     /// Where the kind of this record and the constant of its instruction stand in the object, in bytes.
     at: (usize, usize),
-    /// Structure and field, as `mptcp_sock.pm.server_side`; only the type if the question is about a type.
+    /// Structure and field, as `mptcp_sock.pm.server_side`.
     pub(super) field: String,
 }
 
@@ -51,6 +53,9 @@ pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
         let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
         for record in records.chunks_exact(record_bytes) {
+            if word(record, KIND)? > FIELD_LAST {
+                continue;
+            }
             let access = access(record, section, strings, &types)?;
             let at = (place(record) + KIND, place(code) + access.offset + CONSTANT);
             found.push(Access { at, ..access });
@@ -65,7 +70,7 @@ fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Opt
     let kind = u32::try_from(word(record, KIND)?).ok()?;
     let root = types.type_by_id::<BtfType<'_>>(TypeId::from(u32::try_from(word(record, 4)?).ok()?))?;
     let path = text(strings, word(record, 8)?)?;
-    let field = if kind <= FIELD_LAST { field_name(types, root, path)? } else { type_name(&root) };
+    let field = field_name(types, root, path)?;
     Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, at: (0, 0), field })
 }
 
