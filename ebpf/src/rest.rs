@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
-use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::Rest;
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Micros, Nanos};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::abi;
 use crate::tracer::{TracerError, map};
 
 /// The orders in force.
@@ -28,10 +28,11 @@ impl Resting {
     /// Passes orders on, and takes out what is over.
     pub(crate) fn tell(&mut self, orders: &[Rest]) {
         let over = take(&mut self.until, orders, boot_now());
-        for Rest { id: SubflowId { cookie, .. }, until } in orders {
-            let (key, value) = (cookie.0.to_ne_bytes(), until.0.to_ne_bytes());
+        for order in orders {
+            let cookie = order.id.cookie;
+            let (key, value) = (cookie.0.to_ne_bytes(), encoded(order));
             let is_in_force = self.until.contains_key(&cookie.0);
-            if is_in_force && self.map.update(&key, &value, MapFlags::ANY).is_err() {
+            if is_in_force && self.map.update(&key, bytemuck::bytes_of(&value), MapFlags::ANY).is_err() {
                 // No room: it is sampled as ever.
                 self.until.remove(&cookie.0);
             }
@@ -40,6 +41,15 @@ impl Resting {
             // It was there, and nobody else takes it out.
             let _ = self.map.delete(&cookie.to_ne_bytes());
         }
+    }
+}
+
+fn encoded(order: &Rest) -> abi::mpw_rest {
+    let micros = |rtt: Micros| u32::try_from(rtt.0).unwrap_or(u32::MAX);
+    abi::mpw_rest {
+        until_ns: order.until.0,
+        rtt_from_us: micros(order.usual.from),
+        rtt_to_us: micros(order.usual.to),
     }
 }
 
@@ -58,13 +68,15 @@ fn boot_now() -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_model::id::SocketCookie;
+    use mpwatch_model::id::{SocketCookie, SubflowId};
+    use mpwatch_model::sample::RttRange;
 
     #[test]
     fn an_order_is_kept_until_its_time_and_a_later_one_takes_its_place() {
         let order = |cookie, until| Rest {
             id: SubflowId { cookie: SocketCookie(cookie), generation: 0 },
             until: Nanos(until),
+            usual: RttRange { from: Micros(8_000), to: Micros(u64::MAX) },
         };
         let mut until = HashMap::new();
         assert!(take(&mut until, &[order(1, 50), order(2, 90)], Nanos(10)).is_empty());
@@ -73,5 +85,7 @@ mod tests {
         assert_eq!(take(&mut until, &[order(1, 0)], Nanos(60)), [1]);
         assert_eq!(take(&mut until, &[], Nanos(90)), [2]);
         assert!(until.is_empty());
+        let abi::mpw_rest { until_ns, rtt_from_us, rtt_to_us } = encoded(&order(1, 50));
+        assert_eq!((until_ns, rtt_from_us, rtt_to_us), (50, 8_000, u32::MAX));
     }
 }

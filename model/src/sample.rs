@@ -39,7 +39,7 @@ impl From<Point> for Row {
 }
 
 /// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip; of a path at
-/// [`Rest`], four a second.
+/// [`Rest`], one a second, or four where the RTT is none of the usual ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
     /// Of which subflow.
@@ -48,13 +48,32 @@ pub struct Samples {
     pub points: Vec<Point>,
 }
 
-/// An order to the kernel: the verdicts on this path have been standing, so a point now and then is enough for some time.
+/// An order to the kernel: the verdicts on this path have been standing, or have not come in a long time, so a point now and then is enough
+/// for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
     /// Which subflow.
     pub id: SubflowId,
     /// Until when, on the boot clock. What is past ends a rest.
     pub until: Nanos,
+    /// What is no news.
+    pub usual: RttRange,
+}
+
+/// RTTs from one to another, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttRange {
+    /// The shortest.
+    pub from: Micros,
+    /// The longest.
+    pub to: Micros,
+}
+
+impl RttRange {
+    /// Whether this one is among them.
+    pub fn holds(&self, rtt: Micros) -> bool {
+        (self.from..=self.to).contains(&rtt)
+    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use mpwatch_lab::traffic::{Control, Spec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{Point, Rest};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::sample::{Point, Rest, RttRange};
+use mpwatch_model::unit::{Micros, Nanos};
 use mpwatch_tests::{list, may_run_as_root, program, text};
 use serde_json::Value;
 
@@ -263,11 +263,20 @@ fn the_kernel_lets_paths_rest_until_they_are_woken() {
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let is_dense = |points: &[Point]| gaps(points).all(|gap| gap < Duration::from_millis(100));
     watch.until_each_has(10, "dense samples", is_dense);
-    let order = |until| watch_ids(&watch).into_iter().map(|id| Rest { id, until }).collect::<Vec<_>>();
-    let (rest, wake) = (order(Nanos(u64::MAX)), order(Nanos(0)));
+    let order = |until, shortest, longest| {
+        let usual = RttRange { from: Micros(shortest), to: Micros(longest) };
+        watch_ids(&watch).into_iter().map(|id| Rest { id, until, usual }).collect::<Vec<_>>()
+    };
+    let rest = order(Nanos(u64::MAX), 0, u64::MAX);
+    let (news, wake) = (order(Nanos(u64::MAX), 0, 1), order(Nanos(0), 0, u64::MAX));
     watch.tracer.rest(&rest);
-    let is_sparse = |points: &[Point]| gaps(points).all(|gap| gap > Duration::from_millis(150));
-    watch.until_each_has(5, "sparse samples", is_sparse);
+    let are_between = |least, most| {
+        let allowed = Duration::from_millis(least)..Duration::from_millis(most);
+        move |points: &[Point]| gaps(points).all(|gap| allowed.contains(&gap))
+    };
+    watch.until_each_has(3, "sparse samples", are_between(750, 1_500));
+    watch.tracer.rest(&news);
+    watch.until_each_has(5, "samples of RTTs that are news", are_between(150, 600));
     watch.tracer.rest(&wake);
     watch.until_each_has(10, "dense samples again", is_dense);
     control.cancel();

@@ -39,8 +39,8 @@ pub(crate) struct Detector {
     opinions: Vec<Opinion>,
     /// `None`: every look is taken, and paths never rest.
     rest: Option<Rest>,
-    /// When the last point of each subflow was that a kernel would have sent. `None`: this is no rehearsal.
-    rehearsed: Option<BTreeMap<SubflowId, Nanos>>,
+    /// The last point of each subflow that a kernel would have sent. `None`: this is no rehearsal.
+    rehearsed: Option<BTreeMap<SubflowId, Point>>,
 }
 
 impl Detector {
@@ -62,9 +62,7 @@ impl Detector {
 
     /// Orders to the kernel that have not been handed over yet.
     pub(crate) fn take_orders(&mut self) -> Vec<sample::Rest> {
-        let Some(rest) = &mut self.rest else { return Vec::new() };
-        let Some(until) = rest.take_order() else { return Vec::new() };
-        rest.subflows().map(|id| sample::Rest { id, until }).collect()
+        self.rest.as_mut().map(Rest::take_orders).unwrap_or_default()
     }
 
     /// Takes in points.
@@ -114,9 +112,9 @@ impl Detector {
             return Cow::Borrowed(&samples.points);
         };
         let is_sent = |point: &&Point| {
-            let is_sent = rest.keeps(point.at, rehearsed.get(&samples.id).copied());
+            let is_sent = rest.keeps(samples.id, point, rehearsed.get(&samples.id));
             if is_sent {
-                rehearsed.insert(samples.id, point.at);
+                rehearsed.insert(samples.id, **point);
             }
             is_sent
         };
@@ -134,6 +132,7 @@ impl Detector {
             Advice::LookAfter(rested) => self.method.rested(rested),
         }
         self.opinions = self.method.judge(at);
+        debug_assert!(self.opinions.is_sorted_by_key(|opinion| (opinion.a, opinion.b)));
         rest.looked(at, &self.opinions, !self.method.caps().is_empty());
     }
 

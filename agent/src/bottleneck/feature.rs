@@ -141,9 +141,9 @@ fn moves(delays: &[Option<f64>]) -> bool {
     variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
 }
 
-/// Bins with samples of their own.
-fn measured_a_second(series: &Series, window: Window) -> f64 {
-    series.measured(window) as f64 * 1e9 / window.length().0.max(1) as f64
+/// Whether it has samples enough to be compared; else it is a trickle.
+fn is_sampled(series: &Series, window: Window) -> bool {
+    series.has_measured(window, LEAST_A_SECOND * window.length().0 as f64 / 1e9)
 }
 
 fn half_bins(series: &Series) -> Option<f64> {
@@ -176,7 +176,7 @@ pub(super) struct Scene {
 impl Scene {
     pub(super) fn of(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
         // Where no two can be compared nothing need be worked out: a trickle costs next to nothing.
-        let comparable = series.values().filter(|series| measured_a_second(series, window) >= LEAST_A_SECOND);
+        let comparable = series.values().filter(|series| is_sampled(series, window));
         if comparable.take(2).count() < 2 {
             return Self { views: BTreeMap::new(), rates: BTreeMap::new() };
         }

@@ -15,6 +15,9 @@ const LIKELY: f64 = 0.8;
 /// share by average linkage: of all pairs between two groups none may be disjoint, at least one shares, and on average they probably
 /// do; so one wrong pair does not chain two bottlenecks together.
 pub(crate) fn groups(subflows: &[SubflowId], opinions: &[Opinion]) -> Vec<Vec<SubflowId>> {
+    if !opinions.iter().any(|opinion| opinion.verdict == Verdict::Shared) {
+        return subflows.iter().map(|subflow| vec![*subflow]).collect();
+    }
     let by_pair: BTreeMap<(SubflowId, SubflowId), &Opinion> =
         opinions.iter().map(|opinion| (ordered(opinion.a, opinion.b), opinion)).collect();
     // By id, so that what is equally likely does not depend on the order.

@@ -57,7 +57,7 @@ pub(crate) trait Method {
     /// Takes in points of a subflow.
     fn take(&mut self, subflow: SubflowId, points: &[Point]);
 
-    /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples.
+    /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples, in order of their ids.
     fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
 
     /// Caps that subflows share without sharing a queue, as of the last time it was asked.

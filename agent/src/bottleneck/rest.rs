@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::sample::{self, Point, RttRange};
+use mpwatch_model::unit::{Micros, Nanos};
 
 use super::Opinion;
 
@@ -19,10 +19,11 @@ const STANDING: Nanos = Nanos(3_000_000_000);
 const NOT_COMING: Nanos = Nanos(12_000_000_000);
 /// A verdict with a probability between this and its complement is in doubt.
 const SURE: f64 = 0.9;
-/// The first rest. Each next one is twice as long as the one before; the longest eight times this, or four times where a verdict is open.
+/// The first rest. Each next one is twice as long as the one before; the longest eight times this, or sixteen times where there is no verdict
+/// that could have become wrong.
 const FIRST: u64 = 4_000_000_000;
 const LONGEST: u32 = 3;
-const LONGEST_OPEN: u32 = 2;
+const LONGEST_UNKNOWN: u32 = 4;
 /// So long paths are sampled as ever between two rests: to see whether verdicts still stand, and to see whether open ones can be reached
 /// now, which takes the longest window (3 s) and looks that agree. Looks begin when there is half of that to be seen.
 const CHECKED: Nanos = Nanos(3_000_000_000);
@@ -32,15 +33,17 @@ const SEARCH_PACE: Nanos = Nanos(1_250_000_000);
 /// What was usual before a rest, and what is now: so long is looked back.
 const BEFORE: Nanos = Nanos(3_000_000_000);
 const NOW: Nanos = Nanos(750_000_000);
-/// A path without a point for so long stands still.
-const SILENT: Nanos = Nanos(1_000_000_000);
+/// Points of a path at rest are so far apart (`REST_POINT_US` of sample.bpf.h); after one with an RTT that is news, the next one is sooner
+/// (`REST_NEWS_US`).
+const POINT: u64 = 1_000_000_000;
+const NEWS: u64 = 250_000_000;
+/// A path without a point for so long stands still, at rest or not.
+const SILENT: Nanos = Nanos(2_500_000_000);
 /// A change of what gets through, up or down, that is none of the usual ones.
 const OTHER_RATE: f64 = 1.5;
-/// An RTT that no packet of this path has had so far; so many in a row are no accident.
-const LONGER: f64 = 1.25;
-const SHORTER: f64 = 0.8;
+/// So many RTTs in a row that are news are no accident.
 const IN_A_ROW: u32 = 3;
-/// Points of a path at rest are so far apart (`REST_POINT_US` of sample.bpf.h), and so are the beats that are kept of each.
+/// The beats that are kept of each path are so far apart.
 const BEAT: u64 = 250_000_000;
 /// Beats kept: more than what is looked back.
 const KEPT: usize = 20;
@@ -111,13 +114,14 @@ pub(crate) struct Rested {
     pub(crate) is_disturbed: bool,
 }
 
-/// One subflow, four times a second.
+/// One subflow, four times a second at most.
 #[derive(Default)]
 struct Pulse {
     beats: VecDeque<Beat>,
-    shortest: Option<u64>,
-    longest: u64,
-    unusual: u32,
+    /// The shortest and the longest RTT so far.
+    rtts: Option<RttRange>,
+    /// Points in a row with an RTT that is news.
+    news: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -135,7 +139,7 @@ impl Rest {
         for point in points {
             pulse.push(point);
         }
-        self.disturbed |= is_resting && (is_new || pulse.unusual >= IN_A_ROW);
+        self.disturbed |= is_resting && (is_new || pulse.news >= IN_A_ROW);
     }
 
     /// A subflow has ended: those that are left get other rates.
@@ -143,20 +147,20 @@ impl Rest {
         self.disturbed |= self.pulses.remove(&subflow).is_some();
     }
 
-    /// The kernel may be told this: until when the paths of this connection rest. Told once.
-    pub(super) fn take_order(&mut self) -> Option<Nanos> {
-        self.order.take()
+    /// The kernel may be told this: until when the paths of this connection rest, those that have samples. Told once.
+    pub(super) fn take_orders(&mut self) -> Vec<sample::Rest> {
+        let Some(until) = self.order.take() else { return Vec::new() };
+        let order = |(id, pulse): (&SubflowId, &Pulse)| sample::Rest { id: *id, until, usual: pulse.usual() };
+        self.pulses.iter().map(order).collect()
     }
 
-    /// Whether a point would have been taken had the kernel been told at once, after one at `before`.
-    pub(super) fn keeps(&self, at: Nanos, before: Option<Nanos>) -> bool {
+    /// Whether a point would have been taken had the kernel been told at once, after the last one that was.
+    pub(super) fn keeps(&self, subflow: SubflowId, point: &Point, last: Option<&Point>) -> bool {
         let State::Resting { from, until } = self.state else { return true };
-        !(from..until).contains(&at) || before.is_none_or(|before| at.since(before).0 >= BEAT)
-    }
-
-    /// The subflows that have samples.
-    pub(super) fn subflows(&self) -> impl Iterator<Item = SubflowId> + '_ {
-        self.pulses.keys().copied()
+        let is_at_rest = |point: &Point| (from..until).contains(&point.at);
+        let Some(last) = last.filter(|last| is_at_rest(last) && is_at_rest(point)) else { return true };
+        let is_news = self.pulses.get(&subflow).is_some_and(|pulse| !pulse.usual().holds(last.rtt));
+        point.at.since(last.at).0 >= if is_news { NEWS } else { POINT }
     }
 
     /// Asked before each look.
@@ -168,7 +172,8 @@ impl Rest {
             }
             _ => return Advice::Look,
         };
-        if at < from || self.disturbed || self.is_other_rate(at) {
+        // Rates are known once for each point.
+        if at < from || self.disturbed || (at.0.is_multiple_of(POINT) && self.is_other_rate(at)) {
             self.disturbed = false;
             self.order = Some(Nanos(0));
             self.state = State::Checking { from: at };
@@ -199,7 +204,8 @@ impl Rest {
             State::Resting { .. } => false,
         };
         if is_enough && !is_capped && !opinions.is_empty() {
-            self.begin(at, !stands);
+            let is_known = opinions.iter().any(|opinion| opinion.verdict != Verdict::Unknown);
+            self.begin(at, !stands, if is_known { LONGEST } else { LONGEST_UNKNOWN });
         }
     }
 
@@ -224,8 +230,7 @@ impl Rest {
         if self.was_open { SEARCHED } else { CHECKED }
     }
 
-    fn begin(&mut self, at: Nanos, is_open: bool) {
-        let longest = if is_open { LONGEST_OPEN } else { LONGEST };
+    fn begin(&mut self, at: Nanos, is_open: bool, longest: u32) {
         if is_open != self.was_open {
             self.rests = 0;
         }
@@ -237,7 +242,7 @@ impl Rest {
         self.disturbed = false;
         self.usual = self.rate(at, BEFORE);
         for pulse in self.pulses.values_mut() {
-            pulse.unusual = 0;
+            pulse.news = 0;
         }
     }
 
@@ -267,14 +272,11 @@ fn is_open(opinion: &Opinion) -> bool {
 
 impl Pulse {
     fn push(&mut self, point: &Point) {
-        let rtt = point.rtt.0;
-        let is_shorter = self.shortest.is_some_and(|shortest| (rtt as f64) < shortest as f64 * SHORTER);
-        let is_longer = self.longest > 0 && rtt as f64 > self.longest as f64 * LONGER;
-        self.unusual = if is_shorter || is_longer { self.unusual + 1 } else { 0 };
+        self.news = if self.usual().holds(point.rtt) { 0 } else { self.news + 1 };
         // One alone is an accident: it does not become usual at once.
-        if self.unusual == 0 || self.unusual >= IN_A_ROW {
-            self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
-            self.longest = self.longest.max(rtt);
+        if self.news == 0 || self.news >= IN_A_ROW {
+            let RttRange { from, to } = self.rtts.unwrap_or(RttRange { from: point.rtt, to: point.rtt });
+            self.rtts = Some(RttRange { from: from.min(point.rtt), to: to.max(point.rtt) });
         }
         let beat = Beat { at: point.at, delivered: point.delivered };
         match self.beats.back_mut() {
@@ -290,6 +292,15 @@ impl Pulse {
         if self.beats.len() > KEPT {
             self.beats.pop_front();
         }
+    }
+
+    /// RTTs that are no news: from a fifth shorter than any of this path so far to a quarter longer.
+    fn usual(&self) -> RttRange {
+        let all = RttRange { from: Micros(0), to: Micros(u64::MAX) };
+        self.rtts.map_or(all, |RttRange { from, to }| RttRange {
+            from: Micros(from.0 / 5 * 4),
+            to: Micros(to.0.saturating_add(to.0 / 4)),
+        })
     }
 
     /// Segments a second over so long before `at`; none if it stands still. `None`: not known for so long.

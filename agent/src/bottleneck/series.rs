@@ -10,7 +10,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 /// Width of a bin.
 pub(super) const BIN_NS: u64 = 5_000_000;
 /// Bins in the longest window, and some to spare for what comes late.
-const KEPT: u64 = 800;
+const KEPT: usize = 800;
 /// The lowest RTT is looked for over so many seconds: a new route has a new one.
 const FLOOR_SECONDS: usize = 10;
 
@@ -36,6 +36,8 @@ pub(super) struct Series {
     /// Number, from boot on, of the first bin that is kept.
     first: u64,
     bins: VecDeque<Bin>,
+    /// Of these, how many have samples of their own.
+    measured: usize,
     /// Second, and lowest RTT in it.
     floors: VecDeque<(u64, u32)>,
     cutting: bool,
@@ -113,7 +115,9 @@ impl Series {
         if let Some(bin) = self.bin_mut(sent.0 / BIN_NS)
             && bin.rtt_us.is_none_or(|lowest| rtt_us < lowest)
         {
+            let is_first = bin.rtt_us.is_none();
             (bin.rtt_us, bin.sent_ns) = (Some(rtt_us), within(sent));
+            self.measured += usize::from(is_first);
         }
     }
 
@@ -125,19 +129,18 @@ impl Series {
     /// was before says anything about what comes.
     fn make_room(&mut self, number: u64, point: &Point) {
         let end = self.first + self.bins.len() as u64;
-        if self.bins.is_empty() || number >= end + KEPT || number + KEPT < end {
+        if self.bins.is_empty() || number >= end + KEPT as u64 || number + (KEPT as u64) < end {
             *self = Self { first: number, begun: Some(number), ..Self::default() };
             self.bins.push_back(Bin { delivered: point.delivered, lost: point.lost, ..Bin::default() });
             return;
         }
+        // All at once: a slow subflow has hundreds of empty bins between two points.
         let Bin { delivered, lost, .. } = self.bins.back().copied().unwrap_or_default();
-        for _ in end..=number {
-            self.bins.push_back(Bin { delivered, lost, ..Bin::default() });
-        }
-        while self.bins.len() as u64 > KEPT {
-            self.bins.pop_front();
-            self.first += 1;
-        }
+        let new = usize::try_from((number + 1).saturating_sub(end)).unwrap_or(0);
+        self.bins.resize(self.bins.len() + new, Bin { delivered, lost, ..Bin::default() });
+        let too_many = self.bins.len().saturating_sub(KEPT);
+        self.measured -= self.bins.drain(..too_many).filter(|bin| bin.rtt_us.is_some()).count();
+        self.first += too_many as u64;
     }
 
     fn note_floor(&mut self, second: u64, rtt_us: u32) {
@@ -169,9 +172,12 @@ impl Series {
         self.bins.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Bins of a window with samples of their own.
-    pub(super) fn measured(&self, window: Window) -> usize {
-        self.inside(window.from, window.to).filter(|(_, bin)| bin.rtt_us.is_some()).count()
+    /// Whether so many bins of a window have samples of their own.
+    pub(super) fn has_measured(&self, window: Window, least: f64) -> bool {
+        let measured = |(_, bin): &(u64, &Bin)| bin.rtt_us.is_some();
+        // Mostly, where they are too few in a window, they are too few in all that is kept.
+        self.measured as f64 >= least
+            && self.inside(window.from, window.to).filter(measured).count() as f64 >= least
     }
 
     /// The bins that there are from one number to before another one, with their numbers.

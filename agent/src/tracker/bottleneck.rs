@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From samples to the bottlenecks of connections: hands points to the detector of their connection, and shows what it found.
 
-use std::collections::HashMap;
-
 use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::{Rest, Samples};
@@ -90,12 +88,11 @@ pub(super) fn of(
         return None;
     }
     let opinions = flow.detector.as_deref().map_or(&[][..], Detector::opinions);
-    let by_pair: HashMap<_, _> = opinions.iter().map(|opinion| ((opinion.a, opinion.b), opinion)).collect();
+    let on = |pair| opinions.binary_search_by_key(&pair, |opinion| (opinion.a, opinion.b)).ok();
     let pairs = subflows.iter().enumerate().flat_map(|(place, one)| {
-        let by_pair = &by_pair;
         subflows[place + 1..].iter().map(move |other| {
             let (a, b) = (*one.min(other), *one.max(other));
-            shown(a, b, by_pair.get(&(a, b)).copied(), from)
+            shown(a, b, on((a, b)).map(|place| &opinions[place]), from)
         })
     });
     let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);

@@ -17,8 +17,9 @@
 #define BATCH_US 100000
 /* How soon to look again whether a connection with one subflow has got another. */
 #define LOOK_AGAIN_US 50000
-/* So far apart are the points of a path that rests: enough to see that its rate or its RTT has become another. */
-#define REST_POINT_US 250000
+/* So far apart are the points of a path that rests: enough to see what gets through. An RTT that is none of the usual ones is news. */
+#define REST_POINT_US 1000000
+#define REST_NEWS_US  250000
 
 /* The batch that a subflow fills. Only subflows that were sampled have one; freed with the socket. */
 struct {
@@ -35,15 +36,15 @@ struct {
 } samples SEC(".maps") __weak;
 
 /*
- * Until when (CLOCK_BOOTTIME) a path, by its socket's cookie, need not be sampled densely, because the verdicts on it have been standing.
- * User space writes it and takes out what has passed (rest.rs). Where there is no room or nobody writes, paths are sampled as ever.
+ * Paths that need not be sampled densely, because the verdicts on them have been standing, or have not come. User space writes it and takes
+ * out what has passed (rest.rs). Where there is no room or nobody writes, paths are sampled as ever.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1 << 16);
 	__type(key, __u64);
-	__type(value, __u64);
+	__type(value, struct mpw_rest);
 } resting SEC(".maps") __weak;
 
 /* Where neither field exists, every connection counts as having one subflow: no bottleneck is looked for. */
@@ -77,7 +78,9 @@ static __always_inline void send_batch(struct mpw_samples *batch)
 	batch->count = 0;
 }
 
-static __always_inline void append_point(struct mpw_samples *batch, struct tcp_sock *tp, __u64 at)
+/* `at_once`: the batch does not wait for more. */
+static __always_inline void append_point(struct mpw_samples *batch, struct tcp_sock *tp, __u64 at,
+					 bool at_once)
 {
 	__u8 ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	__u32 place = batch->count;
@@ -93,19 +96,19 @@ static __always_inline void append_point(struct mpw_samples *batch, struct tcp_s
 	point->lost = tp->lost;
 	point->cut = ca_state >= TCP_CA_CWR;
 	batch->count = place + 1;
-	if (batch->count == MPW_POINTS || at - batch->points[0].at_us >= BATCH_US)
+	if (at_once || batch->count == MPW_POINTS || at - batch->points[0].at_us >= BATCH_US)
 		send_batch(batch);
 }
 
-/* Least time from one point to the next, in microseconds. */
-static __always_inline __u32 pause_of(struct subflow_state *state, struct tcp_sock *tp, __u64 now)
+/* Least time from this point to the next, in microseconds. `rest`: of a path at rest. */
+static __always_inline __u32 pause_of(const struct mpw_rest *rest, struct tcp_sock *tp, __u32 rtt_us)
 {
 	/* srtt_us is in eighths of a microsecond. */
 	__u32 pause = (tp->srtt_us >> 3) / POINTS_A_RTT;
-	__u64 *rests_until = bpf_map_lookup_elem(&resting, &state->cookie);
 
-	if (rests_until && now < *rests_until)
-		return REST_POINT_US;
+	if (rest)
+		return rtt_us < rest->rtt_from_us || rtt_us > rest->rtt_to_us ? REST_NEWS_US :
+										REST_POINT_US;
 	return pause > POINT_US ? pause : POINT_US;
 }
 
@@ -121,6 +124,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 	/* By time of sending: acknowledgements that come all at once tell of queues at different times. */
 	__u64 sent = at - rtt_us;
 	struct mpw_samples *batch;
+	struct mpw_rest *rest;
 
 	if (sent <= state->point_due_us || !rtt_us)
 		return;
@@ -128,7 +132,10 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 		state->point_due_us = sent + LOOK_AGAIN_US;
 		return;
 	}
-	state->point_due_us = sent + pause_of(state, tp, now) - 1;
+	rest = bpf_map_lookup_elem(&resting, &state->cookie);
+	if (rest && now >= rest->until_ns)
+		rest = NULL;
+	state->point_due_us = sent + pause_of(rest, tp, rtt_us) - 1;
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;
@@ -138,7 +145,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 	batch->kind = MPW_RECORD_SAMPLES;
 	batch->cookie = state->cookie;
 	batch->generation = state->generation;
-	append_point(batch, tp, at);
+	append_point(batch, tp, at, rest);
 }
 
 #endif

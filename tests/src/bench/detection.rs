@@ -23,8 +23,6 @@ use super::statistics::spread;
 use super::table::{figure, markdown};
 use super::{Crowd, Effort, read};
 
-/// Subflows of each connection, each with a path of its own.
-const PATHS: usize = 8;
 /// Longest wait for anything but measurements.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Longer than everything.
@@ -40,12 +38,12 @@ struct Mode {
     slices: u32,
 }
 
-/// The longest rest is 32 s, after three that are half as long each (16 s, where verdicts do not come, after 12 s and two shorter ones); a
-/// window holds two of them with what is between.
+/// The longest rest is 64 s (where no verdict comes: else 32 s), after 12 s and four shorter ones with 5 s in between, 92 s together; a window
+/// holds one of them with what is between, of a hundred connections at all stages of it.
 const MODES: [Mode; 3] = [
     Mode { name: "`--no-bottlenecks`", options: &["--no-bottlenecks"], settling: 3, slices: SLICES },
     Mode { name: "densely sampled", options: &["--never-rest"], settling: 5, slices: SLICES },
-    Mode { name: "settled", options: &[], settling: 28, slices: 4 * SLICES },
+    Mode { name: "settled", options: &[], settling: 48, slices: 4 * SLICES },
 ];
 
 /// The daemon, with a folder of its own.
@@ -108,7 +106,7 @@ pub(super) fn run(effort: Effort) -> String {
 
 fn note(effort: Effort) -> String {
     format!(
-        "Connections of {PATHS} subflows, one on each of {PATHS} links. `mpwatch daemon --interval 1s` without a store; its CPU time is the median \
+        "Connections of some subflows, one on each of as many links. `mpwatch daemon --interval 1s` without a store; its CPU time is the median \
          of {:?} each. Programs by the kernel's run statistics, which cost time themselves. Points, and what they take of their ring, as the daemon \
          counts them.\n\n",
         effort.crowd_slice
@@ -117,10 +115,10 @@ fn note(effort: Effort) -> String {
 
 /// One crowd, with a daemon in each of the modes.
 fn table(crowd: &Crowd, effort: Effort) -> String {
-    let Crowd { connections, mbit_a_subflow, queue } = *crowd;
-    eprintln!("bench: bottlenecks of {connections} connections of {PATHS} subflows");
+    let Crowd { connections, paths, mbit_a_subflow, queue } = *crowd;
+    eprintln!("bench: bottlenecks of {connections} connections of {paths} subflows");
     let rate = mbit_a_subflow * f64::from(connections);
-    let lab = Topology::disjoint(&[Quality::rate(rate, queue); PATHS]).expect("the lab can be built");
+    let lab = Topology::disjoint(&vec![Quality::rate(rate, queue); paths]).expect("the lab can be built");
     let mut spec = lab.traffic(Workload::upload_for(ENDLESS)).expect("a first path");
     spec.congestion = Some("cubic".to_owned());
     (spec.account, spec.deadline) = (false, ENDLESS);
@@ -143,7 +141,7 @@ fn table(crowd: &Crowd, effort: Effort) -> String {
         "machine busy",
     ];
     format!(
-        "{connections} connections, {mbit_a_subflow} Mbit/s for each of their subflows: links of {} Mbit/s with a queue of {queue:?}.\n\n{}",
+        "{connections} connections of {paths} subflows, {mbit_a_subflow} Mbit/s for each: links of {} Mbit/s with a queue of {queue:?}.\n\n{}",
         figure(rate),
         markdown(&header, &rows)
     )
