@@ -30,17 +30,27 @@ const CHECKED: Nanos = Nanos(3_000_000_000);
 const SEARCHED: Nanos = Nanos(5_000_000_000);
 /// Searching, looks are so far apart: most of them find nothing, and a second that agrees is soon enough.
 const SEARCH_PACE: Nanos = Nanos(1_250_000_000);
-/// What was usual before a rest, and what is now: so long is looked back.
-const BEFORE: Nanos = Nanos(3_000_000_000);
+/// What gets through is a rate over so long: the longer one where no verdict can have become wrong, so that only what lasts is a change.
 const NOW: Nanos = Nanos(750_000_000);
+const LASTING: Nanos = Nanos(3_000_000_000);
+/// Which rates were usual is seen over so long before a rest.
+const BEFORE: u64 = 2_000_000_000;
 /// Points of a path at rest are so far apart (`REST_POINT_US` of sample.bpf.h); after one with an RTT that is news, the next one is sooner
 /// (`REST_NEWS_US`).
 const POINT: u64 = 1_000_000_000;
 const NEWS: u64 = 250_000_000;
 /// A path without a point for so long stands still, at rest or not.
 const SILENT: Nanos = Nanos(2_500_000_000);
-/// A change of what gets through, up or down, that is none of the usual ones.
+/// So much more than the highest of these rates, or so much less than the lowest, is a change; the second one where a verdict is open, as it is
+/// mostly among many whose rates go up and down.
 const OTHER_RATE: f64 = 1.5;
+const OTHER_RATE_OPEN: f64 = 2.0;
+/// Where a verdict is open, such a rise shows at once that more goes on now than a trickle: many times the highest rate, and segments enough
+/// to be compared.
+const RISE: f64 = 4.0;
+const NO_TRICKLE: f64 = 15.0;
+/// So many points show that a silence is over.
+const SPOKEN: usize = 15;
 /// So many RTTs in a row that are news are no accident.
 const IN_A_ROW: u32 = 3;
 /// The beats that are kept of each path are so far apart.
@@ -62,8 +72,10 @@ pub(super) struct Rest {
     /// The last look.
     looked: Nanos,
     pulses: BTreeMap<SubflowId, Pulse>,
-    /// Segments a second that all subflows got through before the rest.
-    usual: Option<f64>,
+    /// Lowest and highest rate of all subflows together before the rest, in segments a second.
+    usual: (f64, f64),
+    /// Points since then.
+    came: usize,
     disturbed: bool,
     /// Until when paths may rest, if the kernel was not told yet.
     order: Option<Nanos>,
@@ -139,7 +151,9 @@ impl Rest {
         for point in points {
             pulse.push(point);
         }
-        self.disturbed |= is_resting && (is_new || pulse.news >= IN_A_ROW);
+        self.came += points.len();
+        let is_news = is_new || pulse.news >= IN_A_ROW || (self.was_silent() && self.came >= SPOKEN);
+        self.disturbed |= is_resting && is_news;
     }
 
     /// A subflow has ended: those that are left get other rates.
@@ -157,7 +171,7 @@ impl Rest {
     /// Whether a point would have been taken had the kernel been told at once, after the last one that was.
     pub(super) fn keeps(&self, subflow: SubflowId, point: &Point, last: Option<&Point>) -> bool {
         let State::Resting { from, until } = self.state else { return true };
-        let is_at_rest = |point: &Point| (from..until).contains(&point.at);
+        let is_at_rest = |point: &Point| (from..until).contains(&point.at) && !self.was_silent();
         let Some(last) = last.filter(|last| is_at_rest(last) && is_at_rest(point)) else { return true };
         let is_news = self.pulses.get(&subflow).is_some_and(|pulse| !pulse.usual().holds(last.rtt));
         point.at.since(last.at).0 >= if is_news { NEWS } else { POINT }
@@ -177,7 +191,8 @@ impl Rest {
             self.disturbed = false;
             self.order = Some(Nanos(0));
             self.state = State::Checking { from: at };
-            return Advice::LookAfter(Rested { time: at.since(from), until: at, is_disturbed: true });
+            let until = if self.was_silent() { from } else { at };
+            return Advice::LookAfter(Rested { time: at.since(from), until, is_disturbed: true });
         }
         if at.0 < until.0 + self.dense_time().0 / 2 {
             return Advice::Leave;
@@ -193,6 +208,10 @@ impl Rest {
             opinions.iter().map(|opinion| (opinion.a, opinion.b, opinion.verdict)).collect();
         self.compare(at, verdicts);
         self.looked = at;
+        // What the search was to find begins only now.
+        if matches!(self.state, State::Searching { .. } | State::Checking { .. }) && self.has_risen(at) {
+            (self.state, self.rests) = (State::Watching { from: at }, 0);
+        }
         let stands = at.since(self.since) >= STANDING && !opinions.iter().any(is_open);
         let is_enough = match self.state {
             // Of many verdicts there may always be one that comes or goes.
@@ -238,9 +257,10 @@ impl Rest {
         self.rests = (self.rests + 1).min(longest);
         self.was_open = is_open;
         self.state = State::Resting { from: at, until };
-        self.order = Some(until);
         self.disturbed = false;
-        self.usual = self.rate(at, BEFORE);
+        (self.usual, self.came) = (self.usual_rates(at), 0);
+        // Of a silence there is nothing to be left out, and how it ends is seen as soon as without a rest: only nobody looks.
+        self.order = (!self.was_silent()).then_some(until);
         for pulse in self.pulses.values_mut() {
             pulse.news = 0;
         }
@@ -251,11 +271,34 @@ impl Rest {
         self.pulses.values().filter_map(|pulse| pulse.rate(at, over)).reduce(|sum, rate| sum + rate)
     }
 
+    /// Nothing got through before the rest.
+    fn was_silent(&self) -> bool {
+        self.usual.1 <= 0.0
+    }
+
+    /// Over how long a rate is taken.
+    fn rated(&self) -> Nanos {
+        if self.was_open { LASTING } else { NOW }
+    }
+
+    /// None, where too little came to have a rate.
+    fn usual_rates(&self, at: Nanos) -> (f64, f64) {
+        let times = (0..=BEFORE / BEAT).map(|beats| Nanos(at.0.saturating_sub(beats * BEAT)));
+        let rates = times.filter_map(|at| self.rate(at, self.rated()));
+        let range = rates.map(|rate| (rate, rate));
+        range.reduce(|(low, high), (rate, _)| (low.min(rate), high.max(rate))).unwrap_or_default()
+    }
+
     fn is_other_rate(&self, at: Nanos) -> bool {
-        // Where no verdict can have become wrong, only what lasts is a change: the rates of a trickle go up and down.
-        let over = if self.was_open { BEFORE } else { NOW };
-        let (Some(usual), Some(now)) = (self.usual, self.rate(at, over)) else { return false };
-        now > usual * OTHER_RATE || now * OTHER_RATE < usual
+        let (low, high) = self.usual;
+        let factor = if self.was_open { OTHER_RATE_OPEN } else { OTHER_RATE };
+        let is_other = |rate: f64| rate > high * factor || rate * factor < low;
+        self.rate(at, self.rated()).is_some_and(is_other) || self.has_risen(at)
+    }
+
+    fn has_risen(&self, at: Nanos) -> bool {
+        let least = (self.usual.1 * RISE).max(NO_TRICKLE);
+        self.was_open && self.rate(at, NOW).is_some_and(|rate| rate > least)
     }
 }
 

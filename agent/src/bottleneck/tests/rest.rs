@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::robustness::point;
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use super::*;
 use crate::bottleneck::concordance::Concordance;
@@ -90,6 +91,17 @@ fn then(before: &[Vec<Point>], after: &[Vec<Point>]) -> Vec<Vec<Point>> {
     before.iter().zip(after).map(joined).collect()
 }
 
+/// Of a trickle each point comes alone.
+fn alone(rows: &[Vec<Point>]) -> Vec<Samples> {
+    let of = |(number, row): (u64, &Vec<Point>)| {
+        let samples = |point: &Point| Samples { id: id(number), points: vec![*point] };
+        row.iter().map(samples).collect::<Vec<_>>()
+    };
+    let mut samples: Vec<Samples> = (1..).zip(rows).flat_map(of).collect();
+    samples.sort_by_key(|samples| samples.points[0].at);
+    samples
+}
+
 fn apart() -> [Sender; 2] {
     [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }]
 }
@@ -134,6 +146,26 @@ fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_rest() {
     let rows = then(&run(&[BUSY], &on(0, 2), 24, 3), &run(&[half, half], &apart(), 60, 4));
     let turns = course(&rows).turns;
     assert_eq!(turns.last().unwrap().1, Verdict::Disjoint, "{turns:?}");
+}
+
+#[test]
+fn traffic_that_begins_in_a_rest_is_judged_soon() {
+    const IDLE: u64 = 100;
+    // A segment of each every two seconds, and nothing after a while.
+    let idle = |silent_from: u64| -> Vec<Vec<Point>> {
+        let at_times = (0..IDLE / 2).take_while(|turn| turn * 2 < silent_from);
+        let row = at_times.map(|turn| point(1_000 + turn * 2_000, 10_000, u32::try_from(turn).unwrap()));
+        let end = point(1_000 + IDLE * 1_000, 10_000, u32::try_from(IDLE).unwrap());
+        let row: Vec<Point> = row.chain([end]).collect();
+        vec![row.clone(), row]
+    };
+    for (silent_from, soon) in [(10, 3.0), (IDLE, 5.0)] {
+        let rows = then(&idle(silent_from), &run(&[BUSY], &on(0, 2), 10, 3));
+        let turns = course_of(&alone(&rows)).turns;
+        let [.., (at, last)] = turns[..] else { panic!("no verdict") };
+        let after = at - IDLE as f64;
+        assert!(last == Verdict::Shared && (0.0..soon).contains(&after), "{turns:?}");
+    }
 }
 
 #[test]
@@ -239,13 +271,7 @@ fn a_decision_that_becomes_possible_is_made_after_a_rest() {
             is_kept
         });
     }
-    // Of a trickle each point comes alone.
-    let alone = |(number, row): (u64, &Vec<Point>)| {
-        let samples = |point: &Point| Samples { id: id(number), points: vec![*point] };
-        row.iter().map(samples).collect::<Vec<_>>()
-    };
-    let mut samples: Vec<Samples> = (1..).zip(&rows).flat_map(alone).collect();
-    samples.sort_by_key(|samples| samples.points[0].at);
+    let samples = alone(&rows);
     let Course { turns, looks, .. } = course_of(&samples);
     let [(_, Verdict::Unknown), (at, Verdict::Shared), ..] = turns[..] else { panic!("{turns:?}") };
     assert!((60.0..95.0).contains(&at), "a rest of 32 s and the search after it: {turns:?}");

@@ -6,7 +6,7 @@ use mpwatch_model::unit::Micros;
 use super::simulator::{BUSY, QUIET, Sender, on, run};
 use super::*;
 
-fn point(at_ms: u64, rtt_us: u64, delivered: u32) -> Point {
+pub(super) fn point(at_ms: u64, rtt_us: u64, delivered: u32) -> Point {
     Point { at: Nanos(SECOND + at_ms * 1_000_000), rtt: Micros(rtt_us), delivered, ..Point::default() }
 }
 
