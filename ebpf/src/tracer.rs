@@ -138,7 +138,12 @@ impl Tracer {
         if !settings.ledger {
             plan.leave_out_ledger();
         }
-        let object = load(&plan, settings, excerpt.as_ref()).map_err(explain)?;
+        let object = match (load(&plan, settings, excerpt.as_ref()), &excerpt) {
+            // Should the excerpt lack something, the whole does not.
+            (Err(TracerError::Bpf { .. }), Some(_)) => load(&plan, settings, None),
+            (loaded, _) => loaded,
+        };
+        let object = object.map_err(explain)?;
         link_called(&object, &plan)?;
         let mut links = attach(&object, &mut plan)?;
         if !plan.can_keep_ledger() {
