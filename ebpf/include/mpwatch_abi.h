@@ -378,6 +378,9 @@ struct mpw_rest {
 	/* RTTs in this range are no news, in microseconds. */
 	__u32 rtt_from_us;
 	__u32 rtt_to_us;
+	/* Of which use of the socket. */
+	__u32 generation;
+	__u32 _reserved;
 };
 
 #endif

@@ -33,8 +33,9 @@ impl Resting {
             let (key, value) = (cookie.0.to_ne_bytes(), encoded(order));
             let is_in_force = self.until.contains_key(&cookie.0);
             if is_in_force && self.map.update(&key, bytemuck::bytes_of(&value), MapFlags::ANY).is_err() {
-                // No room: it is sampled as ever.
+                // No room: it is sampled as ever. What was in force before is not what is wanted now.
                 self.until.remove(&cookie.0);
+                let _ = self.map.delete(&key);
             }
         }
         for cookie in over {
@@ -50,6 +51,8 @@ fn encoded(order: &Rest) -> abi::mpw_rest {
         until_ns: order.until.0,
         rtt_from_us: micros(order.usual.from),
         rtt_to_us: micros(order.usual.to),
+        generation: order.id.generation,
+        _reserved: 0,
     }
 }
 
@@ -85,7 +88,7 @@ mod tests {
         assert_eq!(take(&mut until, &[order(1, 0)], Nanos(60)), [1]);
         assert_eq!(take(&mut until, &[], Nanos(90)), [2]);
         assert!(until.is_empty());
-        let abi::mpw_rest { until_ns, rtt_from_us, rtt_to_us } = encoded(&order(1, 50));
+        let abi::mpw_rest { until_ns, rtt_from_us, rtt_to_us, .. } = encoded(&order(1, 50));
         assert_eq!((until_ns, rtt_from_us, rtt_to_us), (50, 8_000, u32::MAX));
     }
 }

@@ -28,8 +28,8 @@ const LONGEST_UNKNOWN: u32 = 4;
 /// now, which takes the longest window (3 s) and looks that agree. Looks begin when there is half of that to be seen.
 const CHECKED: Nanos = Nanos(3_000_000_000);
 const SEARCHED: Nanos = Nanos(5_000_000_000);
-/// Searching, looks are so far apart: most of them find nothing, and a second that agrees is soon enough.
-const SEARCH_PACE: Nanos = Nanos(1_250_000_000);
+/// Searching, looks are so far apart: most of them find nothing, and there are as many as it takes to give a verdict up.
+const SEARCH_PACE: Nanos = Nanos(750_000_000);
 /// What gets through is a rate over so long: the longer one where no verdict can have become wrong, so that only what lasts is a change.
 const NOW: Nanos = Nanos(750_000_000);
 const LASTING: Nanos = Nanos(3_000_000_000);
@@ -56,7 +56,7 @@ const IN_A_ROW: u32 = 3;
 /// The beats that are kept of each path are so far apart.
 const BEAT: u64 = 250_000_000;
 /// Beats kept: more than what is looked back.
-const KEPT: usize = 20;
+const KEPT: usize = 28;
 
 /// Whether paths rest, of one connection.
 #[derive(Default)]
@@ -168,13 +168,14 @@ impl Rest {
         self.pulses.iter().map(order).collect()
     }
 
-    /// Whether a point would have been taken had the kernel been told at once, after the last one that was.
-    pub(super) fn keeps(&self, subflow: SubflowId, point: &Point, last: Option<&Point>) -> bool {
-        let State::Resting { from, until } = self.state else { return true };
-        let is_at_rest = |point: &Point| (from..until).contains(&point.at) && !self.was_silent();
-        let Some(last) = last.filter(|last| is_at_rest(last) && is_at_rest(point)) else { return true };
-        let is_news = self.pulses.get(&subflow).is_some_and(|pulse| !pulse.usual().holds(last.rtt));
-        point.at.since(last.at).0 >= if is_news { NEWS } else { POINT }
+    /// From when on the kernel would take the next point after this one, had it been told at once.
+    pub(super) fn due_after(&self, subflow: SubflowId, point: &Point) -> Nanos {
+        let State::Resting { from, until } = self.state else { return point.at };
+        if !(from..until).contains(&point.at) || self.was_silent() {
+            return point.at;
+        }
+        let is_news = self.pulses.get(&subflow).is_some_and(|pulse| !pulse.usual().holds(point.rtt));
+        until.min(point.at + Nanos(if is_news { NEWS } else { POINT }))
     }
 
     /// Asked before each look.
@@ -190,16 +191,21 @@ impl Rest {
         if at < from || self.disturbed || (at.0.is_multiple_of(POINT) && self.is_other_rate(at)) {
             self.disturbed = false;
             self.order = Some(Nanos(0));
-            self.state = State::Checking { from: at };
-            let until = if self.was_silent() { from } else { at };
-            return Advice::LookAfter(Rested { time: at.since(from), until, is_disturbed: true });
+            if self.was_silent() {
+                self.state = State::Checking { from: at };
+                return Advice::LookAfter(Rested { time: Nanos(0), until: from.min(at), is_disturbed: true });
+            }
+            // By when the kernel was told, and takes the point after the last one of the rest.
+            self.state = State::Checking { from: at + Nanos(2 * POINT) };
+            return Advice::LookAfter(Rested { time: at.since(from), until: at, is_disturbed: true });
         }
         if at.0 < until.0 + self.dense_time().0 / 2 {
             return Advice::Leave;
         }
         self.state =
             if self.was_open { State::Searching { from: until } } else { State::Checking { from: until } };
-        Advice::LookAfter(Rested { time: until.since(from), until, is_disturbed: false })
+        let time = if self.was_silent() { Nanos(0) } else { until.since(from) };
+        Advice::LookAfter(Rested { time, until, is_disturbed: false })
     }
 
     /// Told after each look. Whether a cap still holds shows in dense samples only.
@@ -212,12 +218,15 @@ impl Rest {
         if matches!(self.state, State::Searching { .. } | State::Checking { .. }) && self.has_risen(at) {
             (self.state, self.rests) = (State::Watching { from: at }, 0);
         }
-        let stands = at.since(self.since) >= STANDING && !opinions.iter().any(is_open);
+        let is_new = at.since(self.since) < STANDING;
+        let stands = !is_new && !opinions.iter().any(is_open);
+        // What was reached last may be taken back soon.
+        let searched = if is_new { SEARCHED + STANDING } else { SEARCHED };
         let is_enough = match self.state {
             // Of many verdicts there may always be one that comes or goes.
             State::Watching { from } => stands || at.since(from) >= NOT_COMING,
-            State::Searching { from } => at.since(from) >= SEARCHED,
-            State::Checking { from } if self.was_open => at.since(from) >= SEARCHED,
+            State::Searching { from } => at.since(from) >= searched,
+            State::Checking { from } if self.was_open => at.since(from) >= searched,
             // A doubt that came in the meantime is given the time of one that is new.
             State::Checking { from } => at.since(from) >= if stands { CHECKED } else { NOT_COMING },
             State::Resting { .. } => false,
@@ -260,7 +269,7 @@ impl Rest {
         self.disturbed = false;
         (self.usual, self.came) = (self.usual_rates(at), 0);
         // Of a silence there is nothing to be left out, and how it ends is seen as soon as without a rest: only nobody looks.
-        self.order = (!self.was_silent()).then_some(until);
+        self.order = Some(if self.was_silent() { Nanos(0) } else { until });
         for pulse in self.pulses.values_mut() {
             pulse.news = 0;
         }
@@ -271,7 +280,7 @@ impl Rest {
         self.pulses.values().filter_map(|pulse| pulse.rate(at, over)).reduce(|sum, rate| sum + rate)
     }
 
-    /// Nothing got through before the rest.
+    /// Nothing got through before the rest, or too little came to have a rate.
     fn was_silent(&self) -> bool {
         self.usual.1 <= 0.0
     }
@@ -284,12 +293,19 @@ impl Rest {
     /// None, where too little came to have a rate.
     fn usual_rates(&self, at: Nanos) -> (f64, f64) {
         let times = (0..=BEFORE / BEAT).map(|beats| Nanos(at.0.saturating_sub(beats * BEAT)));
-        let rates = times.filter_map(|at| self.rate(at, self.rated()));
+        // A sum of others is no rate of all.
+        let known =
+            |at: Nanos| self.pulses.values().filter(|pulse| pulse.rate(at, self.rated()).is_some()).count();
+        let all = known(at);
+        let rates = times.filter(|at| known(*at) == all).filter_map(|at| self.rate(at, self.rated()));
         let range = rates.map(|rate| (rate, rate));
         range.reduce(|(low, high), (rate, _)| (low.min(rate), high.max(rate))).unwrap_or_default()
     }
 
     fn is_other_rate(&self, at: Nanos) -> bool {
+        if self.was_silent() {
+            return self.rate(at, NOW).is_some_and(|rate| rate > NO_TRICKLE);
+        }
         let (low, high) = self.usual;
         let factor = if self.was_open { OTHER_RATE_OPEN } else { OTHER_RATE };
         let is_other = |rate: f64| rate > high * factor || rate * factor < low;

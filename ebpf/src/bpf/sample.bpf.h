@@ -100,15 +100,22 @@ static __always_inline void append_point(struct mpw_samples *batch, struct tcp_s
 		send_batch(batch);
 }
 
-/* Least time from this point to the next, in microseconds. `rest`: of a path at rest. */
-static __always_inline __u32 pause_of(const struct mpw_rest *rest, struct tcp_sock *tp, __u32 rtt_us)
+/* Least time from this point to the next, in microseconds, of a path at rest; the rest ends in time. */
+static __always_inline __u64 pause_of_rest(const struct mpw_rest *rest, __u32 rtt_us, __u64 now)
+{
+	bool is_news = rtt_us < rest->rtt_from_us || rtt_us > rest->rtt_to_us;
+	__u64 pause = is_news ? REST_NEWS_US : REST_POINT_US;
+	__u64 left = (rest->until_ns - now) / 1000;
+
+	return pause < left ? pause : left;
+}
+
+/* The same of one that does not rest. */
+static __always_inline __u64 pause_of(struct tcp_sock *tp)
 {
 	/* srtt_us is in eighths of a microsecond. */
 	__u32 pause = (tp->srtt_us >> 3) / POINTS_A_RTT;
 
-	if (rest)
-		return rtt_us < rest->rtt_from_us || rtt_us > rest->rtt_to_us ? REST_NEWS_US :
-										REST_POINT_US;
 	return pause > POINT_US ? pause : POINT_US;
 }
 
@@ -133,9 +140,9 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 		return;
 	}
 	rest = bpf_map_lookup_elem(&resting, &state->cookie);
-	if (rest && now >= rest->until_ns)
+	if (rest && (now >= rest->until_ns || rest->generation != state->generation))
 		rest = NULL;
-	state->point_due_us = sent + pause_of(rest, tp, rtt_us) - 1;
+	state->point_due_us = sent + (rest ? pause_of_rest(rest, rtt_us, now) : pause_of(tp)) - 1;
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;
