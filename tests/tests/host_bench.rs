@@ -23,7 +23,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     }
     for mode in ["`--no-bottlenecks`", "densely sampled", "settled"] {
         let rows = text.lines().filter(|line| line.starts_with(&format!("| {mode} |")));
-        assert_eq!(rows.count(), 2, "{mode}, of a crowd that trickles and of one that can be judged");
+        assert_eq!(rows.count(), 3, "{mode}, of a crowd that trickles and of two that can be judged");
     }
     for row in ["`on_segment`", "`ledger_switch`", "`(an empty program)`", "40", "full tracing"] {
         assert!(has_row(row), "{row}");

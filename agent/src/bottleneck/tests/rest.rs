@@ -194,19 +194,23 @@ fn orders_name_every_subflow_until_when_it_rests() {
     assert!(detector.take_orders().is_empty(), "told once");
 }
 
-/// A method that thinks one of two things of two subflows in turn, whatever they do; and when it was asked.
-struct Stubborn {
-    opinions: [Opinion; 2],
+/// A verdict and its probability.
+type Thought = (Verdict, Option<f64>);
+
+/// A method that thinks of two subflows what depends on when, and how often, it was asked, whatever they do.
+struct Stubborn<Think> {
+    think: Think,
     asked: Arc<Mutex<Vec<Nanos>>>,
 }
 
-impl Method for Stubborn {
+impl<Think: Fn(Nanos, usize) -> Thought> Method for Stubborn<Think> {
     fn take(&mut self, _: SubflowId, _: &[Point]) {}
 
     fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
         let mut asked = self.asked.lock().unwrap();
         asked.push(at);
-        vec![self.opinions[asked.len() % 2]]
+        let (verdict, probability) = (self.think)(at, asked.len());
+        vec![Opinion { a: id(1), b: id(2), verdict, probability, since: None, evidence: None }]
     }
 
     fn forget(&mut self, _: SubflowId) {}
@@ -216,25 +220,21 @@ impl Method for Stubborn {
     }
 }
 
-/// For how long two subflows are watched until they rest, and how long nobody looks then, each time, in seconds.
-fn pauses(thoughts: [(Verdict, Option<f64>); 2]) -> (f64, Vec<f64>) {
-    let opinions = thoughts.map(|(verdict, probability)| Opinion {
-        a: id(1),
-        b: id(2),
-        verdict,
-        probability,
-        since: None,
-        evidence: None,
-    });
+/// When it is asked within 200 s, in seconds after it was first asked.
+fn looks(think: impl Fn(Nanos, usize) -> Thought + Send + 'static) -> Vec<f64> {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let mut detector = Detector::with(Box::new(Stubborn { opinions, asked: Arc::clone(&asked) }));
+    let mut detector = Detector::with(Box::new(Stubborn { think, asked: Arc::clone(&asked) }));
     for quarter in 0..4 * 200 {
         detector.advance(Nanos(quarter * SECOND / 4));
     }
     let asked = asked.lock().unwrap();
-    let gaps = asked.windows(2).map(|two| (two[0], two[1].since(two[0]).0 as f64 / 1e9));
-    let pauses: Vec<(Nanos, f64)> = gaps.filter(|(_, gap)| *gap > 2.0).collect();
-    (pauses[0].0.since(asked[0]).0 as f64 / 1e9, pauses.into_iter().map(|(_, gap)| gap).collect())
+    asked.iter().map(|at| at.since(asked[0]).0 as f64 / 1e9).collect()
+}
+
+/// The pauses between looks that are rests: when one began, and for how long nobody looked.
+fn pauses(looks: &[f64]) -> Vec<(f64, f64)> {
+    let gaps = looks.windows(2).map(|two| (two[0], two[1] - two[0]));
+    gaps.filter(|(_, gap)| *gap > 2.0).collect()
 }
 
 #[test]
@@ -254,9 +254,39 @@ fn what_stays_open_rests_later_and_for_longer_only_where_nothing_is_known() {
         // It comes and goes.
         ([disjoint, unknown], 12.0, &open),
     ] {
-        let (until, rests) = pauses(thoughts);
-        assert_eq!((until, &rests[..5]), (watched, &expected[..]), "{thoughts:?}");
+        let pauses = pauses(&looks(move |_, count| thoughts[count % 2]));
+        let rests: Vec<f64> = pauses.iter().map(|(_, pause)| *pause).collect();
+        assert_eq!((pauses[0].0, &rests[..5]), (watched, &expected[..]), "{thoughts:?}");
     }
+}
+
+#[test]
+fn a_search_has_looks_enough_to_give_a_verdict_up() {
+    let looks = looks(|_, _| (Verdict::Disjoint, Some(0.3)));
+    let [(first, pause), (second, _), ..] = pauses(&looks)[..] else { panic!("no rests") };
+    let search = looks.iter().filter(|at| (first + pause..=second).contains(at)).count();
+    assert!(search >= 4, "{search} looks in a search");
+}
+
+#[test]
+fn what_a_search_has_found_is_watched_for_a_while() {
+    // The first search is from 16 to 21 s.
+    const FOUND: f64 = 20.0;
+    let found = |at: Nanos, _| match at {
+        Nanos(at) if at as f64 / 1e9 < FOUND => (Verdict::Unknown, None),
+        _ => (Verdict::Disjoint, Some(0.02)),
+    };
+    let [(first, _), (second, _), ..] = pauses(&looks(found))[..] else { panic!("no rests") };
+    assert!(first < FOUND && (FOUND + 3.0..FOUND + 4.0).contains(&second), "rests at {first} and {second} s");
+}
+
+#[test]
+fn a_segment_now_and_then_is_no_end_of_a_silence() {
+    const SECONDS: u64 = 200;
+    let row: Vec<Point> =
+        (0..SECONDS / 10).map(|turn| point(turn * 10_000, 10_000, u32::try_from(turn).unwrap())).collect();
+    let looks = course_of(&alone(&[row.clone(), row])).looks;
+    assert!(looks < usize::try_from(SECONDS).unwrap(), "{looks} looks in {SECONDS} s");
 }
 
 #[test]
