@@ -380,7 +380,8 @@ struct mpw_rest {
 	__u32 rtt_to_us;
 	/* Of which use of the socket. */
 	__u32 generation;
-	__u32 _reserved;
+	/* Least time from one point to the next, in microseconds. */
+	__u32 pause_us;
 };
 
 #endif

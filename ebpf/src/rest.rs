@@ -46,13 +46,13 @@ impl Resting {
 }
 
 fn encoded(order: &Rest) -> abi::mpw_rest {
-    let micros = |rtt: Micros| u32::try_from(rtt.0).unwrap_or(u32::MAX);
+    let micros = |time: Micros| u32::try_from(time.0).unwrap_or(u32::MAX);
     abi::mpw_rest {
         until_ns: order.until.0,
         rtt_from_us: micros(order.usual.from),
         rtt_to_us: micros(order.usual.to),
         generation: order.id.generation,
-        _reserved: 0,
+        pause_us: micros(order.pause.micros()),
     }
 }
 
@@ -79,6 +79,7 @@ mod tests {
         let order = |cookie, until| Rest {
             id: SubflowId { cookie: SocketCookie(cookie), generation: 0 },
             until: Nanos(until),
+            pause: Nanos(1_000_000_000),
             usual: RttRange { from: Micros(8_000), to: Micros(u64::MAX) },
         };
         let mut until = HashMap::new();
@@ -88,7 +89,8 @@ mod tests {
         assert_eq!(take(&mut until, &[order(1, 0)], Nanos(60)), [1]);
         assert_eq!(take(&mut until, &[], Nanos(90)), [2]);
         assert!(until.is_empty());
-        let abi::mpw_rest { until_ns, rtt_from_us, rtt_to_us, .. } = encoded(&order(1, 50));
+        let abi::mpw_rest { until_ns, rtt_from_us, rtt_to_us, generation, pause_us } = encoded(&order(1, 50));
         assert_eq!((until_ns, rtt_from_us, rtt_to_us), (50, 8_000, u32::MAX));
+        assert_eq!((generation, pause_us), (0, 1_000_000));
     }
 }

@@ -39,7 +39,7 @@ impl From<Point> for Row {
 }
 
 /// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip; of a path at
-/// [`Rest`], one a second, or four where the RTT is none of the usual ones.
+/// [`Rest`], one to four a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
     /// Of which subflow.
@@ -56,7 +56,9 @@ pub struct Rest {
     pub id: SubflowId,
     /// Until when, on the boot clock. What is past ends a rest.
     pub until: Nanos,
-    /// What is no news.
+    /// Least time from one point to the next.
+    pub pause: Nanos,
+    /// RTTs that are no news: after others the pause is 250 ms at the most.
     pub usual: RttRange,
 }
 

@@ -265,7 +265,10 @@ fn the_kernel_lets_paths_rest_until_they_are_woken() {
     watch.until_each_has(10, "dense samples", is_dense);
     let order = |until, shortest, longest| {
         let usual = RttRange { from: Micros(shortest), to: Micros(longest) };
-        watch_ids(&watch).into_iter().map(|id| Rest { id, until, usual }).collect::<Vec<_>>()
+        watch_ids(&watch)
+            .into_iter()
+            .map(|id| Rest { id, until, pause: Nanos(1_000_000_000), usual })
+            .collect::<Vec<_>>()
     };
     let rest = order(Nanos(u64::MAX), 0, u64::MAX);
     let (news, wake) = (order(Nanos(u64::MAX), 0, 1), order(Nanos(0), 0, u64::MAX));

@@ -35,15 +35,18 @@ const NOW: Nanos = Nanos(750_000_000);
 const LASTING: Nanos = Nanos(3_000_000_000);
 /// Which rates were usual is seen over so long before a rest.
 const BEFORE: u64 = 2_000_000_000;
-/// Points of a path at rest are so far apart (`REST_POINT_US` of sample.bpf.h); after one with an RTT that is news, the next one is sooner
-/// (`REST_NEWS_US`).
-const POINT: u64 = 1_000_000_000;
-const NEWS: u64 = 250_000_000;
+/// In a rest, points are so many times closer together than it is long, between these two: the longer everything has been as it is, the less
+/// closely it is watched. After one with an RTT that is news, the next one is not later than the closest (`REST_NEWS_US` of sample.bpf.h).
+const POINTS: u64 = 32;
+const CLOSEST: u64 = 250_000_000;
+const FARTHEST: u64 = 1_000_000_000;
+/// Orders are told once a tick: by then the kernel has heard.
+const TOLD: Nanos = Nanos(1_000_000_000);
 /// A path without a point for so long stands still, at rest or not.
 const SILENT: Nanos = Nanos(2_500_000_000);
 /// So much more than the highest of these rates, or so much less than the lowest, is a change; the second one where a verdict is open, as it is
 /// mostly among many whose rates go up and down.
-const OTHER_RATE: f64 = 1.5;
+const OTHER_RATE: f64 = 1.3;
 const OTHER_RATE_OPEN: f64 = 2.0;
 /// Where a verdict is open, such a rise shows at once that more goes on now than a trickle: many times the highest rate, and segments enough
 /// to be compared.
@@ -164,8 +167,10 @@ impl Rest {
     /// The kernel may be told this: until when the paths of this connection rest, those that have samples. Told once.
     pub(super) fn take_orders(&mut self) -> Vec<sample::Rest> {
         let Some(until) = self.order.take() else { return Vec::new() };
-        let order = |(id, pulse): (&SubflowId, &Pulse)| sample::Rest { id: *id, until, usual: pulse.usual() };
-        self.pulses.iter().map(order).collect()
+        let (pause, pulses) = (self.pause(), self.pulses.iter());
+        let order =
+            |(id, pulse): (&SubflowId, &Pulse)| sample::Rest { id: *id, until, pause, usual: pulse.usual() };
+        pulses.map(order).collect()
     }
 
     /// From when on the kernel would take the next point after this one, had it been told at once.
@@ -175,7 +180,13 @@ impl Rest {
             return point.at;
         }
         let is_news = self.pulses.get(&subflow).is_some_and(|pulse| !pulse.usual().holds(point.rtt));
-        until.min(point.at + Nanos(if is_news { NEWS } else { POINT }))
+        until.min(point.at + if is_news { Nanos(CLOSEST) } else { self.pause() })
+    }
+
+    /// Time between the points of a path at rest.
+    fn pause(&self) -> Nanos {
+        let State::Resting { from, until } = self.state else { return Nanos(CLOSEST) };
+        Nanos((until.since(from).0 / POINTS).clamp(CLOSEST, FARTHEST))
     }
 
     /// Asked before each look.
@@ -188,7 +199,7 @@ impl Rest {
             _ => return Advice::Look,
         };
         // Rates are known once for each point.
-        if at < from || self.disturbed || (at.0.is_multiple_of(POINT) && self.is_other_rate(at)) {
+        if at < from || self.disturbed || (at.0.is_multiple_of(self.pause().0) && self.is_other_rate(at)) {
             self.disturbed = false;
             self.order = Some(Nanos(0));
             if self.was_silent() {
@@ -196,7 +207,7 @@ impl Rest {
                 return Advice::LookAfter(Rested { time: Nanos(0), until: from.min(at), is_disturbed: true });
             }
             // By when the kernel was told, and takes the point after the last one of the rest.
-            self.state = State::Checking { from: at + Nanos(2 * POINT) };
+            self.state = State::Checking { from: at + TOLD + self.pause() };
             return Advice::LookAfter(Rested { time: at.since(from), until: at, is_disturbed: true });
         }
         if at.0 < until.0 + self.dense_time().0 / 2 {

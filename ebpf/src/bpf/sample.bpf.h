@@ -17,9 +17,8 @@
 #define BATCH_US 100000
 /* How soon to look again whether a connection with one subflow has got another. */
 #define LOOK_AGAIN_US 50000
-/* So far apart are the points of a path that rests: enough to see what gets through. An RTT that is none of the usual ones is news. */
-#define REST_POINT_US 1000000
-#define REST_NEWS_US  250000
+/* Where a path that rests has an RTT that is none of the usual ones, its points are no further apart. */
+#define REST_NEWS_US 250000
 
 /* The batch that a subflow fills. Only subflows that were sampled have one; freed with the socket. */
 struct {
@@ -104,9 +103,11 @@ static __always_inline void append_point(struct mpw_samples *batch, struct tcp_s
 static __always_inline __u64 pause_of_rest(const struct mpw_rest *rest, __u32 rtt_us, __u64 now)
 {
 	bool is_news = rtt_us < rest->rtt_from_us || rtt_us > rest->rtt_to_us;
-	__u64 pause = is_news ? REST_NEWS_US : REST_POINT_US;
 	__u64 left = (rest->until_ns - now) / 1000;
+	__u64 pause = rest->pause_us;
 
+	if (is_news && pause > REST_NEWS_US)
+		pause = REST_NEWS_US;
 	return pause < left ? pause : left;
 }
 
