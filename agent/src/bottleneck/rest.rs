@@ -30,7 +30,7 @@ const CHECKED: Nanos = Nanos(3_000_000_000);
 const SEARCHED: Nanos = Nanos(5_000_000_000);
 /// Searching, looks are so far apart: most of them find nothing, and there are as many as it takes to give a verdict up.
 const SEARCH_PACE: Nanos = Nanos(750_000_000);
-/// What gets through is a rate over so long: the longer one where no verdict can have become wrong, so that only what lasts is a change.
+/// What gets through is a rate over so long: the longer one where a verdict is open, so that only what lasts is a change.
 const NOW: Nanos = Nanos(750_000_000);
 const LASTING: Nanos = Nanos(3_000_000_000);
 /// Which rates were usual is seen over so long before a rest.
