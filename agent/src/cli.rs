@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::filter::{Filter, HELP};
 
 use crate::moment::Moment;
@@ -54,7 +54,7 @@ pub(crate) struct Scope {
 
     /// How to find subflows that share a bottleneck; the published methods are there to compare with [default: concordance]
     #[arg(long, global = true, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks", hide_short_help = true)]
-    pub(crate) method: Option<MethodName>,
+    pub(crate) method: Option<DetectionMethod>,
 
     /// Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples (docs/bottleneck.md)
     #[arg(long, global = true, conflicts_with = "no_bottlenecks", hide_short_help = true)]
@@ -339,9 +339,10 @@ pub(crate) struct DemoOptions {
     pub(crate) simulate_rapl: bool,
 }
 
-fn methods() -> impl TypedValueParser<Value = MethodName> {
-    let words = MethodName::ALL.iter().map(|one| PossibleValue::new(one.word()).help(one.words()));
-    PossibleValuesParser::new(words).map(|word| MethodName::of(&word).unwrap_or_default())
+fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
+    let words =
+        DetectionMethod::ALL.iter().map(|one| PossibleValue::new(one.as_str()).help(one.description()));
+    PossibleValuesParser::new(words).map(|word| DetectionMethod::of(&word).unwrap_or_default())
 }
 
 /// What the demo shows.

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::energy::meter::{self, Meter};
 use crate::names::Names;
 use crate::screen::pace::Pace;
-use crate::source::{Sink, Source};
+use crate::source::{EventSource, Sink};
 
 /// A socket leaves the kernel's tables a moment before its end is traced: who stops us when all sockets are gone expects to see
 /// that end.
@@ -121,7 +121,7 @@ impl Live {
     }
 }
 
-impl Source for Live {
+impl EventSource for Live {
     fn start(&self) -> &Start {
         &self.start
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_model::event::{KernelEvent, Start};
 use serde::{Deserialize, Serialize};
 
-use crate::source::{Sink, Source};
+use crate::source::{EventSource, Sink};
 
 /// Version of the format. A reader refuses what is newer.
 const VERSION: u32 = 1;
@@ -195,7 +195,7 @@ impl<R: BufRead> Replay<R> {
         Ok(replay)
     }
 
-    /// The next event, or none: it is over, or [`Source::cut_short`] says why the rest cannot be read. What came before holds.
+    /// The next event, or none: it is over, or [`EventSource::cut_short`] says why the rest cannot be read. What came before holds.
     fn next_event(&mut self) -> Option<KernelEvent> {
         if self.cut_short.is_some() {
             return None;
@@ -235,7 +235,7 @@ impl<R: BufRead> Replay<R> {
     }
 }
 
-impl<R: BufRead> Source for Replay<R> {
+impl<R: BufRead> EventSource for Replay<R> {
     fn start(&self) -> &Start {
         &self.start
     }

@@ -5,12 +5,12 @@
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::recording::Recorder;
-use crate::source::Source;
+use crate::source::EventSource;
 use crate::tracker::{Closed, Tracker};
 
 /// What is made of the events.
@@ -19,14 +19,14 @@ pub(crate) struct Outlook {
     /// What becomes of connections that have closed.
     pub(crate) closed: Closed,
     /// How shared bottlenecks are found.
-    pub(crate) method: MethodName,
+    pub(crate) method: DetectionMethod,
     /// Whether they are looked for between connections to one address as well.
     pub(crate) across: bool,
 }
 
 /// Runs until the source ends or `each` has seen enough; the report over everything that was seen.
 pub(crate) fn run(
-    source: &mut dyn Source,
+    source: &mut dyn EventSource,
     outlook: Outlook,
     mut recorder: Option<&mut Recorder>,
     mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,

@@ -8,7 +8,7 @@ use mpwatch_model::sample::Rest;
 pub(crate) type Sink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;
 
 /// A stream of events with a beginning and, for recordings, an end.
-pub(crate) trait Source {
+pub(crate) trait EventSource {
     /// What was traced, where and from when on.
     fn start(&self) -> &Start;
 

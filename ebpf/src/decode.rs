@@ -15,7 +15,7 @@ use mpwatch_model::event::{
 use mpwatch_model::histogram::{BUCKETS, RttHistogram};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::lifecycle::TcpState;
-use mpwatch_model::sample::{Point, Samples};
+use mpwatch_model::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
 use crate::abi;
@@ -157,7 +157,7 @@ fn samples_length(bytes: &[u8]) -> Option<usize> {
     (count <= abi::MPW_POINTS).then(|| SAMPLES_HEAD + count as usize * size_of::<abi::mpw_point>())
 }
 
-fn samples(bytes: &[u8]) -> Result<Samples, DecodeError> {
+fn samples(bytes: &[u8]) -> Result<SampleBatch, DecodeError> {
     let (kind, got) = (abi::MPW_RECORD_SAMPLES, bytes.len());
     let expected = samples_length(bytes).unwrap_or(SAMPLES_HEAD);
     if got != expected || samples_length(bytes).is_none() {
@@ -165,14 +165,14 @@ fn samples(bytes: &[u8]) -> Result<Samples, DecodeError> {
     }
     let mut raw = abi::mpw_samples::default();
     bytemuck::bytes_of_mut(&mut raw)[..got].copy_from_slice(bytes);
-    let point = |point: &abi::mpw_point| Point {
+    let point = |point: &abi::mpw_point| DelaySample {
         at: Nanos(point.at_us.wrapping_mul(1_000).wrapping_add(raw.boot_offset_ns)),
         rtt: Micros(point.rtt_us.into()),
         delivered: point.delivered,
         lost: point.lost,
         cut: point.cut != 0,
     };
-    Ok(Samples {
+    Ok(SampleBatch {
         id: SubflowId { cookie: SocketCookie(raw.cookie), generation: raw.generation },
         points: raw.points.iter().take(raw.count as usize).map(point).collect(),
     })
@@ -337,7 +337,7 @@ mod tests {
             record(&bytemuck::bytes_of(raw)[..length])
         };
         let Ok(KernelEvent::Samples(samples)) = sent(&raw, 1) else { panic!("no samples") };
-        let point = Point { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
+        let point = DelaySample { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
         assert_eq!((samples.id.cookie, samples.points), (SocketCookie(9), vec![point]));
         assert!(sent(&raw, 0).is_err() && sent(&raw, 2).is_err(), "it has one point");
         assert!(record(&bytemuck::bytes_of(&raw)[..SAMPLES_HEAD - 1]).is_err());

@@ -8,7 +8,7 @@ use std::path::Path;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use mpwatch_model::event::Traces;
-use mpwatch_model::host::Missing;
+use mpwatch_model::host::MissingHook;
 
 use crate::excerpt::Excerpt;
 
@@ -362,7 +362,7 @@ pub struct AttachPlan {
     /// Names of programs to load.
     pub programs: Vec<&'static str>,
     /// Optional hooks and fields that this kernel lacks.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingHook>,
     /// Why mpwatch cannot run on this kernel at all; empty: it can.
     pub obstacles: Vec<String>,
 }
@@ -434,8 +434,8 @@ impl AttachPlan {
 
 const ABSENT: &str = "not in this kernel";
 
-fn missing(what: &str, costs: &str, why: &str) -> Missing {
-    Missing { what: what.to_owned(), costs: costs.to_owned(), why: why.to_owned() }
+fn missing(what: &str, costs: &str, why: &str) -> MissingHook {
+    MissingHook { what: what.to_owned(), costs: costs.to_owned(), why: why.to_owned() }
 }
 
 #[cfg(test)]

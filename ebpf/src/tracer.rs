@@ -15,7 +15,7 @@ use libbpf_rs::{
 };
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
-use mpwatch_model::host::{KernelCounters, Losses, MappingProblems, Missing};
+use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
 use mpwatch_model::sample::Rest;
 use mpwatch_model::unit::Bytes;
 
@@ -247,7 +247,7 @@ impl Tracer {
             mappings_received: of(abi::MPW_COUNT_MAPPINGS_RECEIVED),
             data_acks: of(abi::MPW_COUNT_DATA_ACKS),
             data_acked_bytes: Bytes(of(abi::MPW_COUNT_DATA_ACKED_BYTES)),
-            mapping_problems: MappingProblems {
+            mapping_problems: MappingErrors {
                 invalid: of(abi::MPW_COUNT_MAPPING_INVALID),
                 bad_checksum: of(abi::MPW_COUNT_MAPPING_BAD_CSUM),
                 no_dss: of(abi::MPW_COUNT_MAPPING_NODSS),
@@ -285,7 +285,7 @@ impl Tracer {
     }
 
     /// What this kernel lacks or refused.
-    pub fn missing(&self) -> &[Missing] {
+    pub fn missing(&self) -> &[MissingHook] {
         &self.plan.missing
     }
 

@@ -12,7 +12,7 @@ use mpwatch_exporters::store::{Archive, Limits, Period, Store};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::fixture;
 use mpwatch_model::id::{SocketCookie, Token};
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 
 const IN_A_SNAPSHOT: u32 = 1_000;
@@ -44,10 +44,10 @@ fn one(template: &Connection, number: u32, share: u64) -> Connection {
     let ids: Vec<_> = flow.subflows.iter().map(|subflow| subflow.id).collect();
     let mut last = 0;
     for entry in &mut flow.timeline {
-        match &mut entry.what {
-            What::SubflowOpened { subflow }
-            | What::SubflowEstablished { subflow }
-            | What::SubflowClosed { subflow, .. } => {
+        match &mut entry.event {
+            TimelineEvent::SubflowOpened { subflow }
+            | TimelineEvent::SubflowEstablished { subflow }
+            | TimelineEvent::SubflowClosed { subflow, .. } => {
                 *subflow = ids[usize::from(subflow.cookie.0 % 16 == 2)];
                 last += 1;
             }

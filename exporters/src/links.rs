@@ -22,7 +22,7 @@ type Links = BTreeMap<(i128, String, String), [u64; 2]>;
 
 /// Where the counters of a subflow stood at a time.
 #[derive(Clone, Copy)]
-struct Point {
+struct CounterReading {
     at_ns: i128,
     /// Sent and received.
     bytes: [u64; 2],
@@ -49,20 +49,25 @@ pub fn per_minute(report: &Report, samples: &Samples) -> Result<String, csv::Err
     written(&links)
 }
 
-fn points(connection: &Connection, subflow: &Subflow, samples: &[Sample], last: Timestamp) -> Vec<Point> {
-    let began = subflow.created_at.map(|at| Point { at_ns: at.as_nanosecond(), bytes: [0, 0] });
+fn points(
+    connection: &Connection,
+    subflow: &Subflow,
+    samples: &[Sample],
+    last: Timestamp,
+) -> Vec<CounterReading> {
+    let began = subflow.created_at.map(|at| CounterReading { at_ns: at.as_nanosecond(), bytes: [0, 0] });
     let ended = subflow.closed.map(|closed| closed.at).or(connection.closed_at).unwrap_or(last);
     let finals = [subflow.bytes_sent.0, subflow.bytes_received.0];
-    let middle = samples.iter().map(|sample| Point {
+    let middle = samples.iter().map(|sample| CounterReading {
         at_ns: sample.at.as_nanosecond(),
         bytes: [sample.bytes_sent.0, sample.bytes_received.0],
     });
-    let end = Point { at_ns: ended.as_nanosecond(), bytes: finals };
+    let end = CounterReading { at_ns: ended.as_nanosecond(), bytes: finals };
     began.into_iter().chain(middle).chain([end]).collect()
 }
 
 /// Gives each minute between two points its part, in whole bytes that sum to what was carried.
-fn spread(from: Point, to: Point, mut give: impl FnMut(i128, [u64; 2])) {
+fn spread(from: CounterReading, to: CounterReading, mut give: impl FnMut(i128, [u64; 2])) {
     let whole: [u64; 2] = std::array::from_fn(|way| to.bytes[way].saturating_sub(from.bytes[way]));
     if whole == [0, 0] {
         return;

@@ -3,10 +3,10 @@
 
 use insta::assert_snapshot;
 use mpwatch_exporters::text;
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
-use mpwatch_model::timeline::{Source, TimelineEntry, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{Bytes, Micros};
 
 #[test]
@@ -131,7 +131,7 @@ fn a_probability_in_text_is_that_of_json() {
 fn another_method_than_the_usual_one_is_named() {
     let mut connection = fixture::connection(7, 2);
     let mut found = fixture::bottleneck::disjoint(&connection.subflows);
-    found.method = MethodName::Rfc8382;
+    found.method = DetectionMethod::Rfc8382;
     connection.bottlenecks = Some(found);
     let text = text::connection(&connection);
     assert!(text.contains("bottleneck  judged by rfc8382: no two subflows share a bottleneck"), "{text}");
@@ -141,8 +141,12 @@ fn another_method_than_the_usual_one_is_named() {
 fn several_gaps_are_one_line() {
     let mut connection = fixture::connection(7, 2);
     for (at, gap) in [(1_000_000, 250_000), (2_000_000, 900_000)] {
-        let what = What::Stalled { gap: Micros(gap) };
-        connection.timeline.push(TimelineEntry { at: fixture::at(at), source: Source::Tracepoint, what });
+        let what = TimelineEvent::Stalled { gap: Micros(gap) };
+        connection.timeline.push(TimelineEntry {
+            at: fixture::at(at),
+            source: ObservedBy::Tracepoint,
+            event: what,
+        });
     }
     let text = text::report(&fixture::report(vec![connection]));
     assert!(

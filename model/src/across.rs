@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bottleneck::{MethodName, PairVerdict};
+use crate::bottleneck::{DetectionMethod, PairVerdict};
 use crate::id::{ConnectionId, SubflowId};
 
 /// What was found by comparing subflows of different connections.
@@ -27,7 +27,7 @@ pub struct Destination {
     #[schemars(with = "String")]
     pub remote: IpAddr,
     /// By which method all of this was found.
-    pub method: MethodName,
+    pub method: DetectionMethod,
     /// The subflows that are compared.
     pub subflows: Vec<Member>,
     /// Subflows to the same address beyond those that there is room for: nothing is known of them.

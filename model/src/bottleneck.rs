@@ -24,7 +24,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// For people.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Shared => "share a bottleneck",
             Self::Disjoint => "have bottlenecks of their own",
@@ -37,7 +37,7 @@ impl Verdict {
 /// A way to find shared bottlenecks: mpwatch's own, and the published ones to compare it with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum MethodName {
+pub enum DetectionMethod {
     /// mpwatch's own: concordance of queueing delays, and rates that take from one another.
     #[default]
     Concordance,
@@ -53,13 +53,13 @@ pub enum MethodName {
     Dwc,
 }
 
-impl MethodName {
+impl DetectionMethod {
     /// All of them.
     pub const ALL: &[Self] =
         &[Self::Concordance, Self::Ese, Self::EseLiteral, Self::Rfc8382, Self::Dcw, Self::Dwc];
 
     /// The word for it, on a command line and in JSON.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Concordance => "concordance",
             Self::Ese => "ese",
@@ -71,7 +71,7 @@ impl MethodName {
     }
 
     /// What it goes by.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Concordance => {
                 "mpwatch's own: concordance of queueing delays, and rates that take from one another"
@@ -86,11 +86,11 @@ impl MethodName {
 
     /// The method of this word.
     pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|method| method.word() == word)
+        Self::ALL.iter().copied().find(|method| method.as_str() == word)
     }
 
     /// Whether it is the one that is used where nobody asks for another.
-    pub fn is_usual(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -168,7 +168,7 @@ pub struct SharedCap {
 pub struct Bottlenecks {
     /// By which method all of this was found.
     #[serde(default)]
-    pub method: MethodName,
+    pub method: DetectionMethod,
     /// The connection's subflows, those behind one bottleneck together; one of which nothing is known stands alone.
     pub groups: Vec<Vec<SubflowId>>,
     /// The verdict on each two of them.
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn a_method_has_one_word_for_people_and_for_programs() {
-        for method in MethodName::ALL {
-            assert_eq!(serde_json::to_value(method).unwrap(), method.word());
-            assert_eq!(MethodName::of(method.word()), Some(*method));
+        for method in DetectionMethod::ALL {
+            assert_eq!(serde_json::to_value(method).unwrap(), method.as_str());
+            assert_eq!(DetectionMethod::of(method.as_str()), Some(*method));
         }
-        assert_eq!(MethodName::of("guess"), None);
+        assert_eq!(DetectionMethod::of("guess"), None);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// The number by which people call a subflow: 1 is the first that came. `None`: not of this connection.
-    pub fn place(&self, subflow: SubflowId) -> Option<usize> {
+    pub fn subflow_number(&self, subflow: SubflowId) -> Option<usize> {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
     }
 }

@@ -15,7 +15,7 @@ use crate::unit::{Bytes, Microjoules, Nanos};
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum EnergySource {
     /// RAPL counters by the kernel's `power` PMU (`perf_event_open`).
     RaplPerf,
     /// RAPL counters by `/sys/class/powercap`.
@@ -31,14 +31,14 @@ pub enum Source {
     Absent,
 }
 
-impl Source {
+impl EnergySource {
     /// Whether hardware counters of this machine stand behind the numbers.
     pub fn is_measured(self) -> bool {
         matches!(self, Self::RaplPerf | Self::RaplPowercap)
     }
 
     /// The word in JSON and on screens.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::RaplPerf => "rapl-perf",
             Self::RaplPowercap => "rapl-powercap",
@@ -61,7 +61,7 @@ pub enum Convention {
 
 impl Convention {
     /// The word in JSON and in the store.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::CpuTime => "cpu-time",
         }
@@ -73,7 +73,7 @@ impl Convention {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Idle {
+pub enum IdleSource {
     /// From `mpwatch calibrate` on this very machine and configuration.
     Calibrated,
     /// From quiet moments (below 3 % busy) of the last minutes.
@@ -84,9 +84,9 @@ pub enum Idle {
     Unknown,
 }
 
-impl Idle {
+impl IdleSource {
     /// The word in JSON and as a label.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Calibrated => "calibrated",
             Self::Observed => "observed",
@@ -116,11 +116,11 @@ pub struct FlowEnergy {
     #[serde(rename = "cpu_ns")]
     pub cpu: Nanos,
     /// Where the joules come from.
-    pub source: Source,
+    pub source: EnergySource,
     /// By which rule they were divided.
     pub convention: Convention,
     /// Where the idle power comes from.
-    pub idle: Idle,
+    pub idle: IdleSource,
 }
 
 impl FlowEnergy {
@@ -163,16 +163,16 @@ fn plus(a: Option<Microjoules>, b: Option<Microjoules>) -> Option<Microjoules> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotEnergy {
     /// Where the joules come from.
-    pub source: Source,
+    pub source: EnergySource,
     /// By which rule they are divided.
     pub convention: Convention,
     /// Where the idle power comes from; the weakest of all zones.
-    pub idle: Idle,
+    pub idle: IdleSource,
     /// Zones that do not overlap: their sum is the machine's. Only those of which the energy of some window is known; see `lost` for why
     /// another is not here. Empty: the source is `absent`, or nothing is known yet.
     pub zones: Vec<ZoneEnergy>,
     /// Zones that contain others (`psys`) or lie inside them (`core`, `uncore`): to look at, never to add up.
-    pub shown: Vec<ShownZone>,
+    pub shown: Vec<OverlappingZone>,
     /// Windows whose energy is not known, the latest last; at most 32 are kept.
     pub lost: Vec<LostWindow>,
     /// What to do for better numbers. `null`: nothing.
@@ -231,7 +231,7 @@ impl ZoneEnergy {
 
 /// A zone that overlaps with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ShownZone {
+pub struct OverlappingZone {
     /// Name of the zone.
     pub zone: String,
     /// Its energy since tracing began, microjoules.
@@ -282,15 +282,17 @@ mod tests {
         let sum = FlowEnergy::sum(&[flow(Some(3), 10), flow(Some(4), 20)]);
         assert_eq!((sum.active, sum.cpu), (Some(Microjoules(7)), Nanos(30)));
         assert_eq!(FlowEnergy::sum(&[flow(Some(3), 10), flow(None, 20)]).active, None);
-        assert_eq!(FlowEnergy::sum(&[]).source, Source::Absent);
+        assert_eq!(FlowEnergy::sum(&[]).source, EnergySource::Absent);
     }
 
     #[test]
     fn the_weakest_label_wins() {
-        let measured = FlowEnergy { source: Source::RaplPerf, idle: Idle::Calibrated, ..flow(Some(1), 1) };
-        let modelled = FlowEnergy { source: Source::Model, idle: Idle::Unknown, ..flow(Some(1), 1) };
+        let measured =
+            FlowEnergy { source: EnergySource::RaplPerf, idle: IdleSource::Calibrated, ..flow(Some(1), 1) };
+        let modelled =
+            FlowEnergy { source: EnergySource::Model, idle: IdleSource::Unknown, ..flow(Some(1), 1) };
         let sum = FlowEnergy::sum(&[measured, modelled]);
-        assert_eq!((sum.source, sum.idle), (Source::Model, Idle::Unknown));
+        assert_eq!((sum.source, sum.idle), (EnergySource::Model, IdleSource::Unknown));
     }
 
     #[test]
@@ -303,20 +305,20 @@ mod tests {
     #[test]
     fn words_are_those_of_the_json() {
         let all = [
-            Source::RaplPerf,
-            Source::RaplPowercap,
-            Source::VmShare,
-            Source::Simulated,
-            Source::Model,
-            Source::Absent,
+            EnergySource::RaplPerf,
+            EnergySource::RaplPowercap,
+            EnergySource::VmShare,
+            EnergySource::Simulated,
+            EnergySource::Model,
+            EnergySource::Absent,
         ];
         for source in all {
-            assert_eq!(serde_json::to_value(source).unwrap(), source.word());
+            assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
-        for idle in [Idle::Calibrated, Idle::Observed, Idle::Unknown] {
-            assert_eq!(serde_json::to_value(idle).unwrap(), idle.word());
+        for idle in [IdleSource::Calibrated, IdleSource::Observed, IdleSource::Unknown] {
+            assert_eq!(serde_json::to_value(idle).unwrap(), idle.as_str());
         }
-        assert_eq!(serde_json::to_value(Convention::CpuTime).unwrap(), Convention::CpuTime.word());
+        assert_eq!(serde_json::to_value(Convention::CpuTime).unwrap(), Convention::CpuTime.as_str());
     }
 
     #[test]

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::{CpuAccounts, CpuTimes};
 use crate::endpoint::{Interface, Name};
-use crate::energy::power::Machine;
-use crate::energy::window::Window;
+use crate::energy::power::MachinePower;
+use crate::energy::window::EnergyWindow;
 use crate::histogram::RttHistogram;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::TcpState;
-use crate::sample::Samples;
+use crate::sample::SampleBatch;
 use crate::unit::{Bytes, Micros, Nanos};
 
 /// One thing that happened or was read.
@@ -34,7 +34,7 @@ pub enum KernelEvent {
     /// A connection (its socket's cookie) is as its last record says, but for the time.
     ConnectionUnchanged(SocketCookie),
     /// Points of a subflow's path over time.
-    Samples(Samples),
+    Samples(SampleBatch),
     /// The name of a namespace became known.
     Netns(NetnsName),
     /// The path of a control group became known.
@@ -56,7 +56,7 @@ pub struct Start {
     pub traces: Traces,
     /// The machine whose energy is divided. `None`: nobody looks at its energy.
     #[serde(default)]
-    pub machine: Option<Machine>,
+    pub machine: Option<MachinePower>,
 }
 
 impl Start {
@@ -83,7 +83,7 @@ pub struct Traces {
     /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
     #[serde(default)]
     pub calls: bool,
-    /// Samples, from which bottlenecks are found (`tcp_probe`, and a setting).
+    /// SampleBatch, from which bottlenecks are found (`tcp_probe`, and a setting).
     #[serde(default)]
     pub samples: bool,
     /// Paths on which the verdicts have been standing are sampled thinly for a while. Recordings say so, because a replay looks when the run looked.
@@ -118,7 +118,7 @@ pub struct Tick {
     pub cpus: Vec<CpuAccounts>,
     /// Energy since the tick before. `None`: nobody looks at it.
     #[serde(default)]
-    pub energy: Option<Window>,
+    pub energy: Option<EnergyWindow>,
 }
 
 /// The MPTCP socket behind a subflow.

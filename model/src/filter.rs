@@ -131,11 +131,11 @@ impl fmt::Display for Test {
             Self::Netns(name) => write!(f, "netns:{name}"),
             Self::Cgroup(name) => write!(f, "cgroup:{name}"),
             Self::Id(prefix) => write!(f, "id:{prefix}"),
-            Self::State(state) => write!(f, "state:{}", state.word()),
-            Self::Role(role) => write!(f, "role:{}", role.word()),
-            Self::Class(class) => write!(f, "class:{}", class.word()),
+            Self::State(state) => write!(f, "state:{}", state.as_str()),
+            Self::Role(role) => write!(f, "role:{}", role.as_str()),
+            Self::Class(class) => write!(f, "class:{}", class.as_str()),
             Self::Compare(subject, comparison, quantity) => {
-                write!(f, "{}{}{quantity}", subject.word(), comparison.sign())
+                write!(f, "{}{}{quantity}", subject.as_str(), comparison.sign())
             }
             Self::Word(word) => f.write_str(word.text()),
         }
@@ -185,7 +185,7 @@ fn has_port(c: &Connection, port: u16) -> bool {
 impl Subject {
     const ALL: [Self; 4] = [Self::Rate, Self::Rtt, Self::Bytes, Self::Subflows];
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Rate => "rate",
             Self::Rtt => "rtt",

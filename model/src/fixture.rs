@@ -11,15 +11,15 @@ use jiff::Timestamp;
 use crate::connection::{Connection, Fallback, SecondPath};
 use crate::cpu::{CpuAccounts, CpuTimes};
 use crate::endpoint::Name;
-use crate::energy::{Convention, FlowEnergy, Idle, SnapshotEnergy, Source as EnergySource, ZoneEnergy};
+use crate::energy::{Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy};
 use crate::event::Process;
 use crate::flow_class::FlowClass;
-use crate::host::{Host, KernelCounters, Losses, Missing};
+use crate::host::{Host, KernelCounters, Losses, MissingHook};
 use crate::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::snapshot::{Report, Run, SCHEMA, Snapshot};
 use crate::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use crate::timeline::{Source, TimelineEntry, What};
+use crate::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.
@@ -108,7 +108,7 @@ fn energy(nth: u64) -> FlowEnergy {
         cpu: Nanos(1_300_000_000 / nth + 2_750_000),
         source: EnergySource::RaplPerf,
         convention: Convention::CpuTime,
-        idle: Idle::Calibrated,
+        idle: IdleSource::Calibrated,
     }
     .over(Bytes(80_251_200 / nth))
 }
@@ -193,20 +193,24 @@ pub fn settle(connection: &mut Connection) {
     connection.remote = subflows.first().map(|s| s.remote);
 }
 
-fn entry(micros: i64, source: Source, what: What) -> TimelineEntry {
-    TimelineEntry { at: at(micros), source, what }
+fn entry(micros: i64, source: ObservedBy, what: TimelineEvent) -> TimelineEntry {
+    TimelineEntry { at: at(micros), source, event: what }
 }
 
 fn timeline(connection: &Connection) -> Vec<TimelineEntry> {
-    let mut entries = vec![entry(0, Source::Tracepoint, What::Opened)];
+    let mut entries = vec![entry(0, ObservedBy::Tracepoint, TimelineEvent::Opened)];
     for (subflow, place) in connection.subflows.iter().zip(1i64..) {
         let opened = if place == 1 { 0 } else { 20_000 * place };
         let handshake = 20_150 * place;
-        entries.push(entry(opened, Source::Tracepoint, What::SubflowOpened { subflow: subflow.id }));
+        entries.push(entry(
+            opened,
+            ObservedBy::Tracepoint,
+            TimelineEvent::SubflowOpened { subflow: subflow.id },
+        ));
         entries.push(entry(
             opened + handshake,
-            Source::Tracepoint,
-            What::SubflowEstablished { subflow: subflow.id },
+            ObservedBy::Tracepoint,
+            TimelineEvent::SubflowEstablished { subflow: subflow.id },
         ));
     }
     entries.sort_by_key(|entry| entry.at);
@@ -220,14 +224,14 @@ pub fn closed(token: u32) -> Connection {
         subflow.state = TcpState::Close;
         (subflow.send, subflow.receive) = (BitsPerSecond(0), BitsPerSecond(0));
         subflow.closed = Some(Closed { at: at(11_999_000 + place * 100), reason: CloseReason::Fin });
-        let what = What::SubflowClosed { subflow: subflow.id, reason: CloseReason::Fin };
-        connection.timeline.push(entry(11_999_000 + place * 100, Source::Tracepoint, what));
+        let what = TimelineEvent::SubflowClosed { subflow: subflow.id, reason: CloseReason::Fin };
+        connection.timeline.push(entry(11_999_000 + place * 100, ObservedBy::Tracepoint, what));
     }
     settle(&mut connection);
     connection.state = TcpState::Close;
     connection.closed_at = Some(at(12_000_000));
     connection.age_s = 12.0;
-    connection.timeline.push(entry(12_000_000, Source::Tracepoint, What::Closed));
+    connection.timeline.push(entry(12_000_000, ObservedBy::Tracepoint, TimelineEvent::Closed));
     connection
 }
 
@@ -244,20 +248,23 @@ pub fn failover(token: u32) -> Connection {
     connection.subflows[2].backup = true;
     connection.bytes_reinjected = Some(Bytes(412_160));
     settle(&mut connection);
-    let stalled = What::Stalled { gap: Micros(412_300) };
+    let stalled = TimelineEvent::Stalled { gap: Micros(412_300) };
     connection.timeline.push(entry(
         3_000_000,
-        Source::Sampled,
-        What::PeerAddressAnnounced { address_id: 2, address: Some(SocketAddr::from(([10, 0, 3, 2], 5201))) },
+        ObservedBy::Sampled,
+        TimelineEvent::PeerAddressAnnounced {
+            address_id: 2,
+            address: Some(SocketAddr::from(([10, 0, 3, 2], 5201))),
+        },
     ));
-    connection.timeline.push(entry(5_600_200, Source::Tracepoint, stalled));
+    connection.timeline.push(entry(5_600_200, ObservedBy::Tracepoint, stalled));
     connection.timeline.push(entry(
         6_000_000,
-        Source::Sampled,
-        What::SubflowStale { subflow: id, stale: true },
+        ObservedBy::Sampled,
+        TimelineEvent::SubflowStale { subflow: id, stale: true },
     ));
-    let ended = What::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
-    connection.timeline.push(entry(9_412_000, Source::Tracepoint, ended));
+    let ended = TimelineEvent::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
+    connection.timeline.push(entry(9_412_000, ObservedBy::Tracepoint, ended));
     connection
 }
 
@@ -277,7 +284,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
     (connection.bytes_reinjected, connection.excess_ratio) = (None, None);
     settle(&mut connection);
-    connection.timeline = vec![entry(1_500_000, Source::Sampled, What::Adopted)];
+    connection.timeline = vec![entry(1_500_000, ObservedBy::Sampled, TimelineEvent::Adopted)];
     connection
 }
 
@@ -307,7 +314,7 @@ fn zones() -> SnapshotEnergy {
     SnapshotEnergy {
         source: EnergySource::RaplPerf,
         convention: Convention::CpuTime,
-        idle: Idle::Calibrated,
+        idle: IdleSource::Calibrated,
         zones: vec![ZoneEnergy {
             zone: "package-0".to_owned(),
             zone_uj: Microjoules(250_000_000),
@@ -368,8 +375,8 @@ pub fn losses() -> Losses {
 }
 
 /// A hook that an older kernel does not have.
-pub fn missing_hook() -> Missing {
-    Missing {
+pub fn missing_hook() -> MissingHook {
+    MissingHook {
         what: "mptcp_subflow_get_send".to_owned(),
         costs: "what the MPTCP scheduler considered and picked".to_owned(),
         why: "this kernel has no such tracepoint".to_owned(),

@@ -34,7 +34,7 @@ impl FlowClass {
     }
 
     /// The word that outputs show.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Query => "query",
             Self::Short => "short",

@@ -18,12 +18,12 @@ pub struct Host {
     /// Version of mpwatch that traced.
     pub mpwatch: String,
     /// Hooks and fields that this kernel lacks or refused, each with what it costs. Empty: everything is known.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingHook>,
 }
 
 /// Something of the kernel that mpwatch does without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Missing {
+pub struct MissingHook {
     /// A tracepoint, an iterator, or a field of a structure as `tcp_sock.total_rto`.
     pub what: String,
     /// What is not known without it.
@@ -139,7 +139,7 @@ pub struct KernelCounters {
     /// Payload that they newly acknowledged.
     pub data_acked_bytes: Bytes,
     /// Verdicts of `subflow_check_data_avail` other than "data is there" or "nothing there".
-    pub mapping_problems: MappingProblems,
+    pub mapping_problems: MappingErrors,
     /// SYN-ACKs sent again.
     pub synack_retransmits: u64,
     /// Points of paths, for verdicts on bottlenecks, that came through their ring.
@@ -165,7 +165,7 @@ impl KernelCounters {
 /// Bad mappings, counted over all subflows of the host: the tracepoint names no socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct MappingProblems {
+pub struct MappingErrors {
     /// Contradicted what was known; the subflow is reset.
     pub invalid: u64,
     /// Checksum failure.

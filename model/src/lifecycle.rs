@@ -45,7 +45,7 @@ impl TcpState {
     }
 
     /// The word that outputs show.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Established => "established",
             Self::SynSent => "syn_sent",
@@ -75,7 +75,7 @@ pub enum Role {
 
 impl Role {
     /// The word that outputs show.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Server => "server",
@@ -95,7 +95,7 @@ pub enum Protocol {
 
 impl Protocol {
     /// The word that outputs show.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Mptcp => "mptcp",
             Self::Tcp => "tcp",
@@ -129,7 +129,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// A few plain words.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Fin => "closed normally (FIN)",
             Self::ResetSent => "reset by this host (RST sent)",
@@ -157,7 +157,7 @@ impl CloseReason {
     ];
 
     /// The word in JSON, in the store and as a label.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fin => "fin",
             Self::ResetSent => "reset_sent",
@@ -214,7 +214,7 @@ impl FallbackReason {
         [Self::NotAttempted, Self::NoMpCapableInSynAck, Self::AfterHandshake, Self::Unknown];
 
     /// The word in JSON, in the store and as a label.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotAttempted => "not_attempted",
             Self::NoMpCapableInSynAck => "no_mp_capable_in_syn_ack",
@@ -224,7 +224,7 @@ impl FallbackReason {
     }
 
     /// A few plain words.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::NotAttempted => "MPTCP was not asked for in the SYN",
             Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
@@ -241,10 +241,10 @@ mod tests {
     #[test]
     fn words_are_those_of_the_json() {
         for reason in CloseReason::ALL {
-            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
         for reason in FallbackReason::ALL {
-            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
     }
 }

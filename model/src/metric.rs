@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metric table: the one place where a number gets its name, its unit, its column title and its meaning.
-//! Screens, reports, Prometheus and METRICS.md follow from it. Here are the numbers of a flow; in [`machine`] those of the
-//! whole machine, in [`happening`] what is counted when it happens to a flow, in [`distribution`] what is told as a histogram.
+//! Screens, reports, Prometheus and METRICS.md follow from it. Here are the numbers of a flow; in [`host`] those of the
+//! whole machine, in [`event_counter`] what is counted when it happens to a flow, in [`distribution`] what is told as a histogram.
 
 pub mod distribution;
-pub mod happening;
-pub mod machine;
+pub mod event_counter;
+pub mod host;
 
 use crate::connection::Connection;
 use crate::energy::FlowEnergy;
@@ -61,7 +61,7 @@ impl Unit {
 
     /// Whether a counter in it is what mpwatch itself has measured, and so begins with tracing. The others are the kernel's own and
     /// begin with the flow.
-    pub fn begins_with_tracing(self) -> bool {
+    pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }
 
@@ -71,18 +71,18 @@ impl Unit {
 }
 
 /// What has a cost.
-pub trait Costly {
+pub trait HasEnergy {
     /// Its energy. `None`: not known.
     fn energy(&self) -> Option<&FlowEnergy>;
 }
 
-impl Costly for Connection {
+impl HasEnergy for Connection {
     fn energy(&self) -> Option<&FlowEnergy> {
         self.energy.as_ref()
     }
 }
 
-impl Costly for Subflow {
+impl HasEnergy for Subflow {
     fn energy(&self) -> Option<&FlowEnergy> {
         self.energy.as_ref()
     }
@@ -116,7 +116,7 @@ fn seconds(value: Micros) -> f64 {
     value.0 as f64 / 1e6
 }
 
-fn joules(subject: &impl Costly, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
+fn joules(subject: &impl HasEnergy, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
     subject.energy().and_then(read).map(Microjoules::joules)
 }
 
@@ -209,7 +209,7 @@ impl<T> Metric<T> {
 }
 
 /// A gauge that is always 1 and whose labels say who a flow is, so that no other series has to.
-pub struct Identity<T> {
+pub struct InfoMetric<T> {
     /// Full name, ending in `_info`.
     pub name: &'static str,
     /// One sentence.
@@ -221,7 +221,7 @@ pub struct Identity<T> {
 }
 
 /// Who a connection is.
-pub static CONNECTION_IDENTITY: Identity<Connection> = Identity {
+pub static CONNECTION_INFO: InfoMetric<Connection> = InfoMetric {
     name: "mpwatch_connection_info",
     help: "Which connection it is.",
     labels: &["local", "remote", "netns", "role", "process"],
@@ -230,14 +230,14 @@ pub static CONNECTION_IDENTITY: Identity<Connection> = Identity {
             c.local.map(|address| address.to_string()).unwrap_or_default(),
             c.remote.map(|address| address.to_string()).unwrap_or_default(),
             c.netns.clone(),
-            c.role.map(|role| role.word().to_owned()).unwrap_or_default(),
+            c.role.map(|role| role.as_str().to_owned()).unwrap_or_default(),
             c.process.map(|process| process.comm.to_string()).unwrap_or_default(),
         ]
     },
 };
 
 /// Who a subflow is.
-pub static SUBFLOW_IDENTITY: Identity<Subflow> = Identity {
+pub static SUBFLOW_INFO: InfoMetric<Subflow> = InfoMetric {
     name: "mpwatch_subflow_info",
     help: "Which subflow it is.",
     labels: &["local", "remote", "interface", "backup"],
@@ -251,7 +251,7 @@ pub static SUBFLOW_IDENTITY: Identity<Subflow> = Identity {
     },
 };
 
-impl<T: Costly> Metric<T> {
+impl<T: HasEnergy> Metric<T> {
     /// Its value as people read it, with its unit; energy that no counter of this machine has measured begins with `~`.
     pub fn display(&self, subject: &T) -> String {
         self.marked(subject, display)
@@ -341,15 +341,16 @@ mod tests {
         let subflow = SUBFLOW.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let connection = CONNECTION.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let service = crate::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let machine = machine::MACHINE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let machine = host::HOST_METRICS.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let to_connections =
-            happening::TO_CONNECTIONS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
+            event_counter::CONNECTION_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
         let to_subflows =
-            happening::TO_SUBFLOWS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
-        let of_connections =
-            distribution::OF_CONNECTIONS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
+            event_counter::SUBFLOW_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
+        let of_connections = distribution::CONNECTION_DISTRIBUTIONS
+            .iter()
+            .map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
         let of_subflows =
-            distribution::OF_SUBFLOWS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
+            distribution::SUBFLOW_DISTRIBUTIONS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
         subflow
             .chain(connection)
             .chain(service)

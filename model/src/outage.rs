@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::connection::Connection;
 use crate::lifecycle::CloseReason;
 use crate::subflow::Subflow;
-use crate::timeline::What;
+use crate::timeline::TimelineEvent;
 use crate::unit::Micros;
 
 /// So long before it is noticed a path may have died, nanoseconds.
@@ -19,7 +19,7 @@ const AT_ONCE: i128 = 100_000_000;
 
 /// The death of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Death {
+pub struct PathFailure {
     /// When it stopped working, as well as that is known: the beginning of the first pause within 3 s before it was noticed, or else
     /// when it was noticed.
     pub at: Timestamp,
@@ -28,19 +28,20 @@ pub struct Death {
 }
 
 /// When a subflow died. `None`: it did not, or nothing tells when.
-pub fn death(connection: &Connection, subflow: &Subflow) -> Option<Death> {
+pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
     let noticed = noticed(connection, subflow)?;
-    let pauses = connection.timeline.iter().filter(|entry| matches!(entry.what, What::Stalled { .. }));
+    let pauses =
+        connection.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
     let near =
         |at: &Timestamp| (0..=NOTICED_WITHIN).contains(&(noticed.as_nanosecond() - at.as_nanosecond()));
     let at = pauses.map(|entry| entry.at).find(near).unwrap_or(noticed);
-    Some(Death { at, noticed })
+    Some(PathFailure { at, noticed })
 }
 
 fn noticed(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
     let ended = subflow.closed.filter(|closed| closed.reason.is_failure()).map(|closed| closed.at);
-    let stale = connection.timeline.iter().rev().find_map(|entry| match entry.what {
-        What::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
+    let stale = connection.timeline.iter().rev().find_map(|entry| match entry.event {
+        TimelineEvent::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
         _ => None,
     });
     // One that works again is not dead.
@@ -49,7 +50,7 @@ fn noticed(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
 }
 
 /// Whether the reset that ended this subflow ended the whole connection: then it is no failure of the path.
-pub fn ended_with_it(connection: &Connection, subflow: &Subflow) -> bool {
+pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let by_reset = matches!(closed.reason, CloseReason::ResetSent | CloseReason::ResetReceived);
     by_reset && end.as_nanosecond() - closed.at.as_nanosecond() < AT_ONCE
@@ -57,7 +58,7 @@ pub fn ended_with_it(connection: &Connection, subflow: &Subflow) -> bool {
 
 /// Pauses in which no path moved any data, as one where they belong together: what an application sees of a path's death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct Outage {
     /// Beginning of the first pause.
     pub from: Timestamp,
     /// From there to the end of the last one.
@@ -68,7 +69,7 @@ pub struct Gap {
     pub pauses: usize,
 }
 
-impl Gap {
+impl Outage {
     fn until(&self) -> i128 {
         self.from.as_nanosecond() + i128::from(self.long.0) * 1_000
     }
@@ -78,12 +79,12 @@ impl Gap {
     }
 }
 
-/// All gaps of a connection, in order.
-pub fn gaps(connection: &Connection) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
+/// All outages of a connection, in order.
+pub fn outages(connection: &Connection) -> Vec<Outage> {
+    let mut outages: Vec<Outage> = Vec::new();
     for entry in &connection.timeline {
-        let What::Stalled { gap } = entry.what else { continue };
-        match gaps.last_mut().filter(|last| entry.at.as_nanosecond() - last.until() <= TOGETHER) {
+        let TimelineEvent::Stalled { gap } = entry.event else { continue };
+        match outages.last_mut().filter(|last| entry.at.as_nanosecond() - last.until() <= TOGETHER) {
             Some(last) => {
                 let until = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.until());
                 let long = (until - last.from.as_nanosecond()) / 1_000;
@@ -91,23 +92,23 @@ pub fn gaps(connection: &Connection) -> Vec<Gap> {
                 last.still = Micros(last.still.0.saturating_add(gap.0));
                 last.pauses += 1;
             }
-            None => gaps.push(Gap { from: entry.at, long: gap, still: gap, pauses: 1 }),
+            None => outages.push(Outage { from: entry.at, long: gap, still: gap, pauses: 1 }),
         }
     }
-    gaps
+    outages
 }
 
 /// The gap in which a path died, where there is one, else the longest: who sees a path die asks for that one, whatever else happened.
-pub fn gap_of_a_death(connection: &Connection, gaps: &[Gap]) -> Option<Gap> {
-    let subflows = connection.subflows.iter().filter(|subflow| !ended_with_it(connection, subflow));
-    let deaths: Vec<Death> = subflows.filter_map(|subflow| death(connection, subflow)).collect();
-    let of_death = |gap: &&Gap| deaths.iter().any(|death| gap.holds(death.at));
-    gaps.iter().filter(of_death).max_by_key(|gap| gap.long).or_else(|| longest(gaps)).copied()
+pub fn outage_of_failure(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
+    let subflows = connection.subflows.iter().filter(|subflow| !closed_with_connection(connection, subflow));
+    let deaths: Vec<PathFailure> = subflows.filter_map(|subflow| path_failure(connection, subflow)).collect();
+    let of_death = |gap: &&Outage| deaths.iter().any(|death| gap.holds(death.at));
+    outages.iter().filter(of_death).max_by_key(|gap| gap.long).or_else(|| longest(outages)).copied()
 }
 
 /// The longest of them.
-pub fn longest(gaps: &[Gap]) -> Option<&Gap> {
-    gaps.iter().max_by_key(|gap| gap.long)
+pub fn longest(outages: &[Outage]) -> Option<&Outage> {
+    outages.iter().max_by_key(|gap| gap.long)
 }
 
 #[cfg(all(test, feature = "fixtures"))]
@@ -118,34 +119,38 @@ mod tests {
 
     fn pause(second: i64, micros: i64, gap: u64) -> TimelineEntry {
         let at = fixture::at(second * 1_000_000 + micros);
-        let source = crate::timeline::Source::Tracepoint;
-        TimelineEntry { at, source, what: What::Stalled { gap: Micros(gap) } }
+        let source = crate::timeline::ObservedBy::Tracepoint;
+        TimelineEntry { at, source, event: TimelineEvent::Stalled { gap: Micros(gap) } }
     }
 
     #[test]
     fn a_path_died_where_the_pause_before_its_end_began() {
         let connection = fixture::failover(1);
-        let told = death(&connection, &connection.subflows[0]).unwrap();
+        let told = path_failure(&connection, &connection.subflows[0]).unwrap();
         assert_eq!((told.at, told.noticed), (fixture::at(5_600_200), fixture::at(6_000_000)));
-        assert_eq!(death(&connection, &connection.subflows[1]), None, "nothing tells when it became stale");
-        assert_eq!(death(&connection, &connection.subflows[2]), None, "it works");
+        assert_eq!(
+            path_failure(&connection, &connection.subflows[1]),
+            None,
+            "nothing tells when it became stale"
+        );
+        assert_eq!(path_failure(&connection, &connection.subflows[2]), None, "it works");
     }
 
     #[test]
     fn a_path_that_works_again_is_not_dead() {
         let mut connection = fixture::failover(1);
         connection.subflows[0].closed = None;
-        assert_eq!(death(&connection, &connection.subflows[0]), None);
+        assert_eq!(path_failure(&connection, &connection.subflows[0]), None);
         connection.subflows[0].stale = true;
-        assert!(death(&connection, &connection.subflows[0]).is_some());
+        assert!(path_failure(&connection, &connection.subflows[0]).is_some());
     }
 
     #[test]
     fn a_pause_of_long_before_is_not_its_death() {
         let mut connection = fixture::failover(1);
-        connection.timeline.retain(|entry| !matches!(entry.what, What::Stalled { .. }));
+        connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
         connection.timeline.insert(1, pause(2, 900_000, 100_000));
-        let told = death(&connection, &connection.subflows[0]).unwrap();
+        let told = path_failure(&connection, &connection.subflows[0]).unwrap();
         assert_eq!(told.at, told.noticed);
     }
 
@@ -157,7 +162,7 @@ mod tests {
             pause(6, 260_200, 163_000),
             pause(10, 0, 100_000),
         ]);
-        let found = gaps(&connection);
+        let found = outages(&connection);
         let [first, second] = found[..] else { panic!("{found:?}") };
         assert_eq!((first.long, first.still, first.pauses), (Micros(823_000), Micros(737_300), 3));
         assert_eq!((second.from, second.pauses), (fixture::at(10_000_000), 1));
@@ -167,12 +172,12 @@ mod tests {
     fn the_gap_of_a_death_comes_before_a_longer_one() {
         let mut connection = fixture::failover(1);
         connection.timeline.push(pause(14, 0, 900_000));
-        let found = gaps(&connection);
-        assert_eq!(gap_of_a_death(&connection, &found).unwrap().long, Micros(412_300));
+        let found = outages(&connection);
+        assert_eq!(outage_of_failure(&connection, &found).unwrap().long, Micros(412_300));
         assert_eq!(longest(&found).unwrap().long, Micros(900_000));
         let mut quiet = connection.clone();
         quiet.subflows[0].closed = None;
-        assert_eq!(gap_of_a_death(&quiet, &found).unwrap().long, Micros(900_000), "nothing died");
-        assert_eq!(gap_of_a_death(&quiet, &[]), None);
+        assert_eq!(outage_of_failure(&quiet, &found).unwrap().long, Micros(900_000), "nothing died");
+        assert_eq!(outage_of_failure(&quiet, &[]), None);
     }
 }

@@ -10,7 +10,7 @@ use crate::unit::{Micros, Nanos};
 /// How a path looked when an acknowledgement had come. Written as a row of numbers: recordings hold thousands of them a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
-pub struct Point {
+pub struct DelaySample {
     /// When the acknowledgement came (`delivered_mstamp`), on the boot clock. Differences are those of the monotonic clock, so no
     /// step of the calendar moves them.
     pub at: Nanos,
@@ -26,14 +26,14 @@ pub struct Point {
 
 type Row = (u64, u64, u32, u32, u8);
 
-impl From<Row> for Point {
+impl From<Row> for DelaySample {
     fn from((at, rtt, delivered, lost, cut): Row) -> Self {
         Self { at: Nanos(at), rtt: Micros(rtt), delivered, lost, cut: cut != 0 }
     }
 }
 
-impl From<Point> for Row {
-    fn from(point: Point) -> Self {
+impl From<DelaySample> for Row {
+    fn from(point: DelaySample) -> Self {
         (point.at.0, point.rtt.0, point.delivered, point.lost, point.cut.into())
     }
 }
@@ -41,11 +41,11 @@ impl From<Point> for Row {
 /// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip; of a path at
 /// [`Rest`], one to four a second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Samples {
+pub struct SampleBatch {
     /// Of which subflow.
     pub id: SubflowId,
     /// The points.
-    pub points: Vec<Point>,
+    pub points: Vec<DelaySample>,
 }
 
 /// An order to the kernel: the verdicts on this path have been standing, or have not come in a long time, so a point now and then is enough
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_point_is_a_row_of_numbers_and_back() {
-        let point = Point { at: Nanos(5), rtt: Micros(7), delivered: 9, lost: 1, cut: true };
+        let point = DelaySample { at: Nanos(5), rtt: Micros(7), delivered: 9, lost: 1, cut: true };
         let text = serde_json::to_string(&point).unwrap();
         assert_eq!(text, "[5,7,9,1,1]");
-        assert_eq!(serde_json::from_str::<Point>(&text).unwrap(), point);
+        assert_eq!(serde_json::from_str::<DelaySample>(&text).unwrap(), point);
     }
 }

@@ -32,7 +32,7 @@ pub struct Service {
     /// How long the latest of them took to write. `None`: there was none.
     pub scrape_took: Option<Nanos>,
     /// The daemon as the kernel sees it.
-    pub process: Process,
+    pub process: DaemonProcess,
     /// Label values that gave up their series to `__other__`, because a larger one wanted it or its time was over.
     pub series_merged: u64,
     /// The store. `None`: there is none.
@@ -56,7 +56,7 @@ pub struct StoreState {
 
 /// The daemon's own process. `None`: the kernel does not tell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Process {
+pub struct DaemonProcess {
     /// CPU time, in user mode and in the kernel.
     pub cpu: Option<Nanos>,
     /// Memory that it has in RAM.

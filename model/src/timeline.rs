@@ -18,25 +18,25 @@ pub struct TimelineEntry {
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
     /// How it is known.
-    pub source: Source,
+    pub source: ObservedBy,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub event: TimelineEvent,
 }
 
 /// How an entry is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum ObservedBy {
     /// Stamped by a kernel tracepoint: exact.
     Tracepoint,
     /// Noticed by comparing two samples: up to one interval late.
     Sampled,
 }
 
-impl Source {
+impl ObservedBy {
     /// The word that outputs show.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Tracepoint => "tracepoint",
             Self::Sampled => "sampled",
@@ -47,7 +47,7 @@ impl Source {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum What {
+pub enum TimelineEvent {
     /// The connection was opened.
     Opened,
     /// The connection was already there when the agent came.
@@ -116,7 +116,7 @@ pub enum What {
     Closed,
 }
 
-impl What {
+impl TimelineEvent {
     /// A plain sentence; subflows are named by their place in the connection (1 is the first).
     pub fn sentence(&self, place: impl Fn(SubflowId) -> String) -> String {
         match self {
@@ -125,7 +125,7 @@ impl What {
             Self::SubflowOpened { subflow } => format!("subflow {} opened (SYN)", place(*subflow)),
             Self::SubflowEstablished { subflow } => format!("subflow {} established", place(*subflow)),
             Self::SubflowClosed { subflow, reason } => {
-                format!("subflow {} ended: {}", place(*subflow), reason.words())
+                format!("subflow {} ended: {}", place(*subflow), reason.description())
             }
             Self::SubflowStale { subflow, stale: true } => {
                 format!(
@@ -151,7 +151,7 @@ impl What {
             }
             Self::PeerAddressRemoved { address_id } => format!("peer withdrew address id {address_id}"),
             Self::Stalled { gap } => format!("no progress for {:.0} ms", gap.0 as f64 / 1e3),
-            Self::FellBack { reason } => format!("fell back to plain TCP: {}", reason.words()),
+            Self::FellBack { reason } => format!("fell back to plain TCP: {}", reason.description()),
             Self::Closed => "connection closed".to_owned(),
         }
     }

@@ -9,7 +9,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
-use mpwatch_model::timeline::{Source, TimelineEntry, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
 use serde_json::{Value, json};
 
@@ -30,22 +30,22 @@ fn eventful() -> Connection {
     let subflow = connection.subflows[0].id;
     let address = connection.remote;
     let events = [
-        What::Opened,
-        What::Adopted,
-        What::SubflowOpened { subflow },
-        What::SubflowEstablished { subflow },
-        What::SubflowClosed { subflow, reason: CloseReason::RemovedByPeer },
-        What::SubflowStale { subflow, stale: true },
-        What::PriorityChanged { subflow, backup: false },
-        What::AddressAnnounced { total: 1 },
-        What::PeerAddressAnnounced { address_id: 3, address },
-        What::PeerAddressAnnounced { address_id: 3, address: None },
-        What::PeerAddressRemoved { address_id: 3 },
-        What::Stalled { gap: Micros(412_300) },
-        What::FellBack { reason: FallbackReason::AfterHandshake },
-        What::Closed,
+        TimelineEvent::Opened,
+        TimelineEvent::Adopted,
+        TimelineEvent::SubflowOpened { subflow },
+        TimelineEvent::SubflowEstablished { subflow },
+        TimelineEvent::SubflowClosed { subflow, reason: CloseReason::RemovedByPeer },
+        TimelineEvent::SubflowStale { subflow, stale: true },
+        TimelineEvent::PriorityChanged { subflow, backup: false },
+        TimelineEvent::AddressAnnounced { total: 1 },
+        TimelineEvent::PeerAddressAnnounced { address_id: 3, address },
+        TimelineEvent::PeerAddressAnnounced { address_id: 3, address: None },
+        TimelineEvent::PeerAddressRemoved { address_id: 3 },
+        TimelineEvent::Stalled { gap: Micros(412_300) },
+        TimelineEvent::FellBack { reason: FallbackReason::AfterHandshake },
+        TimelineEvent::Closed,
     ];
-    let entry = |what| TimelineEntry { at: fixture::at(5), source: Source::Sampled, what };
+    let entry = |what| TimelineEntry { at: fixture::at(5), source: ObservedBy::Sampled, event: what };
     connection.timeline = events.into_iter().map(entry).collect();
     connection
 }

@@ -16,7 +16,7 @@ use mpwatch_lab::traffic::{Control, Spec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{Point, Rest, RttRange};
+use mpwatch_model::sample::{DelaySample, Rest, RttRange};
 use mpwatch_model::unit::{Micros, Nanos};
 use mpwatch_tests::{list, may_run_as_root, program, text};
 use serde_json::Value;
@@ -212,13 +212,13 @@ struct Watch<'a> {
     tracer: Tracer,
     lab: &'a Topology,
     ours: BTreeSet<SubflowId>,
-    points: BTreeMap<SubflowId, Vec<Point>>,
+    points: BTreeMap<SubflowId, Vec<DelaySample>>,
 }
 
 impl Watch<'_> {
     /// Waits until both subflows have as many points as that, one after the other, that are as wanted.
     #[track_caller]
-    fn until_each_has(&mut self, count: usize, what: &str, is_wanted: impl Fn(&[Point]) -> bool) {
+    fn until_each_has(&mut self, count: usize, what: &str, is_wanted: impl Fn(&[DelaySample]) -> bool) {
         self.points.clear();
         let reached = poll_until(what, PATIENCE, || {
             let (inode, ours, points) = (self.lab.client().inode(), &mut self.ours, &mut self.points);
@@ -245,7 +245,7 @@ impl Watch<'_> {
 }
 
 /// Times between points, which are what they are by the time of sending; the queue makes them a little longer or shorter.
-fn gaps(points: &[Point]) -> impl Iterator<Item = Duration> + '_ {
+fn gaps(points: &[DelaySample]) -> impl Iterator<Item = Duration> + '_ {
     points.windows(2).map(|two| Duration::from_nanos(two[1].at.since(two[0].at).0))
 }
 
@@ -261,7 +261,7 @@ fn the_kernel_lets_paths_rest_until_they_are_woken() {
     let mut spec = lab.traffic(Workload::upload_for(PATIENCE * 4)).unwrap();
     spec.deadline = PATIENCE * 5;
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let is_dense = |points: &[Point]| gaps(points).all(|gap| gap < Duration::from_millis(100));
+    let is_dense = |points: &[DelaySample]| gaps(points).all(|gap| gap < Duration::from_millis(100));
     watch.until_each_has(10, "dense samples", is_dense);
     let order = |until, shortest, longest| {
         let usual = RttRange { from: Micros(shortest), to: Micros(longest) };
@@ -275,7 +275,7 @@ fn the_kernel_lets_paths_rest_until_they_are_woken() {
     watch.tracer.rest(&rest);
     let are_between = |least, most| {
         let allowed = Duration::from_millis(least)..Duration::from_millis(most);
-        move |points: &[Point]| gaps(points).all(|gap| allowed.contains(&gap))
+        move |points: &[DelaySample]| gaps(points).all(|gap| allowed.contains(&gap))
     };
     watch.until_each_has(3, "sparse samples", are_between(750, 1_500));
     watch.tracer.rest(&news);

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use jiff::{SignedDuration, Timestamp};
 use mpwatch_exporters::prometheus::{Settings, Totals, described, expose};
 use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::{ShownZone, SnapshotEnergy};
+use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
 use mpwatch_model::fixture;
-use mpwatch_model::service::{Process, Service, StoreState};
+use mpwatch_model::service::{DaemonProcess, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
 use mpwatch_tests::skip;
@@ -28,7 +28,7 @@ fn service() -> Service {
         readers: Some(0),
         frames_dropped: Some(0),
         scrape_took: Some(Nanos(1)),
-        process: Process {
+        process: DaemonProcess {
             cpu: Some(Nanos(1)),
             resident: Some(Bytes(1)),
             mapped: Some(Bytes(1)),
@@ -105,7 +105,7 @@ fn what_is_scraped_is_what_metrics_md_describes() {
         vec![fixture::connection(1, 2), fixture::closed(2), fixture::failover(3), fixture::fallen_back(4)];
     scraped.tick(connections);
     scraped.latest.host.missing.push(fixture::missing_hook());
-    let shown = vec![ShownZone { zone: "psys".to_owned(), zone_uj: Microjoules(1) }];
+    let shown = vec![OverlappingZone { zone: "psys".to_owned(), zone_uj: Microjoules(1) }];
     let energy = scraped.latest.energy.take().unwrap();
     scraped.latest.energy = Some(SnapshotEnergy { shown, ..energy });
     let text = scraped.text();

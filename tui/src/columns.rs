@@ -154,10 +154,10 @@ fn process(connection: &Connection) -> Cell {
 fn protocol(connection: &Connection) -> Cell {
     match connection.fallback {
         Some(fallback) => {
-            let reason = format!("fallback: {}", fallback.reason.words());
+            let reason = format!("fallback: {}", fallback.reason.description());
             Cell::either(vec![reason, "fallback".to_owned()]).ink(Ink::Warning)
         }
-        None => Cell::new(connection.protocol.word()),
+        None => Cell::new(connection.protocol.as_str()),
     }
 }
 
@@ -165,7 +165,7 @@ fn state(state: TcpState) -> Cell {
     match state {
         TcpState::Close => Cell::new("closed"),
         TcpState::Established => Cell::either(vec!["established".to_owned(), "estab".to_owned()]),
-        other => Cell::new(other.word()),
+        other => Cell::new(other.as_str()),
     }
 }
 

@@ -2,7 +2,7 @@
 //! The lines above the table: where and when, how much in all, and what is missing from the picture.
 
 use mpwatch_model::endpoint::printable;
-use mpwatch_model::energy::{SnapshotEnergy, Source};
+use mpwatch_model::energy::{EnergySource, SnapshotEnergy};
 use mpwatch_model::metric::{Unit, display, watts};
 use mpwatch_model::snapshot::Snapshot;
 
@@ -16,7 +16,7 @@ pub(crate) fn lines(snapshot: &Snapshot, width: usize, style: Style) -> Vec<Stri
         let text = format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; "));
         lines.push(style.paint(&clip(&text, width), Ink::Alarm));
     }
-    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == Source::Simulated) {
+    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == EnergySource::Simulated) {
         lines.push(
             style.paint(&clip("SIMULATED ENERGY: no counter of this machine was read", width), Ink::Alarm),
         );
@@ -39,10 +39,10 @@ fn power(energy: &SnapshotEnergy) -> Option<String> {
     let known = energy.zones.iter().map(|zone| zone.power_uw).reduce(|all, one| Some(all? + one?));
     let microwatts = known.flatten()?;
     let (mark, source) = match energy.source {
-        Source::Absent => return None,
-        Source::Simulated => ("~", "simulated"),
-        Source::Model | Source::VmShare => ("~", "estimated"),
-        Source::RaplPerf | Source::RaplPowercap => ("", "measured"),
+        EnergySource::Absent => return None,
+        EnergySource::Simulated => ("~", "simulated"),
+        EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
+        EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "measured"),
     };
     Some(format!("   power {mark}{} {source}", watts(microwatts as f64 / 1e6)))
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn power_that_is_not_known_is_not_zero() {
-        let energy = SnapshotEnergy { source: Source::Model, ..SnapshotEnergy::default() };
+        let energy = SnapshotEnergy { source: EnergySource::Model, ..SnapshotEnergy::default() };
         assert_eq!(power(&energy), None);
     }
 }

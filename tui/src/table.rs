@@ -198,7 +198,7 @@ impl Grid {
 /// Why a subflow is no more.
 fn closing(path: &Path<'_>) -> Cell {
     let Some(closed) = path.subflow.closed else { return Cell::new("") };
-    let (words, short) = (closed.reason.words(), closed.reason.short().to_owned());
+    let (words, short) = (closed.reason.description(), closed.reason.short().to_owned());
     if closed.reason.is_failure() {
         Cell::either(vec![format!("failed: {words}"), format!("failed: {short}"), short]).ink(Ink::Alarm)
     } else {

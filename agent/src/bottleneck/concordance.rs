@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use mpwatch_model::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{Cap, Caps, Sign};
@@ -16,7 +16,7 @@ use super::feature::{Scene, View};
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::mean;
-use super::{Method, Opinion, Rested};
+use super::{Method, PairEvaluation, Rested};
 
 /// Windows grow from 1 s to 3 s, in bins.
 const SHORTEST: u64 = 200;
@@ -84,11 +84,11 @@ struct Glance {
 }
 
 impl Method for Concordance {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         self.series.entry(subflow).or_default().take(points);
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let ids: Vec<SubflowId> = self.series.keys().copied().collect();
         let mut scenes = Scenes::default();
         let (mut seen, mut signs) = (Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ impl Method for Concordance {
             self.pairs.entry(pair).or_default().consider(implied, at);
         }
         self.caps.look(&signs, &scenes, at);
-        self.pairs.iter().map(|((a, b), pair)| pair.opinion(*a, *b)).collect()
+        self.pairs.iter().map(|((a, b), pair)| pair.evaluation(*a, *b)).collect()
     }
 
     fn caps(&self) -> &[Cap] {
@@ -248,8 +248,8 @@ impl Pair {
         }
     }
 
-    fn opinion(&self, a: SubflowId, b: SubflowId) -> Opinion {
-        Opinion {
+    fn evaluation(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {
+        PairEvaluation {
             a,
             b,
             verdict: self.verdict,

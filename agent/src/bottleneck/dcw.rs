@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::statistics::correlation;
 use super::wavelet::denoised;
-use super::{Method, Opinion};
+use super::{Method, PairEvaluation};
 
 /// 10 Hz.
 const STEP: u64 = 100_000_000;
@@ -41,7 +41,7 @@ pub(crate) struct Dcw {
 }
 
 impl Delays {
-    fn take(&mut self, point: &Point) {
+    fn take(&mut self, point: &DelaySample) {
         let step = point.at.0 / STEP;
         let end = self.first + self.steps.len() as u64;
         if self.steps.is_empty() || step > end + LONGEST as u64 || step + (LONGEST as u64) < self.first {
@@ -87,14 +87,14 @@ fn likeness(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 impl Method for Dcw {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         let delays = self.delays.entry(subflow).or_default();
         for point in points {
             delays.take(point);
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let ids: Vec<SubflowId> = self.delays.keys().copied().collect();
         let now = at.0 / STEP;
         let mut rows = BTreeMap::new();

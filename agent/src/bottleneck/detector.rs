@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{self, Point, Samples};
+use mpwatch_model::sample::{self, DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::rest::{Advice, Rest};
-use super::{Cap, Method, Opinion};
+use super::{Cap, Method, PairEvaluation};
 
 /// Time between two looks.
 const PACE: u64 = 250_000_000;
@@ -24,7 +24,7 @@ pub(crate) struct Look<'a> {
     /// Up to when it had the samples. It is told [`LATE`] after this.
     pub(crate) at: Nanos,
     /// What it thinks of each two subflows.
-    pub(crate) opinions: &'a [Opinion],
+    pub(crate) evaluations: &'a [PairEvaluation],
     /// Caps that subflows share without sharing a queue.
     pub(crate) caps: &'a [Cap],
     /// The subflows that it would have closed by now. `None`: it does not choose; one of each group is enough.
@@ -36,7 +36,7 @@ pub(crate) struct Detector {
     method: Box<dyn Method + Send>,
     looked: Option<u64>,
     newest: u64,
-    opinions: Vec<Opinion>,
+    evaluations: Vec<PairEvaluation>,
     /// `None`: every look is taken, and paths never rest.
     rest: Option<Rest>,
     /// From when on a kernel would take the next point of each subflow. `None`: this is no rehearsal.
@@ -47,7 +47,7 @@ impl Detector {
     /// Under this method.
     pub(crate) fn with(method: Box<dyn Method + Send>) -> Self {
         let rest = method.may_rest().then(Rest::default);
-        Self { method, looked: None, newest: 0, opinions: Vec::new(), rest, rehearsed: None }
+        Self { method, looked: None, newest: 0, evaluations: Vec::new(), rest, rehearsed: None }
     }
 
     /// The same, which sees all that there is, at every look.
@@ -66,12 +66,12 @@ impl Detector {
     }
 
     /// Takes in points.
-    pub(crate) fn take(&mut self, samples: &Samples) {
+    pub(crate) fn take(&mut self, samples: &SampleBatch) {
         self.take_and(samples, &mut |_| {});
     }
 
     /// As [`Detector::take`]; `each` sees what is thought at each look on the way.
-    pub(crate) fn take_and(&mut self, samples: &Samples, each: &mut dyn FnMut(&Look<'_>)) {
+    pub(crate) fn take_and(&mut self, samples: &SampleBatch, each: &mut dyn FnMut(&Look<'_>)) {
         let points = self.sent(samples);
         let Some(latest) = points.last() else { return };
         // A clock that was set back: nothing before it counts.
@@ -101,17 +101,17 @@ impl Detector {
             let at = Nanos(look * PACE);
             self.look(at);
             let (caps, closed) = (self.method.caps(), self.method.closed());
-            each(&Look { at, opinions: &self.opinions, caps, closed });
+            each(&Look { at, evaluations: &self.evaluations, caps, closed });
         }
         self.looked = Some(self.looked.map_or(due, |looked| looked.max(due)));
     }
 
     /// The points that a kernel sends, if this is a rehearsal; else all.
-    fn sent<'a>(&mut self, samples: &'a Samples) -> Cow<'a, [Point]> {
+    fn sent<'a>(&mut self, samples: &'a SampleBatch) -> Cow<'a, [DelaySample]> {
         let (Some(rest), Some(rehearsed)) = (&self.rest, &mut self.rehearsed) else {
             return Cow::Borrowed(&samples.points);
         };
-        let is_sent = |point: &&Point| {
+        let is_sent = |point: &&DelaySample| {
             let due = rehearsed.entry(samples.id).or_default();
             // A clock that was set back waits for nothing.
             let is_sent = point.at >= *due || point.at.0 + LONGEST_PAUSE < due.0;
@@ -129,10 +129,10 @@ impl Detector {
             Advice::Look => {}
             Advice::LookAfter(rested) => self.method.rested(rested),
         }
-        self.opinions = self.method.judge(at);
-        debug_assert!(self.opinions.is_sorted_by_key(|opinion| (opinion.a, opinion.b)));
+        self.evaluations = self.method.judge(at);
+        debug_assert!(self.evaluations.is_sorted_by_key(|evaluation| (evaluation.a, evaluation.b)));
         if let Some(rest) = &mut self.rest {
-            rest.looked(at, &self.opinions, !self.method.caps().is_empty());
+            rest.looked(at, &self.evaluations, !self.method.caps().is_empty());
         }
     }
 
@@ -147,7 +147,7 @@ impl Detector {
         if let Some(rest) = &mut self.rest {
             rest.forget(subflow);
         }
-        self.opinions.retain(|opinion| opinion.a != subflow && opinion.b != subflow);
+        self.evaluations.retain(|evaluation| evaluation.a != subflow && evaluation.b != subflow);
     }
 
     /// Caps that subflows share without sharing a queue.
@@ -156,7 +156,7 @@ impl Detector {
     }
 
     /// What the method thinks now.
-    pub(crate) fn opinions(&self) -> &[Opinion] {
-        &self.opinions
+    pub(crate) fn evaluations(&self) -> &[PairEvaluation] {
+        &self.evaluations
     }
 }

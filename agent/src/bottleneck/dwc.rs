@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::{Method, Opinion};
+use super::{Method, PairEvaluation};
 
 /// Shortest window around a loss: round trips inside a data centre are shorter than the spread of samples.
 const SHORTEST: u64 = 20_000_000;
@@ -62,7 +62,7 @@ impl Dwc {
 }
 
 impl Method for Dwc {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         let path = self.paths.entry(subflow).or_default();
         for point in points {
             let rtt_us = point.rtt.0;
@@ -80,7 +80,7 @@ impl Method for Dwc {
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let open = std::mem::take(&mut self.open);
         let (over, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|loss| loss.until <= at);
         self.open = open;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::{Method, Opinion};
+use super::{Method, PairEvaluation};
 
 /// How the algorithm is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Default for Parameters {
 pub(crate) struct Ese {
     parameters: Parameters,
     /// Points that wait for those of the other subflows, to be taken in order of time.
-    waiting: Vec<(SubflowId, Point)>,
+    waiting: Vec<(SubflowId, DelaySample)>,
     /// The lowest RTT that each subflow has seen.
     bases: BTreeMap<SubflowId, Micros>,
     /// TRIG, with the reference RTT and whose it was. It is never reset.
@@ -54,7 +54,7 @@ impl Ese {
         Self { parameters, waiting, bases, trigger: None, closed }
     }
 
-    fn on_rtt(&mut self, id: SubflowId, point: &Point) {
+    fn on_rtt(&mut self, id: SubflowId, point: &DelaySample) {
         let base = self.bases.entry(id).or_insert(point.rtt);
         *base = point.rtt.min(*base);
         let (rtt, base) = (point.rtt.0 as f64, base.0 as f64);
@@ -78,11 +78,11 @@ impl Ese {
 }
 
 impl Method for Ese {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         self.waiting.extend(points.iter().map(|point| (subflow, *point)));
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         self.waiting.sort_by_key(|(id, point)| (point.at, *id));
         let later = self.waiting.partition_point(|(_, point)| point.at <= at);
         let rest = self.waiting.split_off(later);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From opinions on pairs to groups: which subflows are behind one bottleneck.
+//! From evaluations on pairs to groups: which subflows are behind one bottleneck.
 
 use std::collections::BTreeMap;
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 
-use super::Opinion;
+use super::PairEvaluation;
 
 /// Two groups become one only if on average this much speaks for it.
 const LIKELY: f64 = 0.8;
@@ -14,12 +14,12 @@ const LIKELY: f64 = 0.8;
 /// The subflows in groups: a partition, each group and the list of groups in the order of `subflows`. Groups grow from pairs that
 /// share by average linkage: of all pairs between two groups none may be disjoint, at least one shares, and on average they probably
 /// do; so one wrong pair does not chain two bottlenecks together.
-pub(crate) fn groups(subflows: &[SubflowId], opinions: &[Opinion]) -> Vec<Vec<SubflowId>> {
-    if !opinions.iter().any(|opinion| opinion.verdict == Verdict::Shared) {
+pub(crate) fn groups(subflows: &[SubflowId], evaluations: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
+    if !evaluations.iter().any(|evaluation| evaluation.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();
     }
-    let by_pair: BTreeMap<(SubflowId, SubflowId), &Opinion> =
-        opinions.iter().map(|opinion| (ordered(opinion.a, opinion.b), opinion)).collect();
+    let by_pair: BTreeMap<(SubflowId, SubflowId), &PairEvaluation> =
+        evaluations.iter().map(|evaluation| (ordered(evaluation.a, evaluation.b), evaluation)).collect();
     // By id, so that what is equally likely does not depend on the order.
     let mut sorted = subflows.to_vec();
     sorted.sort_unstable();
@@ -43,7 +43,7 @@ fn ordered(a: SubflowId, b: SubflowId) -> (SubflowId, SubflowId) {
 /// The two groups that belong together most, the lower index first. `None`: no two do.
 fn closest(
     groups: &[Vec<SubflowId>],
-    by_pair: &BTreeMap<(SubflowId, SubflowId), &Opinion>,
+    by_pair: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
 ) -> Option<(usize, usize)> {
     let mut best: Option<(f64, usize, usize)> = None;
     for (into, group) in groups.iter().enumerate() {
@@ -61,21 +61,21 @@ fn closest(
 fn linkage(
     group: &[SubflowId],
     other: &[SubflowId],
-    by_pair: &BTreeMap<(SubflowId, SubflowId), &Opinion>,
+    by_pair: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
 ) -> Option<f64> {
     let (mut sum, mut count, mut shared) = (0.0, 0.0, false);
     for a in group {
         for b in other {
-            let opinion = by_pair.get(&ordered(*a, *b));
-            match opinion.map(|opinion| opinion.verdict) {
+            let evaluation = by_pair.get(&ordered(*a, *b));
+            match evaluation.map(|evaluation| evaluation.verdict) {
                 Some(Verdict::Disjoint | Verdict::NoBottleneck) => return None,
                 Some(Verdict::Shared) => {
                     shared = true;
-                    sum += opinion.and_then(|opinion| opinion.probability).unwrap_or(1.0);
+                    sum += evaluation.and_then(|evaluation| evaluation.probability).unwrap_or(1.0);
                     count += 1.0;
                 }
                 Some(Verdict::Unknown) => {
-                    if let Some(probability) = opinion.and_then(|opinion| opinion.probability) {
+                    if let Some(probability) = evaluation.and_then(|evaluation| evaluation.probability) {
                         sum += probability;
                         count += 1.0;
                     }

@@ -24,7 +24,7 @@ pub(crate) mod tests;
 
 use mpwatch_model::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 pub(crate) use cap::Cap;
@@ -36,7 +36,7 @@ pub(crate) use rest::Rested;
 
 /// What a method thinks of two subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Opinion {
+pub(crate) struct PairEvaluation {
     /// The subflow with the lower id.
     pub(crate) a: SubflowId,
     /// The other one.
@@ -55,10 +55,10 @@ pub(crate) struct Opinion {
 /// in any order; and are asked from time to time, with times that grow.
 pub(crate) trait Method {
     /// Takes in points of a subflow.
-    fn take(&mut self, subflow: SubflowId, points: &[Point]);
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]);
 
-    /// Thinks again, with what was sampled up to this time: one opinion on each two subflows that have samples, in order of their ids.
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion>;
+    /// Thinks again, with what was sampled up to this time: one evaluation on each two subflows that have samples, in order of their ids.
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation>;
 
     /// Caps that subflows share without sharing a queue, as of the last time it was asked.
     fn caps(&self) -> &[Cap] {
@@ -86,13 +86,13 @@ pub(crate) trait Method {
 fn pairs(
     ids: &[SubflowId],
     mut think: impl FnMut(SubflowId, SubflowId) -> (Verdict, Option<f64>, Option<Nanos>),
-) -> Vec<Opinion> {
-    let mut opinions = Vec::new();
+) -> Vec<PairEvaluation> {
+    let mut evaluations = Vec::new();
     for (place, &a) in ids.iter().enumerate() {
         for &b in &ids[place + 1..] {
             let (verdict, probability, since) = think(a, b);
-            opinions.push(Opinion { a, b, verdict, probability, since, evidence: None });
+            evaluations.push(PairEvaluation { a, b, verdict, probability, since, evidence: None });
         }
     }
-    opinions
+    evaluations
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the name of a method, as users choose one, to a detector.
 
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 
 use super::concordance::Concordance;
 use super::dcw::Dcw;
@@ -12,19 +12,19 @@ use super::{Detector, Method};
 
 impl Detector {
     /// A detector by this method.
-    pub(crate) fn by(method: MethodName) -> Self {
+    pub(crate) fn by(method: DetectionMethod) -> Self {
         Self::by_with_alpha(method, Parameters::default().alpha)
     }
 
-    fn by_with_alpha(method: MethodName, alpha: f64) -> Self {
+    fn by_with_alpha(method: DetectionMethod, alpha: f64) -> Self {
         let ese = |reading| Box::new(Ese::new(Parameters { alpha, reading, ..Parameters::default() }));
         let method: Box<dyn Method + Send> = match method {
-            MethodName::Concordance => Box::<Concordance>::default(),
-            MethodName::Ese => ese(Reading::Else),
-            MethodName::EseLiteral => ese(Reading::Literal),
-            MethodName::Rfc8382 => Box::<Rfc8382>::default(),
-            MethodName::Dcw => Box::<Dcw>::default(),
-            MethodName::Dwc => Box::<Dwc>::default(),
+            DetectionMethod::Concordance => Box::<Concordance>::default(),
+            DetectionMethod::Ese => ese(Reading::Else),
+            DetectionMethod::EseLiteral => ese(Reading::Literal),
+            DetectionMethod::Rfc8382 => Box::<Rfc8382>::default(),
+            DetectionMethod::Dcw => Box::<Dcw>::default(),
+            DetectionMethod::Dwc => Box::<Dwc>::default(),
         };
         Self::with(method)
     }
@@ -35,7 +35,7 @@ impl Detector {
 pub(crate) struct Contestant {
     /// Its name in tables.
     pub(crate) name: String,
-    method: MethodName,
+    method: DetectionMethod,
     alpha: f64,
 }
 
@@ -46,13 +46,13 @@ impl Contestant {
     /// Every method, and those of MPTCP-D with each threshold that it was published with (as in `ese@1.1`).
     pub(crate) fn all() -> Vec<Self> {
         let usual = Parameters::default().alpha;
-        let plain = MethodName::ALL.iter().map(|&method| Self {
-            name: method.word().to_owned(),
+        let plain = DetectionMethod::ALL.iter().map(|&method| Self {
+            name: method.as_str().to_owned(),
             method,
             alpha: usual,
         });
-        let others = [MethodName::Ese, MethodName::EseLiteral].into_iter().flat_map(|method| {
-            let named = move |alpha| Self { name: format!("{}@{alpha}", method.word()), method, alpha };
+        let others = [DetectionMethod::Ese, DetectionMethod::EseLiteral].into_iter().flat_map(|method| {
+            let named = move |alpha| Self { name: format!("{}@{alpha}", method.as_str()), method, alpha };
             Self::ALPHAS.map(named)
         });
         plain.chain(others).collect()

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{self, Point, RttRange};
+use mpwatch_model::sample::{self, DelaySample, RttRange};
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::Opinion;
+use super::PairEvaluation;
 
 /// Verdicts that have been standing for so long are settled; those that have not come in so long, or are still in doubt, will not come
 /// soon.
@@ -147,7 +147,7 @@ struct Beat {
 
 impl Rest {
     /// Takes note of points, whether its path is at rest or not.
-    pub(super) fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    pub(super) fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         let is_resting = matches!(self.state, State::Resting { .. });
         let is_new = !self.pulses.contains_key(&subflow);
         let pulse = self.pulses.entry(subflow).or_default();
@@ -174,7 +174,7 @@ impl Rest {
     }
 
     /// From when on the kernel would take the next point after this one, had it been told at once.
-    pub(super) fn due_after(&self, subflow: SubflowId, point: &Point) -> Nanos {
+    pub(super) fn due_after(&self, subflow: SubflowId, point: &DelaySample) -> Nanos {
         let State::Resting { from, until } = self.state else { return point.at };
         if !(from..until).contains(&point.at) || self.was_silent() {
             return point.at;
@@ -220,9 +220,9 @@ impl Rest {
     }
 
     /// Told after each look. Whether a cap still holds shows in dense samples only.
-    pub(super) fn looked(&mut self, at: Nanos, opinions: &[Opinion], is_capped: bool) {
+    pub(super) fn looked(&mut self, at: Nanos, evaluations: &[PairEvaluation], is_capped: bool) {
         let verdicts: Vec<_> =
-            opinions.iter().map(|opinion| (opinion.a, opinion.b, opinion.verdict)).collect();
+            evaluations.iter().map(|evaluation| (evaluation.a, evaluation.b, evaluation.verdict)).collect();
         self.compare(at, verdicts);
         self.looked = at;
         // What the search was to find begins only now.
@@ -230,7 +230,7 @@ impl Rest {
             (self.state, self.rests) = (State::Watching { from: at }, 0);
         }
         let is_new = at.since(self.since) < STANDING;
-        let stands = !is_new && !opinions.iter().any(is_open);
+        let stands = !is_new && !evaluations.iter().any(is_open);
         // What was reached last may be taken back soon.
         let searched = if is_new { SEARCHED + STANDING } else { SEARCHED };
         let is_enough = match self.state {
@@ -242,8 +242,8 @@ impl Rest {
             State::Checking { from } => at.since(from) >= if stands { CHECKED } else { NOT_COMING },
             State::Resting { .. } => false,
         };
-        if is_enough && !is_capped && !opinions.is_empty() {
-            let is_known = opinions.iter().any(|opinion| opinion.verdict != Verdict::Unknown);
+        if is_enough && !is_capped && !evaluations.is_empty() {
+            let is_known = evaluations.iter().any(|evaluation| evaluation.verdict != Verdict::Unknown);
             self.begin(at, !stands, if is_known { LONGEST } else { LONGEST_UNKNOWN });
         }
     }
@@ -330,18 +330,18 @@ impl Rest {
 }
 
 /// Not known, or in doubt.
-fn is_open(opinion: &Opinion) -> bool {
-    match opinion.verdict {
+fn is_open(evaluation: &PairEvaluation) -> bool {
+    match evaluation.verdict {
         // Nothing new that speaks for it is doubt as well.
-        Verdict::Shared => opinion.probability.is_none_or(|probability| probability < SURE),
-        Verdict::Disjoint => opinion.probability.is_none_or(|probability| probability > 1.0 - SURE),
+        Verdict::Shared => evaluation.probability.is_none_or(|probability| probability < SURE),
+        Verdict::Disjoint => evaluation.probability.is_none_or(|probability| probability > 1.0 - SURE),
         Verdict::NoBottleneck => false,
         Verdict::Unknown => true,
     }
 }
 
 impl Pulse {
-    fn push(&mut self, point: &Point) {
+    fn push(&mut self, point: &DelaySample) {
         self.news = if self.usual().holds(point.rtt) { 0 } else { self.news + 1 };
         // One alone is an accident: it does not become usual at once.
         if self.news == 0 || self.news >= IN_A_ROW {

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::{Method, Opinion};
+use super::{Method, PairEvaluation};
 
 /// The base interval T.
 const INTERVAL: u64 = 350_000_000;
@@ -71,7 +71,7 @@ struct Summary {
 }
 
 impl Flow {
-    fn take(&mut self, point: &Point) {
+    fn take(&mut self, point: &DelaySample) {
         let interval = point.at.0 / INTERVAL;
         if interval != self.current {
             if self.base.number > 0.0 {
@@ -204,14 +204,14 @@ impl Rfc8382 {
 }
 
 impl Method for Rfc8382 {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         let flow = self.flows.entry(subflow).or_default();
         for point in points {
             flow.take(point);
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let groups = self.grouped(at);
         let ids: Vec<SubflowId> = self.flows.keys().copied().collect();
         super::pairs(&ids, |a, b| {

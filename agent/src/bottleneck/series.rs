@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 /// Width of a bin.
@@ -92,13 +92,13 @@ impl Window {
 }
 
 impl Series {
-    pub(super) fn take(&mut self, points: &[Point]) {
+    pub(super) fn take(&mut self, points: &[DelaySample]) {
         for point in points {
             self.push(point);
         }
     }
 
-    fn push(&mut self, point: &Point) {
+    fn push(&mut self, point: &DelaySample) {
         let number = point.at.0 / BIN_NS;
         let Ok(rtt_us) = u32::try_from(point.rtt.0) else { return };
         self.make_room(number, point);
@@ -127,7 +127,7 @@ impl Series {
 
     /// Has a bin of this number last, unless it is older than the last one. After a leap of time in either direction nothing that
     /// was before says anything about what comes.
-    fn make_room(&mut self, number: u64, point: &Point) {
+    fn make_room(&mut self, number: u64, point: &DelaySample) {
         let end = self.first + self.bins.len() as u64;
         if self.bins.is_empty() || number >= end + KEPT as u64 || number + (KEPT as u64) < end {
             *self = Self { first: number, begun: Some(number), ..Self::default() };

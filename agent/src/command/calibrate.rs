@@ -85,7 +85,7 @@ impl Bench {
             let why = self.sampler.advice().unwrap_or_else(|| {
                 format!(
                     "its counters are those of `{}`, not of this machine alone",
-                    self.sampler.source().word()
+                    self.sampler.source().as_str()
                 )
             });
             bail!(NoCounters { why });
@@ -166,7 +166,7 @@ impl CpuTicks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_model::energy::power::Knot;
+    use mpwatch_model::energy::power::CurvePoint;
 
     #[test]
     fn the_busy_part_is_what_was_not_idle() {
@@ -183,7 +183,7 @@ mod tests {
             name: "package-0".into(),
             idle_watts: 20.0,
             idle_sigma_watts: 0.1,
-            knots: vec![Knot { busy: 0.0, watts: 20.0 }, Knot { busy: 0.5, watts: 41.25 }],
+            knots: vec![CurvePoint { busy: 0.0, watts: 20.0 }, CurvePoint { busy: 0.5, watts: 41.25 }],
         };
         assert_eq!(table(&[zone]), "package-0      20.00 W at rest (+-0.10), 41.25 W at 50 %\n");
     }

@@ -58,7 +58,7 @@ fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
         ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),
-        ("trace.method", scope.method.map(|method| method.word().to_owned())),
+        ("trace.method", scope.method.map(|method| method.as_str().to_owned())),
         ("trace.across", scope.across.then(|| "true".to_owned())),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),

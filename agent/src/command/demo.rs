@@ -23,7 +23,7 @@ use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
 use crate::live::stop_on_signals;
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
-use crate::source::Source as _;
+use crate::source::EventSource as _;
 use crate::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -14,7 +14,7 @@ use crate::cli::{ReportOptions, Scope};
 use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
 use crate::session;
-use crate::source::Source;
+use crate::source::EventSource;
 use crate::tracker::Closed;
 
 /// How long to record, and how often to look.

@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{ConnectionReport, Control, Outcome, Report, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let mut traffic = Traffic::start(topology)?;
     let report = session::run(
         live,
-        Outlook { closed: Closed::Keep, method: MethodName::default(), across: false },
+        Outlook { closed: Closed::Keep, method: DetectionMethod::default(), across: false },
         None,
         |snapshot| {
             ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");

@@ -16,7 +16,7 @@ use crate::attach::Daemon;
 use crate::cli::{Scope, TopOptions};
 use crate::live::stop_on_signals;
 use crate::session;
-use crate::source::Source as _;
+use crate::source::EventSource as _;
 use crate::tracker::Closed;
 
 /// Time between two snapshots where nobody says.

@@ -14,10 +14,10 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 use serde::Serialize;
 
-use crate::bottleneck::{Cap, Contestant, Detector, Look, Opinion, TERMS, groups};
+use crate::bottleneck::{Cap, Contestant, Detector, Look, PairEvaluation, TERMS, groups};
 use crate::cli::Scope;
 use crate::recording::Replay;
-use crate::source::Source as _;
+use crate::source::EventSource as _;
 use crate::tracker::MOST_ACROSS;
 
 /// A subflow of the recording.
@@ -164,17 +164,18 @@ fn subflows(file: &Path, scope: &Scope) -> anyhow::Result<BTreeMap<SubflowId, Kn
 }
 
 fn line<'a>(method: &'a str, whose: &Whose, look: &Look<'_>) -> Line<'a> {
-    let shown = |opinion: &Opinion| {
-        let Opinion { a, b, verdict, probability, evidence, .. } = *opinion;
+    let shown = |evaluation: &PairEvaluation| {
+        let PairEvaluation { a, b, verdict, probability, evidence, .. } = *evaluation;
         let terms =
             evidence.map(|evidence| TERMS.iter().map(|term| (term.name, (term.of)(&evidence))).collect());
         Pair { a, b, verdict, probability, evidence, terms }
     };
-    let mut ids: Vec<SubflowId> = look.opinions.iter().flat_map(|opinion| [opinion.a, opinion.b]).collect();
+    let mut ids: Vec<SubflowId> =
+        look.evaluations.iter().flat_map(|evaluation| [evaluation.a, evaluation.b]).collect();
     ids.sort_unstable();
     ids.dedup();
     let beyond_one = || {
-        let groups = groups(&ids, look.opinions);
+        let groups = groups(&ids, look.evaluations);
         groups.iter().flat_map(|group| group.iter().skip(1).copied()).collect()
     };
     let extra = look.closed.clone().unwrap_or_else(beyond_one);
@@ -184,7 +185,7 @@ fn line<'a>(method: &'a str, whose: &Whose, look: &Look<'_>) -> Line<'a> {
         Whose::Connection(connection) => (Some(*connection), None),
         Whose::Destination(_, address) => (None, Some(*address)),
     };
-    let pairs = look.opinions.iter().map(shown).collect();
+    let pairs = look.evaluations.iter().map(shown).collect();
     Line { method, connection, destination, at_ns: look.at, pairs, caps, extra }
 }
 

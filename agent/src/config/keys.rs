@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use tracing::level_filters::LevelFilter;
 
 use super::{Config, DATABASE, SOCKET};
@@ -49,7 +49,7 @@ impl Default for Config {
             store_sample_every: Duration::from_secs(10),
             tcp: false,
             ledger: true,
-            method: MethodName::default(),
+            method: DetectionMethod::default(),
             across: false,
             log_level: LevelFilter::INFO,
             log_json: false,
@@ -209,7 +209,7 @@ pub(super) static KEYS: &[Key] = &[
         help: "How to find subflows that share a bottleneck: concordance, or one of the published methods, to compare with: ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
         set: |config, text| method(text).map(|method| config.method = method),
-        show: |config| quoted(config.method.word()),
+        show: |config| quoted(config.method.as_str()),
     },
     Key {
         name: "trace.across",
@@ -249,9 +249,9 @@ pub(super) static KEYS: &[Key] = &[
     },
 ];
 
-fn method(text: &str) -> Result<MethodName, String> {
-    let words: Vec<&str> = MethodName::ALL.iter().map(|method| method.word()).collect();
-    MethodName::of(text).ok_or_else(|| format!("it is one of {}", words.join(", ")))
+fn method(text: &str) -> Result<DetectionMethod, String> {
+    let words: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();
+    DetectionMethod::of(text).ok_or_else(|| format!("it is one of {}", words.join(", ")))
 }
 
 fn quoted(text: &str) -> String {

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 
@@ -53,7 +53,7 @@ pub(crate) struct Config {
     /// Account for CPU time and energy.
     pub(crate) ledger: bool,
     /// How shared bottlenecks are found.
-    pub(crate) method: MethodName,
+    pub(crate) method: DetectionMethod,
     /// Compare connections to one address with each other.
     pub(crate) across: bool,
     /// What is worth a line of log.

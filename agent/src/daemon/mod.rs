@@ -27,7 +27,7 @@ use crate::config::{Layers, Loaded};
 use crate::live::Live;
 use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, Outlook};
-use crate::source::Source as _;
+use crate::source::EventSource as _;
 use crate::tracker::Closed;
 use metrics::{Metrics, Site};
 use outlet::Outlet;

@@ -4,18 +4,18 @@
 use std::fs;
 
 use jiff::Timestamp;
-use mpwatch_model::service::Process;
+use mpwatch_model::service::DaemonProcess;
 use mpwatch_model::unit::{Bytes, Nanos};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
 use nix::unistd::{SysconfVar, sysconf};
 
 /// As it is now. What cannot be read is not known.
-pub(super) fn read(started_at: Timestamp) -> Process {
+pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok();
     let memory = fs::read_to_string("/proc/self/statm").ok();
     let (mapped, resident) = memory.as_deref().map_or((None, None), pages);
-    Process {
+    DaemonProcess {
         cpu: used.and_then(|used| Some(Nanos(nanos(used.user_time())? + nanos(used.system_time())?))),
         resident,
         mapped,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::core_check::{self, CoreReport};
-use mpwatch_model::energy::Source;
+use mpwatch_model::energy::EnergySource;
 
 use crate::energy::sampler::{Sampler, ZoneReport};
 use crate::energy::source::{Hardware, Note};
@@ -39,7 +39,7 @@ impl Capabilities {
 #[derive(Clone, Debug)]
 pub(super) struct Energy {
     /// Where joules would come from.
-    pub(super) source: Source,
+    pub(super) source: EnergySource,
     /// All counters that were found.
     pub(super) zones: Vec<ZoneReport>,
     /// What was passed over, and what to do about it.

@@ -245,7 +245,7 @@ fn diag(facts: &Facts) -> Check {
 
 /// Where joules can come from, each counter, and why better ones were passed over.
 fn energy(facts: &Energy) -> Vec<Check> {
-    let source = facts.source.word();
+    let source = facts.source.as_str();
     let mut checks = vec![if facts.source.is_measured() {
         Check::ok("energy", format!("measured ({source})"))
     } else {

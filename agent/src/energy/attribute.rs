@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::energy::power::Machine;
+use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::energy::{
-    Convention, FlowEnergy, Idle, LostReason, LostWindow, ShownZone, SnapshotEnergy, Source,
+    Convention, EnergySource, FlowEnergy, IdleSource, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
 };
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
@@ -17,7 +17,7 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 use super::calibration::Calibration;
 use super::ledger::{Account, Ledger};
 use super::share::ZoneSplit;
-use mpwatch_model::energy::window::{Outcome, Window};
+use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome};
 
 /// Lost windows that are listed; older ones are only counted.
 const LISTED: usize = 32;
@@ -34,9 +34,9 @@ pub(crate) struct Charge {
     /// With a share of the idle energy.
     pub(crate) full: Microjoules,
     /// The weakest of the sources that it was charged by.
-    pub(crate) source: Source,
+    pub(crate) source: EnergySource,
     /// The weakest idle baseline that was taken off.
-    pub(crate) idle: Idle,
+    pub(crate) idle: IdleSource,
 }
 
 impl Charge {
@@ -62,17 +62,17 @@ pub(crate) struct Split {
     cpus: u32,
     calibration: Calibration,
     zones: Vec<Option<ZoneSplit>>,
-    shown: Vec<ShownZone>,
+    shown: Vec<OverlappingZone>,
     lost: VecDeque<LostWindow>,
     now: Nanos,
-    source: Source,
+    source: EnergySource,
     advice: Option<String>,
     broken: u64,
 }
 
 impl Split {
     /// For a machine.
-    pub(crate) fn of(machine: &Machine) -> Self {
+    pub(crate) fn of(machine: &MachinePower) -> Self {
         Self::new(machine.cpus, Calibration::of(&machine.calibrated))
     }
 
@@ -82,14 +82,14 @@ impl Split {
     }
 
     /// Charges one window.
-    pub(crate) fn charge(&mut self, window: &Window, ledger: &Ledger) {
+    pub(crate) fn charge(&mut self, window: &EnergyWindow, ledger: &Ledger) {
         self.now += window.elapsed;
         self.source = window.source;
         self.advice.clone_from(&window.advice);
         for (zone, energy) in &window.shown {
             match self.shown.iter_mut().find(|shown| shown.zone == zone.label) {
                 Some(shown) => shown.zone_uj += *energy,
-                None => self.shown.push(ShownZone { zone: zone.label.clone(), zone_uj: *energy }),
+                None => self.shown.push(OverlappingZone { zone: zone.label.clone(), zone_uj: *energy }),
             }
         }
         for zone in &window.zones {
@@ -103,9 +103,9 @@ impl Split {
             split.totals.epoch = zone.epoch;
             ledger.on(&zone.zone.cpus, |account, time| split.work(account, time));
             match &zone.outcome {
-                Outcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
-                Outcome::Pending => {}
-                Outcome::Lost { reason, elapsed } => {
+                ZoneOutcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
+                ZoneOutcome::Pending => {}
+                ZoneOutcome::Lost { reason, elapsed } => {
                     split.lose(*elapsed);
                     note_lost(&mut self.lost, &zone.zone.label, *reason, *elapsed);
                 }
@@ -174,7 +174,7 @@ fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, du
 mod tests {
     use std::sync::Arc;
 
-    use mpwatch_model::energy::window::{Cpus, Spent, ZoneId, ZoneWindow};
+    use mpwatch_model::energy::window::{Cpus, WindowEnergy, ZoneId, ZoneWindow};
 
     use super::*;
 
@@ -182,18 +182,25 @@ mod tests {
     #[test]
     fn a_zone_of_which_no_window_is_known_is_not_shown() {
         let mut split = Split::new(1, Calibration::default());
-        let zone =
-            ZoneId { index: 0, label: "package-0".to_owned(), cpus: Cpus::All, source: Source::RaplPowercap };
+        let zone = ZoneId {
+            index: 0,
+            label: "package-0".to_owned(),
+            cpus: Cpus::All,
+            source: EnergySource::RaplPowercap,
+        };
         let zone = Arc::new(zone);
         let mut close = |outcome| {
             let zones = vec![ZoneWindow { zone: Arc::clone(&zone), epoch: 0, outcome }];
-            split.charge(&Window { elapsed: Nanos(1), zones, ..Window::default() }, &Ledger::default());
+            split.charge(
+                &EnergyWindow { elapsed: Nanos(1), zones, ..EnergyWindow::default() },
+                &Ledger::default(),
+            );
             split.snapshot()
         };
-        assert!(close(Outcome::Pending).zones.is_empty());
-        let lost = close(Outcome::Lost { reason: LostReason::Stuck, elapsed: Nanos(2) });
+        assert!(close(ZoneOutcome::Pending).zones.is_empty());
+        let lost = close(ZoneOutcome::Lost { reason: LostReason::Stuck, elapsed: Nanos(2) });
         assert!(lost.zones.is_empty() && lost.lost[0].reason == LostReason::Stuck);
-        let spent = Spent { energy: Microjoules(7), elapsed: Nanos(3), edge: 0.0, estimate: None };
-        assert_eq!(close(Outcome::Energy(spent)).zones[0].zone_uj, Microjoules(7));
+        let spent = WindowEnergy { energy: Microjoules(7), elapsed: Nanos(3), edge: 0.0, estimate: None };
+        assert_eq!(close(ZoneOutcome::Energy(spent)).zones[0].zone_uj, Microjoules(7));
     }
 }

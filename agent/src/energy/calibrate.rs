@@ -12,9 +12,9 @@ use nix::unistd::Pid;
 
 use super::ledger::Ledger;
 use super::sampler::Sampler;
-use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::{Outcome, Window, ZoneWindow};
+use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 
 /// How long a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,10 @@ pub(crate) fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
 fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
     let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
     own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
-    let mut knots: Vec<Knot> = Vec::new();
+    let mut knots: Vec<CurvePoint> = Vec::new();
     // Readings under one load are one knot: their mean.
     for same in own.chunk_by(|a, b| (a.busy - b.busy).abs() < 1e-6) {
-        knots.push(Knot { busy: same[0].busy, watts: mean(same) });
+        knots.push(CurvePoint { busy: same[0].busy, watts: mean(same) });
     }
     let idle: Vec<&Reading> = own.into_iter().filter(|reading| reading.busy < 1e-6).collect();
     let idle_watts = if idle.is_empty() { return None } else { mean(&idle) };
@@ -106,13 +106,13 @@ pub(crate) fn measure(
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
     let _load = Spinners::start(cpus);
-    let (mut window, mut ledger) = (Window::default(), Ledger::default());
+    let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(pace.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
     wait(pace.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
     let reading = |zone: &ZoneWindow| {
-        let Outcome::Energy(spent) = zone.outcome else { return None };
+        let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;
         let busy = inside / f64::from(zone.zone.cpus.count(machine).max(1));
         let watts = spent.energy.joules() / spent.elapsed.seconds();

@@ -205,7 +205,7 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::energy::power::Knot;
+    use mpwatch_model::energy::power::CurvePoint;
 
     use super::*;
 
@@ -219,7 +219,7 @@ mod tests {
             smt: Some(true),
             kernel: Some("6.12.30".into()),
         };
-        let knots = vec![Knot { busy: 0.0, watts: 17.7 }, Knot { busy: 1.0, watts: 46.7 }];
+        let knots = vec![CurvePoint { busy: 0.0, watts: 17.7 }, CurvePoint { busy: 1.0, watts: 46.7 }];
         let zone =
             MeasuredZone { name: "package-0".into(), idle_watts: 17.68, idle_sigma_watts: 0.04, knots };
         File::new("2026-03-01T12:00:00Z".into(), machine, vec![zone])

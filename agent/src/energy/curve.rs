@@ -2,17 +2,18 @@
 //! Power against load, and what it says about energy that several loads share: between which bounds the part of one of
 //! them lies, in whatever order they are thought to have come. Pure.
 
-use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::CurvePoint;
 
 /// Power against load: straight between the knots, level beyond them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Curve(Vec<Knot>);
+pub(crate) struct Curve(Vec<CurvePoint>);
 
 impl Curve {
     /// `None`: fewer than two knots, or loads that do not rise, or numbers that are none.
-    pub(crate) fn new(knots: Vec<Knot>) -> Option<Self> {
-        let sane =
-            |knot: &Knot| (0.0..=1.0).contains(&knot.busy) && knot.watts.is_finite() && knot.watts >= 0.0;
+    pub(crate) fn new(knots: Vec<CurvePoint>) -> Option<Self> {
+        let sane = |knot: &CurvePoint| {
+            (0.0..=1.0).contains(&knot.busy) && knot.watts.is_finite() && knot.watts >= 0.0
+        };
         let rises = knots.windows(2).all(|pair| pair[0].busy < pair[1].busy);
         (knots.len() >= 2 && rises && knots.iter().all(sane)).then_some(Self(knots))
     }
@@ -56,7 +57,8 @@ mod tests {
     use super::*;
 
     fn curve(knots: &[(f64, f64)]) -> Curve {
-        Curve::new(knots.iter().map(|(busy, watts)| Knot { busy: *busy, watts: *watts }).collect()).unwrap()
+        Curve::new(knots.iter().map(|(busy, watts)| CurvePoint { busy: *busy, watts: *watts }).collect())
+            .unwrap()
     }
 
     #[test]
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_curve_needs_two_rising_loads() {
-        let knot = |busy| Knot { busy, watts: 1.0 };
+        let knot = |busy| CurvePoint { busy, watts: 1.0 };
         for wrong in [vec![], vec![knot(0.0)], vec![knot(0.5), knot(0.5)], vec![knot(0.5), knot(f64::NAN)]] {
             assert_eq!(Curve::new(wrong), None);
         }

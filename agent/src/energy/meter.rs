@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::energy::power::Machine;
-use mpwatch_model::energy::window::Window;
+use mpwatch_model::energy::power::MachinePower;
+use mpwatch_model::energy::window::EnergyWindow;
 
 use super::calibration::{Calibration, Configuration, Loaded};
 use super::ledger::Ledger;
@@ -36,9 +36,9 @@ impl Options {
 
 /// Reads windows.
 pub(crate) struct Meter {
-    machine: Machine,
+    machine: MachinePower,
     sampler: Sampler,
-    window: Window,
+    window: EnergyWindow,
     ledger: Ledger,
     cpus: Vec<CpuAccounts>,
 }
@@ -65,21 +65,21 @@ impl Meter {
             }
         };
         Self {
-            machine: Machine { cpus: hardware.cpus, calibrated },
+            machine: MachinePower { cpus: hardware.cpus, calibrated },
             sampler: Sampler::new(hardware, Box::new(clock::both)),
-            window: Window::default(),
+            window: EnergyWindow::default(),
             ledger: Ledger::default(),
             cpus: Vec::new(),
         }
     }
 
     /// The machine, for the beginning of the event stream.
-    pub(crate) fn machine(&self) -> &Machine {
+    pub(crate) fn machine(&self) -> &MachinePower {
         &self.machine
     }
 
     /// Closes a window; the accounts of the CPUs at its end.
-    pub(crate) fn read(&mut self, tracer: &Tracer) -> anyhow::Result<(Vec<CpuAccounts>, Window)> {
+    pub(crate) fn read(&mut self, tracer: &Tracer) -> anyhow::Result<(Vec<CpuAccounts>, EnergyWindow)> {
         let (cpus, mut settled) = (&mut self.cpus, Ok(()));
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
             Ok(now) => {

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use mpwatch_model::energy::window::{Cpus, Outcome, Spent, Window, ZoneId, ZoneWindow};
-use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
+use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
 use super::ledger::Ledger;
@@ -53,7 +53,7 @@ pub(crate) struct ZoneReport {
 pub(crate) struct Sampler {
     hardware: Hardware,
     clock: Clock,
-    source: Source,
+    source: EnergySource,
     slots: Vec<Slot>,
     model: Arc<ZoneId>,
     notes: Vec<Note>,
@@ -65,11 +65,12 @@ impl Sampler {
     /// Looks for counters; without any, the model stands in.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
         // Zones come and go, the model's place is beyond them all.
-        let model = ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: Source::Model };
+        let model =
+            ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
         let mut sampler = Self {
             hardware,
             clock,
-            source: Source::Model,
+            source: EnergySource::Model,
             slots: Vec::new(),
             model: Arc::new(model),
             notes: Vec::new(),
@@ -93,8 +94,8 @@ impl Sampler {
     }
 
     /// Where joules come from now.
-    pub(crate) fn source(&self) -> Source {
-        if self.slots.iter().any(Slot::is_live) { self.source } else { Source::Model }
+    pub(crate) fn source(&self) -> EnergySource {
+        if self.slots.iter().any(Slot::is_live) { self.source } else { EnergySource::Model }
     }
 
     /// All zones, for `doctor`.
@@ -106,7 +107,7 @@ impl Sampler {
     fn look(&mut self) {
         let discovery = discover(&self.hardware);
         self.notes = discovery.notes;
-        if discovery.source != Source::Model {
+        if discovery.source != EnergySource::Model {
             self.source = discovery.source;
         }
         let zones: Vec<_> = discovery.found.iter().map(|found| found.zone.clone()).collect();
@@ -131,7 +132,7 @@ impl Sampler {
     /// times where the machine is too busy to read everything at once.
     pub(crate) fn window(
         &mut self,
-        window: &mut Window,
+        window: &mut EnergyWindow,
         ledger: &mut Ledger,
         mut settle: impl FnMut(&mut Ledger),
     ) {
@@ -165,7 +166,7 @@ impl Sampler {
         self.mend(window);
     }
 
-    fn step(&mut self, window: &mut Window, ledger: &Ledger, slept: bool) {
+    fn step(&mut self, window: &mut EnergyWindow, ledger: &Ledger, slept: bool) {
         let busy = ledger.busy();
         let available = u64::from(self.hardware.cpus).saturating_mul(window.elapsed.0).max(1);
         let readout = Readout {
@@ -180,7 +181,7 @@ impl Sampler {
                 (Role::Counted(_), _) => {
                     window.zones.push(ZoneWindow { zone: slot.id(), epoch: slot.epoch(), outcome });
                 }
-                (Role::Shown, Outcome::Energy(spent)) => window.shown.push((slot.id(), spent.energy)),
+                (Role::Shown, ZoneOutcome::Energy(spent)) => window.shown.push((slot.id(), spent.energy)),
                 (Role::Shown | Role::Excluded(_), _) => {}
             }
         }
@@ -188,7 +189,7 @@ impl Sampler {
         window.zones.retain(|zone| !self.slots.iter().any(|slot| slot.is_mirror() && slot.id() == zone.zone));
         window.source = self.source();
         window.advice = self.advice();
-        if window.source == Source::Model && window.elapsed.0 > 0 {
+        if window.source == EnergySource::Model && window.elapsed.0 > 0 {
             window.zones.push(self.modelled(window.elapsed, busy));
         }
     }
@@ -196,14 +197,15 @@ impl Sampler {
     fn modelled(&self, elapsed: Nanos, busy: u64) -> ZoneWindow {
         let (model, cpus) = (&self.hardware.model, self.hardware.cpus);
         let energy = model.energy(cpus, busy, elapsed);
-        let spent = Spent { energy, elapsed, edge: 0.0, estimate: Some(model.estimate(cpus)) };
-        ZoneWindow { zone: Arc::clone(&self.model), epoch: 0, outcome: Outcome::Energy(spent) }
+        let spent = WindowEnergy { energy, elapsed, edge: 0.0, estimate: Some(model.estimate(cpus)) };
+        ZoneWindow { zone: Arc::clone(&self.model), epoch: 0, outcome: ZoneOutcome::Energy(spent) }
     }
 
     /// Looks again for what is missing, now and then.
-    fn mend(&mut self, window: &Window) {
-        let vanished =
-            |zone: &ZoneWindow| matches!(zone.outcome, Outcome::Lost { reason: LostReason::Vanished, .. });
+    fn mend(&mut self, window: &EnergyWindow) {
+        let vanished = |zone: &ZoneWindow| {
+            matches!(zone.outcome, ZoneOutcome::Lost { reason: LostReason::Vanished, .. })
+        };
         let is_missing = self.slots.iter().any(Slot::is_gone) || self.slots.is_empty();
         let is_new = window.zones.iter().any(vanished);
         self.windows += 1;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mpwatch_model::energy::{Idle, Source, ZoneEnergy};
+use mpwatch_model::energy::{EnergySource, IdleSource, ZoneEnergy};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::apportion::{Purse, divide};
@@ -12,7 +12,7 @@ use super::attribute::Charge;
 use super::baseline::Baseline;
 use super::calibration::ZonePower;
 use super::ledger::Account;
-use mpwatch_model::energy::window::{Spent, ZoneId};
+use mpwatch_model::energy::window::{WindowEnergy, ZoneId};
 
 /// The sums of a window did not come out even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct ZoneSplit {
     rest: Vec<Purse>,
     bounds: Vec<Bounds>,
     /// Weakest baseline that it was charged with. `None`: it never was charged.
-    idles: Vec<Option<Idle>>,
+    idles: Vec<Option<IdleSource>>,
     /// Totals.
     pub(crate) totals: ZoneEnergy,
     /// Whether any window has closed with energy. Until then the totals are not known, and not 0.
@@ -52,7 +52,7 @@ struct Parts {
     idle: u64,
     active: u64,
     sigma: f64,
-    label: Idle,
+    label: IdleSource,
 }
 
 impl ZoneSplit {
@@ -103,7 +103,7 @@ impl ZoneSplit {
     }
 
     /// Closes a window: its energy goes to those whose time has piled up.
-    pub(crate) fn close(&mut self, now: Nanos, spent: &Spent) -> Result<(), Broken> {
+    pub(crate) fn close(&mut self, now: Nanos, spent: &WindowEnergy) -> Result<(), Broken> {
         let all: u64 = self.times.iter().sum();
         let available = u64::from(self.cpus).saturating_mul(spent.elapsed.0).max(1);
         let busy = all as f64 / available as f64;
@@ -125,13 +125,13 @@ impl ZoneSplit {
     }
 
     /// Idle and active part. The idle power is the one that was known before this window.
-    fn parts(&self, spent: &Spent) -> Parts {
+    fn parts(&self, spent: &WindowEnergy) -> Parts {
         let rest = match (&spent.estimate, &self.known) {
-            (Some(estimate), _) => Some((estimate.idle, 0, Idle::Unknown)),
-            (None, Some(known)) => Some((known.idle_uw, known.sigma_uw, Idle::Calibrated)),
-            (None, None) => self.baseline.rest().map(|rest| (rest.power, rest.sigma, Idle::Observed)),
+            (Some(estimate), _) => Some((estimate.idle, 0, IdleSource::Unknown)),
+            (None, Some(known)) => Some((known.idle_uw, known.sigma_uw, IdleSource::Calibrated)),
+            (None, None) => self.baseline.rest().map(|rest| (rest.power, rest.sigma, IdleSource::Observed)),
         };
-        let (power, sigma, label) = rest.unwrap_or((0, 0, Idle::Unknown));
+        let (power, sigma, label) = rest.unwrap_or((0, 0, IdleSource::Unknown));
         let of = |power: u64| (u128::from(power) * u128::from(spent.elapsed.0) + 500_000_000) / 1_000_000_000;
         let idle = u64::try_from(of(power)).unwrap_or(u64::MAX).min(spent.energy.0);
         Parts { idle, active: spent.energy.0 - idle, sigma: of(sigma) as f64, label }
@@ -190,7 +190,7 @@ impl ZoneSplit {
 
     /// Widens the bounds of each account by this window: by the order in which loads may be thought to have come, by
     /// the energy at the window's edges, and by how well the idle power is known.
-    fn widen(&mut self, spent: &Spent, parts: &Parts, all: u64, available: u64) {
+    fn widen(&mut self, spent: &WindowEnergy, parts: &Parts, all: u64, available: u64) {
         if all == 0 {
             return;
         }
@@ -246,12 +246,12 @@ impl ZoneSplit {
     }
 
     /// The idle baseline that a window would have now.
-    pub(crate) fn idle(&self) -> Idle {
+    pub(crate) fn idle(&self) -> IdleSource {
         match (&self.known, self.baseline.rest()) {
-            _ if self.zone.source == Source::Model => Idle::Unknown,
-            (Some(_), _) => Idle::Calibrated,
-            (None, Some(_)) => Idle::Observed,
-            (None, None) => Idle::Unknown,
+            _ if self.zone.source == EnergySource::Model => IdleSource::Unknown,
+            (Some(_), _) => IdleSource::Calibrated,
+            (None, Some(_)) => IdleSource::Observed,
+            (None, None) => IdleSource::Unknown,
         }
     }
 

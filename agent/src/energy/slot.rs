@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
 use super::counter::{Counter, Step};
@@ -14,7 +14,7 @@ use super::powercap::{Found, Read};
 use super::sampler::ZoneReport;
 use super::source::{Note, unreadable};
 use super::zone::{Domain, Role, Zone};
-use mpwatch_model::energy::window::{Outcome, Spent, ZoneId};
+use mpwatch_model::energy::window::{WindowEnergy, ZoneId, ZoneOutcome};
 
 /// Hardware updates its counters about so often; a host updates its guest's about once a second.
 const STEP: Nanos = Nanos(1_000_000);
@@ -186,11 +186,11 @@ impl Slot {
     }
 
     /// What its value tells. `None`: nothing that concerns a window.
-    pub(crate) fn step(&mut self, readout: &Readout) -> Option<Outcome> {
+    pub(crate) fn step(&mut self, readout: &Readout) -> Option<ZoneOutcome> {
         let elapsed = readout.elapsed;
         match self.value.take() {
             None if self.epoch > 0 && self.is_gone() => {
-                Some(Outcome::Lost { reason: LostReason::Vanished, elapsed })
+                Some(ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed })
             }
             None => None,
             Some(Ok(value)) => self.take_value(value, readout),
@@ -198,21 +198,21 @@ impl Slot {
         }
     }
 
-    fn fail(&mut self, error: &io::Error, elapsed: Nanos) -> Outcome {
+    fn fail(&mut self, error: &io::Error, elapsed: Nanos) -> ZoneOutcome {
         let elapsed = self.open + elapsed;
         self.begin();
         if error.kind() == io::ErrorKind::PermissionDenied {
             self.denied = Some(unreadable(&self.path, error).what);
-            return Outcome::Lost { reason: LostReason::Unreadable, elapsed };
+            return ZoneOutcome::Lost { reason: LostReason::Unreadable, elapsed };
         }
         // The device is gone (ENODEV, EIO, or a file without content): its file must be opened anew.
         self.read = None;
         self.denied = None;
         self.epoch += 1;
-        Outcome::Lost { reason: LostReason::Vanished, elapsed }
+        ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed }
     }
 
-    fn take_value(&mut self, value: u64, readout: &Readout) -> Option<Outcome> {
+    fn take_value(&mut self, value: u64, readout: &Readout) -> Option<ZoneOutcome> {
         let last = self.counter.last();
         if self.state == State::Dead {
             // It moves after all.
@@ -234,9 +234,9 @@ impl Slot {
         if readout.slept {
             self.begin();
             self.counter.step(value, elapsed);
-            return Some(Outcome::Lost { reason: LostReason::Suspended, elapsed });
+            return Some(ZoneOutcome::Lost { reason: LostReason::Suspended, elapsed });
         }
-        let is_guest = self.id.source == Source::VmShare;
+        let is_guest = self.id.source == EnergySource::VmShare;
         if last == Some(value) || (is_guest && elapsed < GUEST_WINDOW) {
             return Some(self.wait(last == Some(value), readout));
         }
@@ -244,26 +244,26 @@ impl Slot {
         (self.open, self.still) = (Nanos(0), Nanos(0));
         match outcome {
             Step::First => None,
-            Step::Lost(reason) => Some(Outcome::Lost { reason, elapsed }),
+            Step::Lost(reason) => Some(ZoneOutcome::Lost { reason, elapsed }),
             Step::Energy(energy) => {
                 self.last = Some((energy.0, value));
                 let step = if is_guest { GUEST_STEP } else { STEP };
                 let unsure = (2 * step.0 + readout.skew.0) as f64;
                 let edge = (unsure / elapsed.0.max(1) as f64).min(1.0);
-                Some(Outcome::Energy(Spent { energy, elapsed, edge, estimate: None }))
+                Some(ZoneOutcome::Energy(WindowEnergy { energy, elapsed, edge, estimate: None }))
             }
         }
     }
 
     /// The window stays open, unless the counter has stood still for too long.
-    fn wait(&mut self, is_still: bool, readout: &Readout) -> Outcome {
+    fn wait(&mut self, is_still: bool, readout: &Readout) -> ZoneOutcome {
         self.still = match (is_still, readout.busy > BUSY) {
             (true, true) => self.still + readout.elapsed,
             (true, false) => self.still,
             (false, _) => Nanos(0),
         };
         if self.still < STILL {
-            return Outcome::Pending;
+            return ZoneOutcome::Pending;
         }
         let elapsed = self.open;
         let value = self.counter.last();
@@ -272,7 +272,7 @@ impl Slot {
         if let Some(value) = value {
             self.counter.step(value, Nanos(0));
         }
-        Outcome::Lost { reason: LostReason::Stuck, elapsed }
+        ZoneOutcome::Lost { reason: LostReason::Stuck, elapsed }
     }
 
     /// Package of a zone that is a die.

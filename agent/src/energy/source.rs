@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mpwatch_model::energy::Source;
+use mpwatch_model::energy::EnergySource;
 
 use super::estimate::CpuPower;
 use super::perf;
@@ -72,7 +72,7 @@ pub(crate) struct Note {
 /// What was found.
 pub(crate) struct Discovery {
     /// Where joules will come from.
-    pub(crate) source: Source,
+    pub(crate) source: EnergySource,
     /// Zones of that source.
     pub(crate) found: Vec<Found>,
     /// Which of them count.
@@ -93,16 +93,22 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
         if notes.is_empty() {
             notes.push(Note { what: "no energy counters".to_owned(), fix: Some(NO_COUNTERS.to_owned()) });
         }
-        return Discovery { source: Source::Model, found: Vec::new(), roles: Vec::new(), topology, notes };
+        return Discovery {
+            source: EnergySource::Model,
+            found: Vec::new(),
+            roles: Vec::new(),
+            topology,
+            notes,
+        };
     };
     let zones = found.iter().map(|found| &found.zone);
     let is_share = zones.clone().zip(&roles).any(|(zone, role)| is_unnamed(zone, *role));
     let is_perf = zones.clone().any(|zone| zone.way == super::zone::Way::Perf);
     let source = match (is_share || hardware.in_vm, is_perf) {
-        _ if hardware.simulated => Source::Simulated,
-        (true, _) => Source::VmShare,
-        (false, true) => Source::RaplPerf,
-        (false, false) => Source::RaplPowercap,
+        _ if hardware.simulated => EnergySource::Simulated,
+        (true, _) => EnergySource::VmShare,
+        (false, true) => EnergySource::RaplPerf,
+        (false, false) => EnergySource::RaplPowercap,
     };
     Discovery { source, found, roles, topology, notes }
 }
@@ -161,9 +167,9 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let _tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
             let expected = match shape {
-                Shape::Empty => Source::Model,
-                Shape::VmShare => Source::VmShare,
-                _ => Source::RaplPowercap,
+                Shape::Empty => EnergySource::Model,
+                Shape::VmShare => EnergySource::VmShare,
+                _ => EnergySource::RaplPowercap,
             };
             assert_eq!(discover(&hardware(root.path())).source, expected, "{shape:?}");
         }
@@ -174,14 +180,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
         let hardware = Hardware { in_vm: true, ..hardware(root.path()) };
-        assert_eq!(discover(&hardware).source, Source::VmShare);
+        assert_eq!(discover(&hardware).source, EnergySource::VmShare);
     }
 
     #[test]
     fn a_tree_without_zones_is_the_model_and_says_what_to_do() {
         let root = tempfile::tempdir().unwrap();
         let found = discover(&hardware(root.path()));
-        assert_eq!(found.source, Source::Model);
+        assert_eq!(found.source, EnergySource::Model);
         assert!(found.notes[0].fix.as_deref().unwrap().contains("modprobe"));
     }
 
@@ -197,7 +203,7 @@ mod tests {
             }
         }
         let found = discover(&hardware(root.path()));
-        assert_eq!(found.source, Source::Model);
+        assert_eq!(found.source, EnergySource::Model);
         assert!(found.notes.iter().any(|note| note.what.contains("\"-5\", which is no number")));
     }
 
@@ -216,7 +222,7 @@ mod tests {
         let found = discover(&hardware(root.path()));
         // Root reads it all the same.
         if !nix::unistd::geteuid().is_root() {
-            assert_eq!((found.source, found.notes.len()), (Source::Model, 1));
+            assert_eq!((found.source, found.notes.len()), (EnergySource::Model, 1));
         }
     }
 
@@ -236,8 +242,8 @@ mod tests {
         }
         let with = |open: perf::Open| discover(&Hardware { perf: Some(open), ..hardware(root.path()) });
         let granted = with(|_| Ok(Box::new(|| Ok(0))));
-        assert_eq!((granted.source, granted.notes.len()), (Source::RaplPerf, 0));
+        assert_eq!((granted.source, granted.notes.len()), (EnergySource::RaplPerf, 0));
         let denied = with(|_| Err(io::ErrorKind::PermissionDenied.into()));
-        assert_eq!((denied.source, denied.notes.len()), (Source::RaplPowercap, 1));
+        assert_eq!((denied.source, denied.notes.len()), (EnergySource::RaplPowercap, 1));
     }
 }

@@ -21,7 +21,7 @@ use super::ledger::{Account, Ledger};
 use super::sampler::{Sampler, Times};
 use super::source::Hardware;
 use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::Window;
+use mpwatch_model::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -82,7 +82,7 @@ struct Rig {
     machine: Machine,
     sampler: Sampler,
     split: Split,
-    window: Window,
+    window: EnergyWindow,
     ledger: Ledger,
     now: Arc<Mutex<Times>>,
     /// What the packages drew.
@@ -101,7 +101,7 @@ impl Rig {
         let sampler = Sampler::new(hardware, Box::new(move || *clock.lock().unwrap()));
         let drawn = vec![0; machine.packages as usize];
         let split = Split::new(cpus, Calibration::default());
-        let (window, ledger) = (Window::default(), Ledger::default());
+        let (window, ledger) = (EnergyWindow::default(), Ledger::default());
         let mut rig = Self { root, tree, machine, sampler, split, window, ledger, now, drawn };
         rig.tick(&[]);
         rig

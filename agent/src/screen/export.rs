@@ -19,7 +19,7 @@ const MOST: u32 = 1_000;
 pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     let folder = std::env::current_dir().context("there is no current folder to write to")?;
     let text = text(report, format)?;
-    let path = write_to(&folder, &stem(report), format.words().1, &text)?;
+    let path = write_to(&folder, &stem(report), format.description().1, &text)?;
     Ok(format!("wrote {} ({} bytes)", path.display(), text.len()))
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let mut texts = Vec::new();
         for format in ExportFormat::ALL {
             let text = text(&report, format).unwrap();
-            let write = || write_to(folder.path(), &stem(&report), format.words().1, &text).unwrap();
+            let write = || write_to(folder.path(), &stem(&report), format.description().1, &text).unwrap();
             let (first, second) = (write(), write());
             assert_ne!(first, second);
             assert_eq!(std::fs::read_to_string(&second).unwrap(), text);

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use mpwatch_model::across::{self, Member};
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::id::{NetnsCookie, SubflowId};
-use mpwatch_model::sample::Samples;
+use mpwatch_model::sample::SampleBatch;
 use mpwatch_model::unit::Nanos;
 
 use super::bottleneck::shown;
@@ -27,7 +27,7 @@ type Place = (NetnsCookie, IpAddr);
 
 /// Everything that is compared.
 pub(super) struct Across {
-    method: MethodName,
+    method: DetectionMethod,
     /// Where two connections or more send to.
     crowded: BTreeSet<Place>,
     gatherings: BTreeMap<Place, Gathering>,
@@ -50,13 +50,13 @@ fn place(netns: NetnsCookie, remote: IpAddr) -> Place {
 }
 
 impl Across {
-    pub(super) fn new(method: MethodName) -> Self {
+    pub(super) fn new(method: DetectionMethod) -> Self {
         let (crowded, gatherings, left_out) = Default::default();
         Self { method, crowded, gatherings, left_out }
     }
 
     /// Takes in samples of a subflow of this connection.
-    pub(super) fn take(&mut self, flow: &Flow, samples: &Samples) {
+    pub(super) fn take(&mut self, flow: &Flow, samples: &SampleBatch) {
         let of = flow.subflows.iter().find(|subflow| subflow.record.id == samples.id);
         let (Some(subflow), Some(last)) = (of, samples.points.last()) else { return };
         let place = place(flow.netns, subflow.record.remote.ip());
@@ -113,11 +113,11 @@ impl Across {
 }
 
 impl Gathering {
-    fn new(method: MethodName, begun: Nanos) -> Self {
+    fn new(method: DetectionMethod, begun: Nanos) -> Self {
         Self { detector: Detector::by(method), begun, members: BTreeMap::new(), left_out: BTreeMap::new() }
     }
 
-    fn take(&mut self, samples: &Samples, at: Nanos) {
+    fn take(&mut self, samples: &SampleBatch, at: Nanos) {
         if self.members.len() >= MOST_SUBFLOWS && !self.members.contains_key(&samples.id) {
             self.left_out.insert(samples.id, at);
             return;
@@ -142,22 +142,23 @@ impl Gathering {
         &self,
         netns: String,
         remote: IpAddr,
-        method: MethodName,
+        method: DetectionMethod,
         subflows: Vec<Member>,
     ) -> across::Destination {
         let ids: Vec<SubflowId> = subflows.iter().map(|member| member.subflow).collect();
-        let opinions = self.detector.opinions();
+        let evaluations = self.detector.evaluations();
         let connection =
             |id: SubflowId| subflows.iter().find(|one| one.subflow == id).map(|one| one.connection);
         let mut pairs = Vec::new();
         for (place, a) in ids.iter().enumerate() {
             for b in ids[place + 1..].iter().filter(|b| connection(**b) != connection(*a)) {
-                let opinion = opinions.iter().find(|opinion| (opinion.a, opinion.b) == (*a, *b));
-                pairs.push(shown(*a, *b, opinion, self.begun));
+                let evaluation =
+                    evaluations.iter().find(|evaluation| (evaluation.a, evaluation.b) == (*a, *b));
+                pairs.push(shown(*a, *b, evaluation, self.begun));
             }
         }
         let left_out = u32::try_from(self.left_out.len()).unwrap_or(u32::MAX);
-        let groups = groups(&ids, opinions);
+        let groups = groups(&ids, evaluations);
         across::Destination { netns, remote, method, subflows, left_out, groups, pairs }
     }
 }

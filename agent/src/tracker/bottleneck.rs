@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From samples to the bottlenecks of connections: hands points to the detector of their connection, and shows what it found.
 
-use mpwatch_model::bottleneck::{Bottlenecks, MethodName, PairVerdict, SharedCap, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{Rest, Samples};
+use mpwatch_model::sample::{Rest, SampleBatch};
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::Tracker;
 use super::flow::Flow;
-use crate::bottleneck::{Cap, Detector, Opinion, groups};
+use crate::bottleneck::{Cap, Detector, PairEvaluation, groups};
 
 /// A subflow that ended while its connection goes on is left out after this time. Until then the connection may prove to have ended too,
 /// whose last verdicts are worth keeping.
@@ -17,10 +17,10 @@ const MOURNED: Nanos = Nanos(3_000_000_000);
 const MOST_EARLY: usize = 10_000;
 
 /// Samples of subflows of which nothing else is known yet.
-pub(super) type Early = Vec<Samples>;
+pub(super) type Early = Vec<SampleBatch>;
 
 impl Tracker {
-    pub(super) fn on_samples(&mut self, samples: &Samples) {
+    pub(super) fn on_samples(&mut self, samples: &SampleBatch) {
         let (method, rests) = (self.method, self.start.traces.rests);
         let new = || {
             let detector = Detector::by(method);
@@ -81,24 +81,24 @@ impl Flow {
 pub(super) fn of(
     flow: &Flow,
     subflows: &[SubflowId],
-    method: MethodName,
+    method: DetectionMethod,
     from: Nanos,
 ) -> Option<Bottlenecks> {
     if subflows.len() < 2 {
         return None;
     }
-    let opinions = flow.detector.as_deref().map_or(&[][..], Detector::opinions);
-    let on = |pair| opinions.binary_search_by_key(&pair, |opinion| (opinion.a, opinion.b)).ok();
+    let evaluations = flow.detector.as_deref().map_or(&[][..], Detector::evaluations);
+    let on = |pair| evaluations.binary_search_by_key(&pair, |evaluation| (evaluation.a, evaluation.b)).ok();
     let pairs = subflows.iter().enumerate().flat_map(|(place, one)| {
         subflows[place + 1..].iter().map(move |other| {
             let (a, b) = (*one.min(other), *one.max(other));
-            shown(a, b, on((a, b)).map(|place| &opinions[place]), from)
+            shown(a, b, on((a, b)).map(|place| &evaluations[place]), from)
         })
     });
     let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);
     Some(Bottlenecks {
         method,
-        groups: groups(subflows, opinions),
+        groups: groups(subflows, evaluations),
         pairs: pairs.collect(),
         shared_caps: caps.iter().map(|cap| shared_cap(flow, cap, from)).collect(),
     })
@@ -121,13 +121,18 @@ fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
     }
 }
 
-pub(super) fn shown(a: SubflowId, b: SubflowId, opinion: Option<&Opinion>, from: Nanos) -> PairVerdict {
+pub(super) fn shown(
+    a: SubflowId,
+    b: SubflowId,
+    evaluation: Option<&PairEvaluation>,
+    from: Nanos,
+) -> PairVerdict {
     PairVerdict {
         a,
         b,
-        verdict: opinion.map_or(Verdict::Unknown, |opinion| opinion.verdict),
-        probability: opinion.and_then(|opinion| opinion.probability),
-        since: opinion.and_then(|opinion| Some(opinion.since?.since(from).micros())),
-        evidence: opinion.and_then(|opinion| opinion.evidence),
+        verdict: evaluation.map_or(Verdict::Unknown, |evaluation| evaluation.verdict),
+        probability: evaluation.and_then(|evaluation| evaluation.probability),
+        since: evaluation.and_then(|evaluation| Some(evaluation.since?.since(from).micros())),
+        evidence: evaluation.and_then(|evaluation| evaluation.evidence),
     }
 }

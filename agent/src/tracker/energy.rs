@@ -2,8 +2,8 @@
 //! Energy of flows: charges each tick's window to those who used the CPUs meanwhile.
 
 use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::energy::power::Machine;
-use mpwatch_model::energy::window::Window;
+use mpwatch_model::energy::power::MachinePower;
+use mpwatch_model::energy::window::EnergyWindow;
 use mpwatch_model::energy::{FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Bytes;
@@ -22,14 +22,14 @@ pub(super) struct Energy {
 }
 
 impl Energy {
-    pub(super) fn new(machine: &Machine) -> Self {
+    pub(super) fn new(machine: &MachinePower) -> Self {
         Self { split: Split::of(machine), ledger: Ledger::default(), cpus: Vec::new() }
     }
 
     /// Charges one window. The flows have taken in everything up to this tick.
     pub(super) fn on_tick<'a>(
         &mut self,
-        window: &Window,
+        window: &EnergyWindow,
         cpus: &[CpuAccounts],
         flows: impl Iterator<Item = &'a mut Flow>,
     ) {

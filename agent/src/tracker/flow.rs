@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{ConnectionRecord, MskBytes, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::timeline::{Source, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use crate::bottleneck::Detector;
@@ -19,8 +19,8 @@ use super::subflow::{self, SubflowState, VANISHED_AFTER};
 /// An entry of the timeline, on the kernel's clock.
 pub(super) struct Entry {
     pub(super) at: Nanos,
-    pub(super) source: Source,
-    pub(super) what: What,
+    pub(super) source: ObservedBy,
+    pub(super) event: TimelineEvent,
 }
 
 /// What a tick found out.
@@ -191,7 +191,7 @@ impl Flow {
         if record.last && !self.socket.is_final {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
-            self.tell(record.closed.unwrap_or(record.at), Source::Tracepoint, What::Closed);
+            self.tell(record.closed.unwrap_or(record.at), ObservedBy::Tracepoint, TimelineEvent::Closed);
         }
     }
 
@@ -214,7 +214,7 @@ impl Flow {
         let was_established = subflow.record.established.is_some();
         subflow.update(record);
         if let (false, Some(at)) = (was_established, record.established) {
-            self.tell(at, Source::Tracepoint, What::SubflowEstablished { subflow: record.id });
+            self.tell(at, ObservedBy::Tracepoint, TimelineEvent::SubflowEstablished { subflow: record.id });
         }
         self.note_end(place);
     }
@@ -259,7 +259,7 @@ impl Flow {
             self.socket.seen && !self.socket.is_final && self.socket.silent_ticks == VANISHED_AFTER;
         if vanished && self.closed.is_none() {
             self.closed = Some(now);
-            self.tell(now, Source::Sampled, What::Closed);
+            self.tell(now, ObservedBy::Sampled, TimelineEvent::Closed);
         }
         vanished
     }
@@ -280,14 +280,14 @@ impl Flow {
         let first = self.first_seen.is_none();
         self.first_seen.get_or_insert(first_seen);
         match opened {
-            Some(at) => self.tell(at, Source::Tracepoint, What::Opened),
+            Some(at) => self.tell(at, ObservedBy::Tracepoint, TimelineEvent::Opened),
             None if first && self.subflows.is_empty() => {
-                self.tell(first_seen, Source::Sampled, What::Adopted);
+                self.tell(first_seen, ObservedBy::Sampled, TimelineEvent::Adopted);
             }
             None => {}
         }
         if opened.is_some() {
-            self.timeline.retain(|entry| entry.what != What::Adopted);
+            self.timeline.retain(|entry| entry.event != TimelineEvent::Adopted);
         }
     }
 
@@ -334,7 +334,7 @@ impl Flow {
         self.subflows.push(subflow);
         let id = record.id;
         if let Some(at) = record.created {
-            self.tell(at, Source::Tracepoint, What::SubflowOpened { subflow: id });
+            self.tell(at, ObservedBy::Tracepoint, TimelineEvent::SubflowOpened { subflow: id });
         }
         self.subflows.len() - 1
     }

@@ -18,7 +18,7 @@ mod tests;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::MethodName;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
@@ -75,7 +75,7 @@ pub(crate) struct Tracker {
     names: Names,
     early: Early,
     rests: Vec<Rest>,
-    method: MethodName,
+    method: DetectionMethod,
     /// `None`: connections are not compared with each other.
     across: Option<Across>,
     energy: Option<Energy>,
@@ -99,7 +99,7 @@ impl Tracker {
             names: Names::default(),
             early: Early::default(),
             rests: Vec::new(),
-            method: MethodName::default(),
+            method: DetectionMethod::default(),
             across: None,
             previous_tick: None,
             vanished: 0,
@@ -109,7 +109,7 @@ impl Tracker {
     }
 
     /// Finds bottlenecks by this method.
-    pub(crate) fn with_method(self, method: MethodName) -> Self {
+    pub(crate) fn with_method(self, method: DetectionMethod) -> Self {
         Self { method, ..self }
     }
 

@@ -2,7 +2,7 @@
 //! The tracker on streams made by hand: what must hold in whatever order records come.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use mpwatch_model::energy::power::Machine;
+use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::event::{
     ConnectionRecord, End, KernelEvent, MskBytes, MskView, NetnsName, Start, SubflowRecord, TcpCounters,
     Tick, Traces,
@@ -12,7 +12,7 @@ use mpwatch_model::host::Host;
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn tracker(closed: Closed) -> Tracker {
     let traces = Traces::ALL;
-    let machine = Some(Machine { cpus: 2, calibrated: Vec::new() });
+    let machine = Some(MachinePower { cpus: 2, calibrated: Vec::new() });
     Tracker::new(
         Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, machine },
         closed,
@@ -267,10 +267,11 @@ fn what_two_samples_differ_in_stands_on_the_timeline_once() {
     }
     let snapshot = tick(&mut tracker, 3 * SECOND);
     let timeline = &snapshot.connections[0].timeline;
-    let count = |matches: fn(&What) -> bool| timeline.iter().filter(|entry| matches(&entry.what)).count();
-    assert_eq!(count(|what| matches!(what, What::SubflowStale { stale: true, .. })), 1);
-    assert_eq!(count(|what| matches!(what, What::PriorityChanged { backup: true, .. })), 1);
-    assert_eq!(count(|what| matches!(what, What::SubflowEstablished { .. })), 1);
+    let count =
+        |matches: fn(&TimelineEvent) -> bool| timeline.iter().filter(|entry| matches(&entry.event)).count();
+    assert_eq!(count(|what| matches!(what, TimelineEvent::SubflowStale { stale: true, .. })), 1);
+    assert_eq!(count(|what| matches!(what, TimelineEvent::PriorityChanged { backup: true, .. })), 1);
+    assert_eq!(count(|what| matches!(what, TimelineEvent::SubflowEstablished { .. })), 1);
 }
 
 #[test]

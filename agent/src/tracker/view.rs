@@ -2,7 +2,7 @@
 //! From what is remembered to what is shown. Pure: everything derived (shares, ratios, calendar times) is derived here.
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{Bottlenecks, MethodName};
+use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{Start, SubflowRecord};
@@ -11,7 +11,7 @@ use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::ratio::{excess, jain_index};
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::timeline::{TimelineEntry, What};
+use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use mpwatch_model::wire::{Segments, wire_bytes};
 
@@ -31,7 +31,7 @@ pub(super) struct Lens<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
     pub(super) energy: Option<&'a Energy>,
-    pub(super) method: MethodName,
+    pub(super) method: DetectionMethod,
     pub(super) now: Nanos,
 }
 
@@ -167,13 +167,13 @@ impl Lens<'_> {
 
     fn timeline(&self, flow: &Flow) -> Vec<TimelineEntry> {
         let mut entries: Vec<_> = flow.timeline.iter().collect();
-        entries.sort_by_key(|entry| (entry.at, order(&entry.what)));
+        entries.sort_by_key(|entry| (entry.at, order(&entry.event)));
         entries
             .into_iter()
             .map(|entry| TimelineEntry {
                 at: self.at(entry.at),
                 source: entry.source,
-                what: entry.what.clone(),
+                event: entry.event.clone(),
             })
             .collect()
     }
@@ -194,12 +194,12 @@ impl Lens<'_> {
 }
 
 /// Of things that happened in the same nanosecond, or of which only the order is known.
-fn order(what: &What) -> u8 {
-    match what {
-        What::Opened | What::Adopted => 0,
-        What::SubflowOpened { .. } => 1,
-        What::SubflowEstablished { .. } => 2,
-        What::Closed => 4,
+fn order(event: &TimelineEvent) -> u8 {
+    match event {
+        TimelineEvent::Opened | TimelineEvent::Adopted => 0,
+        TimelineEvent::SubflowOpened { .. } => 1,
+        TimelineEvent::SubflowEstablished { .. } => 2,
+        TimelineEvent::Closed => 4,
         _ => 3,
     }
 }
@@ -224,8 +224,8 @@ fn state(flow: &Flow) -> TcpState {
 }
 
 fn fallback(flow: &Flow) -> Option<Fallback> {
-    let reason = flow.timeline.iter().find_map(|entry| match entry.what {
-        What::FellBack { reason } => Some(reason),
+    let reason = flow.timeline.iter().find_map(|entry| match entry.event {
+        TimelineEvent::FellBack { reason } => Some(reason),
         _ => None,
     });
     flow.fell_back.then(|| Fallback { reason: reason.unwrap_or(FallbackReason::Unknown) })

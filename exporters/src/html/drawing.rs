@@ -169,6 +169,7 @@ pub(super) fn energies(connection: &Connection) -> String {
         Some(Range { low: or_value(energy.lo), value, high: or_value(energy.hi) })
     };
     let kind = if source.is_measured() { "measured" } else { "ESTIMATED" };
-    let caption = format!("Energy above idle (dot), and between what it may lie; {kind} ({})", source.word());
+    let caption =
+        format!("Energy above idle (dot), and between what it may lie; {kind} ({})", source.as_str());
     ranges(connection, &caption, range, |value| metric::display(Unit::Joules, Some(value)))
 }

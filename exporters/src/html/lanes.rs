@@ -9,7 +9,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 use mpwatch_model::outage;
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::TimelineEvent;
 
 use super::drawing::{Scale, colour, figure, name, seconds, svg};
 use super::escape;
@@ -72,7 +72,7 @@ pub(super) fn lanes(connection: &Connection, samples: &Samples) -> String {
     let rates = |subflow: &Subflow| {
         let of_it = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
         let mut steps = steps(subflow, of_it, &clock);
-        if let Some(death) = outage::death(connection, subflow) {
+        if let Some(death) = outage::path_failure(connection, subflow) {
             end_with(clock.at(death.at), &mut steps);
         }
         steps
@@ -189,19 +189,19 @@ impl Life<'_> {
             body.push_str(&on.words(place));
             body.push_str(&on.lane(place));
         }
-        body.push_str(&on.gaps());
+        body.push_str(&on.outages());
         body.push_str(&on.events());
         body.push_str(&on.brackets());
         svg(layout.class, caption, (layout.width, bottom + 20.0), &body)
     }
 
     fn band(&self) -> f64 {
-        if outage::gaps(self.connection).is_empty() { 0.0 } else { BAND }
+        if outage::outages(self.connection).is_empty() { 0.0 } else { BAND }
     }
 
     /// When a subflow began and ended to carry data.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
-        let death = outage::death(self.connection, subflow).map(|death| death.at);
+        let death = outage::path_failure(self.connection, subflow).map(|death| death.at);
         let end = death.or(subflow.closed.map(|closed| closed.at));
         let begin = subflow.created_at.map_or(0.0, |at| self.clock.at(at));
         (begin, end.map_or(self.clock.end, |at| self.clock.at(at)).max(begin))
@@ -282,11 +282,11 @@ impl On<'_> {
     }
 
     /// Times in which no path made progress; the one that matters most with its length.
-    fn gaps(&self) -> String {
+    fn outages(&self) -> String {
         let connection = self.life.connection;
-        let gaps = outage::gaps(connection);
-        let told = outage::gap_of_a_death(connection, &gaps);
-        gaps.iter().fold(String::new(), |mut text, gap| {
+        let outages = outage::outages(connection);
+        let told = outage::outage_of_failure(connection, &outages);
+        outages.iter().fold(String::new(), |mut text, gap| {
             let from = self.life.clock.at(gap.from);
             let long = gap.long.0 as f64 / 1e6;
             let [x, end] = [from, from + long].map(|at| self.scale.place(at));
@@ -316,25 +316,25 @@ impl On<'_> {
 
     fn events(&self) -> String {
         let connection = self.life.connection;
-        let named = |id| connection.place(id).map_or_else(|| format!("{id}"), |place| place.to_string());
+        let named =
+            |id| connection.subflow_number(id).map_or_else(|| format!("{id}"), |place| place.to_string());
         let mut text = String::new();
         for entry in &connection.timeline {
-            let (id, is_bad) = match entry.what {
-                What::SubflowStale { subflow, stale } => (subflow, stale),
-                What::SubflowClosed { subflow, reason } => (subflow, reason.is_failure()),
-                What::SubflowEstablished { subflow } | What::PriorityChanged { subflow, .. } => {
-                    (subflow, false)
-                }
+            let (id, is_bad) = match entry.event {
+                TimelineEvent::SubflowStale { subflow, stale } => (subflow, stale),
+                TimelineEvent::SubflowClosed { subflow, reason } => (subflow, reason.is_failure()),
+                TimelineEvent::SubflowEstablished { subflow }
+                | TimelineEvent::PriorityChanged { subflow, .. } => (subflow, false),
                 _ => continue,
             };
-            let Some(place) = connection.place(id) else { continue };
+            let Some(place) = connection.subflow_number(id) else { continue };
             let class = if is_bad { "bad" } else { "mark" };
             let _ = writeln!(
                 text,
                 "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
                 self.scale.place(self.life.clock.at(entry.at)),
                 self.middle(place - 1),
-                escape(&entry.what.sentence(named))
+                escape(&entry.event.sentence(named))
             );
         }
         text
@@ -346,7 +346,7 @@ impl On<'_> {
         let Some(found) = &connection.bottlenecks else { return String::new() };
         let groups = found.groups.iter().filter(|group| group.len() > 1);
         groups.zip(0..).fold(String::new(), |mut text, (group, nth)| {
-            let places = group.iter().filter_map(|id| connection.place(*id));
+            let places = group.iter().filter_map(|id| connection.subflow_number(*id));
             let heights: Vec<f64> = places.map(|place| self.middle(place - 1)).collect();
             let x = self.layout.width - BRACKET - f64::from(nth % 3) * BRACKET;
             let path = heights.iter().fold(String::new(), |mut path, y| {
@@ -384,8 +384,8 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
 /// When a path died, or when it joined, with the class of these words.
 fn came_or_went(subflow: &Subflow, connection: &Connection) -> Option<(&'static str, String)> {
     let clock = Clock::of(connection)?;
-    if !outage::ended_with_it(connection, subflow) {
-        if let Some(death) = outage::death(connection, subflow) {
+    if !outage::closed_with_connection(connection, subflow) {
+        if let Some(death) = outage::path_failure(connection, subflow) {
             return Some(("wrong", format!("died at {}", seconds(clock.at(death.at)))));
         }
         if subflow.stale && subflow.closed.is_none() {

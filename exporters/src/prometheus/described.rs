@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be scraped, as METRICS.md tells it. A test compares it with what is scraped.
 
-use mpwatch_model::metric::distribution::{Distribution, OF_CONNECTIONS, OF_SUBFLOWS};
-use mpwatch_model::metric::happening::{Happening, TO_CONNECTIONS, TO_SUBFLOWS};
-use mpwatch_model::metric::machine::MACHINE;
+use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, Distribution, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
+use mpwatch_model::metric::host::HOST_METRICS;
 use mpwatch_model::metric::{
-    CONNECTION, CONNECTION_IDENTITY, Identity, Kind, Metric, SUBFLOW, SUBFLOW_IDENTITY, Unit,
+    CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
 use mpwatch_model::service::SERVICE;
 
@@ -38,7 +38,7 @@ pub struct Section {
 
 /// Everything that can be scraped, by subject.
 pub fn described() -> Vec<Section> {
-    let machine = MACHINE.iter().map(|row| Described {
+    let machine = HOST_METRICS.iter().map(|row| Described {
         name: row.name.to_owned(),
         help: row.help.to_owned(),
         kind: row.kind,
@@ -46,10 +46,10 @@ pub fn described() -> Vec<Section> {
         labels: row.labels.to_vec(),
     });
     let mut host = sums(CONNECTION, "host", OF_HOST, &[]);
-    host.extend(happenings(TO_CONNECTIONS));
-    host.extend(happenings(TO_SUBFLOWS));
-    host.extend(distributions(OF_CONNECTIONS));
-    host.extend(distributions(OF_SUBFLOWS));
+    host.extend(happenings(CONNECTION_EVENTS));
+    host.extend(happenings(SUBFLOW_EVENTS));
+    host.extend(distributions(CONNECTION_DISTRIBUTIONS));
+    host.extend(distributions(SUBFLOW_DISTRIBUTIONS));
     let service = SERVICE.iter().map(|row| one(row, &[]));
     vec![
         Section { title: "The machine", metrics: machine.collect() },
@@ -60,11 +60,11 @@ pub fn described() -> Vec<Section> {
         Section { title: "The daemon", metrics: service.collect() },
         Section {
             title: "The largest connections (only with `--metrics.top-flows`)",
-            metrics: flows(CONNECTION, &CONNECTION_IDENTITY, &["connection"]),
+            metrics: flows(CONNECTION, &CONNECTION_INFO, &["connection"]),
         },
         Section {
             title: "Their subflows",
-            metrics: flows(SUBFLOW, &SUBFLOW_IDENTITY, &["connection", "subflow"]),
+            metrics: flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"]),
         },
     ]
 }
@@ -83,7 +83,7 @@ fn sums<T>(table: &'static [Metric<T>], subject: &str, of: &str, labels: &[&'sta
     counters(table).map(sum).collect()
 }
 
-fn happenings<T>(table: &[Happening<T>]) -> impl Iterator<Item = Described> {
+fn happenings<T>(table: &[EventCounter<T>]) -> impl Iterator<Item = Described> {
     table.iter().map(|row| Described {
         name: row.name.to_owned(),
         help: row.help.to_owned(),
@@ -103,7 +103,7 @@ fn distributions<T>(table: &[Distribution<T>]) -> impl Iterator<Item = Described
     })
 }
 
-fn flows<T>(table: &'static [Metric<T>], identity: &Identity<T>, ids: &[&'static str]) -> Vec<Described> {
+fn flows<T>(table: &'static [Metric<T>], identity: &InfoMetric<T>, ids: &[&'static str]) -> Vec<Described> {
     let who = Described {
         name: identity.name.to_owned(),
         help: identity.help.to_owned(),

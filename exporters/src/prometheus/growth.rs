@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use mpwatch_model::metric::distribution::Distribution;
-use mpwatch_model::metric::happening::Happening;
+use mpwatch_model::metric::event_counter::EventCounter;
 use mpwatch_model::metric::{Kind, Metric};
 
 use super::bounded::Sums;
@@ -25,20 +25,20 @@ struct Slot<K> {
 /// Follows all flows of one kind.
 pub(super) struct Growth<K, T: 'static> {
     rows: Vec<&'static Metric<T>>,
-    happenings: &'static [Happening<T>],
+    happenings: &'static [EventCounter<T>],
     distributions: &'static [Distribution<T>],
     slots: Vec<Slot<K>>,
     /// For each slot one of each row; not a number: not known.
     values: Vec<f64>,
-    /// For each slot one of each distribution: the occasions that are over.
-    occasions: Vec<u64>,
+    /// For each slot one of each distribution: the observations that are over.
+    observations: Vec<u64>,
     index: HashMap<K, usize>,
     free: Vec<usize>,
     tick: u64,
     /// Where the flow is that was looked at last. `None`: none yet in this snapshot.
     last: Option<usize>,
     looked: usize,
-    /// For each happening, how often in each way.
+    /// For each event_counter, how often in each way.
     pub(super) counts: Vec<Vec<u64>>,
     /// For each distribution, what was observed.
     pub(super) observed: Vec<Observed>,
@@ -88,7 +88,7 @@ pub(super) fn counters<T>(table: &'static [Metric<T>]) -> impl Iterator<Item = &
 impl<K: Copy + Eq + Hash, T> Growth<K, T> {
     pub(super) fn new(
         table: &'static [Metric<T>],
-        happenings: &'static [Happening<T>],
+        happenings: &'static [EventCounter<T>],
         distributions: &'static [Distribution<T>],
     ) -> Self {
         Self {
@@ -98,13 +98,13 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
             happenings,
             slots: Vec::new(),
             values: Vec::new(),
-            occasions: Vec::new(),
+            observations: Vec::new(),
             index: HashMap::new(),
             free: Vec::new(),
             tick: 0,
             last: None,
             looked: 0,
-            counts: happenings.iter().map(|happening| vec![0; happening.values.len()]).collect(),
+            counts: happenings.iter().map(|event_counter| vec![0; event_counter.values.len()]).collect(),
             grown: Sums::new(),
             is_still: false,
         }
@@ -122,11 +122,11 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
         self.grow(slot, flow, is_new);
         self.count(slot, flow);
         let first = slot * self.distributions.len();
-        let over = &mut self.occasions[first..first + self.distributions.len()];
+        let over = &mut self.observations[first..first + self.distributions.len()];
         for ((one, over), observed) in self.distributions.iter().zip(over).zip(&mut self.observed) {
-            let occasions = (one.occasions)(flow);
-            if occasions > *over {
-                *over = occasions;
+            let observations = (one.observations)(flow);
+            if observations > *over {
+                *over = observations;
                 if let Some(value) = (one.of)(flow) {
                     observed.add(value);
                 }
@@ -155,7 +155,7 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
         } else {
             self.slots.push(fresh);
             self.values.resize(self.slots.len() * self.rows.len(), f64::NAN);
-            self.occasions.resize(self.slots.len() * self.distributions.len(), 0);
+            self.observations.resize(self.slots.len() * self.distributions.len(), 0);
             self.slots.len() - 1
         };
         self.index.insert(key, slot);
@@ -165,11 +165,11 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
     fn begin(&mut self, slot: usize, flow: &T, from_birth: bool) {
         let first = slot * self.rows.len();
         for (row, value) in self.rows.iter().zip(&mut self.values[first..]) {
-            let begins_at_zero = from_birth || row.unit.begins_with_tracing();
+            let begins_at_zero = from_birth || row.unit.starts_with_tracing();
             *value = (row.read)(flow).map_or(f64::NAN, |now| if begins_at_zero { 0.0 } else { now });
         }
         let first = slot * self.distributions.len();
-        self.occasions[first..first + self.distributions.len()].fill(0);
+        self.observations[first..first + self.distributions.len()].fill(0);
     }
 
     fn grow(&mut self, slot: usize, flow: &T, is_new: bool) {
@@ -192,12 +192,14 @@ impl<K: Copy + Eq + Hash, T> Growth<K, T> {
 
     fn count(&mut self, slot: usize, flow: &T) {
         let counted = &mut self.slots[slot].counted;
-        for (place, happening) in self.happenings.iter().enumerate() {
+        for (place, event_counter) in self.happenings.iter().enumerate() {
             if *counted & (1 << place) != 0 {
                 continue;
             }
-            let value = (happening.of)(flow);
-            if let Some(way) = value.and_then(|value| happening.values.iter().position(|one| *one == value)) {
+            let value = (event_counter.of)(flow);
+            if let Some(way) =
+                value.and_then(|value| event_counter.values.iter().position(|one| *one == value))
+            {
                 *counted |= 1 << place;
                 self.counts[place][way] += 1;
             }

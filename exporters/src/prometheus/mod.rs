@@ -8,11 +8,11 @@ mod growth;
 mod top;
 mod totals;
 
-use mpwatch_model::metric::distribution::{Distribution, OF_CONNECTIONS, OF_SUBFLOWS};
-use mpwatch_model::metric::happening::{Happening, TO_CONNECTIONS, TO_SUBFLOWS};
-use mpwatch_model::metric::machine::MACHINE;
+use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, Distribution, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
+use mpwatch_model::metric::host::HOST_METRICS;
 use mpwatch_model::metric::{
-    CONNECTION, CONNECTION_IDENTITY, Identity, Kind, Metric, SUBFLOW, SUBFLOW_IDENTITY, Unit,
+    CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
 use mpwatch_model::service::{SERVICE, Service};
 use mpwatch_model::snapshot::Snapshot;
@@ -49,10 +49,10 @@ pub fn expose(
     families.extend(sums(SUBFLOW, "interface", OF_INTERFACE, &["interface"], interfaces));
     let cgroups = figures.cgroups.iter().map(|(label, sums)| (std::slice::from_ref(label), sums));
     families.extend(sums(CONNECTION, "cgroup", OF_CGROUP, &["cgroup"], cgroups));
-    families.extend(distributions(OF_CONNECTIONS, &figures.of_connections));
-    families.extend(distributions(OF_SUBFLOWS, &figures.of_subflows));
-    families.extend(happenings(TO_CONNECTIONS, &figures.happened_to_connections));
-    families.extend(happenings(TO_SUBFLOWS, &figures.happened_to_subflows));
+    families.extend(distributions(CONNECTION_DISTRIBUTIONS, &figures.of_connections));
+    families.extend(distributions(SUBFLOW_DISTRIBUTIONS, &figures.of_subflows));
+    families.extend(happenings(CONNECTION_EVENTS, &figures.happened_to_connections));
+    families.extend(happenings(SUBFLOW_EVENTS, &figures.happened_to_subflows));
     families.extend(SERVICE.iter().filter_map(|row| {
         let mut family = Draft::new(row.name, row.help, row.kind);
         if let Some(value) = (row.read)(service) {
@@ -61,19 +61,19 @@ pub fn expose(
         family.finish()
     }));
     if let Some((connections, subflows)) = &figures.flows {
-        families.extend(flows(CONNECTION, &CONNECTION_IDENTITY, &["connection"], connections));
-        families.extend(flows(SUBFLOW, &SUBFLOW_IDENTITY, &["connection", "subflow"], subflows));
+        families.extend(flows(CONNECTION, &CONNECTION_INFO, &["connection"], connections));
+        families.extend(flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], subflows));
     }
     TextEncoder::new().encode_to_string(&families)
 }
 
 fn machine(snapshot: &Snapshot) -> Vec<MetricFamily> {
-    let read = |row: &mpwatch_model::metric::machine::Family| {
+    let read = |row: &mpwatch_model::metric::host::MetricFamily| {
         let mut family = Draft::new(row.name, row.help, row.kind);
         (row.read)(snapshot, &mut |labels, value| family.add(row.labels, labels, value));
         family.finish()
     };
-    MACHINE.iter().filter_map(read).collect()
+    HOST_METRICS.iter().filter_map(read).collect()
 }
 
 /// The counters of a table, summed over its flows.
@@ -97,8 +97,8 @@ fn sums<'a, T>(
     counters(table).enumerate().filter_map(family).collect()
 }
 
-fn happenings<T>(table: &[Happening<T>], counts: &[Vec<u64>]) -> Vec<MetricFamily> {
-    let family = |(row, counts): (&Happening<T>, &Vec<u64>)| {
+fn happenings<T>(table: &[EventCounter<T>], counts: &[Vec<u64>]) -> Vec<MetricFamily> {
+    let family = |(row, counts): (&EventCounter<T>, &Vec<u64>)| {
         let mut family = Draft::new(row.name, row.help, Kind::Counter);
         for (value, count) in row.values.iter().zip(counts) {
             family.add(&[row.label], &[value], *count as f64);
@@ -123,7 +123,7 @@ fn distributions<T>(table: &[Distribution<T>], observed: &[Observed]) -> Vec<Met
 /// Series of single flows.
 fn flows<T>(
     table: &'static [Metric<T>],
-    identity: &Identity<T>,
+    identity: &InfoMetric<T>,
     ids: &[&str],
     shown: &Shown,
 ) -> Vec<MetricFamily> {

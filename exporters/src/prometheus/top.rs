@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 use jiff::{SignedDuration, Timestamp};
 use mpwatch_model::id::{ConnectionId, SubflowId};
-use mpwatch_model::metric::{Identity, Kind, Metric};
+use mpwatch_model::metric::{InfoMetric, Kind, Metric};
 
 use super::bounded::{Bounded, Limits, Sums};
 
@@ -23,7 +23,7 @@ pub(super) type SubflowKey = (ConnectionId, SubflowId);
 pub(super) struct Top<K, T: 'static> {
     sums: Bounded<K>,
     table: &'static [Metric<T>],
-    identity: &'static Identity<T>,
+    identity: &'static InfoMetric<T>,
     /// Who each is, and its gauges in the order of the table.
     faces: HashMap<K, (Vec<String>, Sums)>,
 }
@@ -42,7 +42,7 @@ fn limits(most: usize) -> Limits {
 }
 
 impl<K: Copy + Eq + Hash + Ord, T> Top<K, T> {
-    pub(super) fn new(most: usize, table: &'static [Metric<T>], identity: &'static Identity<T>) -> Self {
+    pub(super) fn new(most: usize, table: &'static [Metric<T>], identity: &'static InfoMetric<T>) -> Self {
         Self { sums: Bounded::new(limits(most)), table, identity, faces: HashMap::new() }
     }
 

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::id::ConnectionId;
-use mpwatch_model::metric::distribution::{OF_CONNECTIONS, OF_SUBFLOWS};
-use mpwatch_model::metric::happening::{TO_CONNECTIONS, TO_SUBFLOWS};
-use mpwatch_model::metric::{CONNECTION, CONNECTION_IDENTITY, SUBFLOW, SUBFLOW_IDENTITY, Unit};
+use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
+use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;
 
@@ -81,8 +81,8 @@ impl Totals {
         let none_yet = |unit| matches!(unit, Unit::Bytes | Unit::Segments).then_some(0.0);
         Self {
             settings,
-            connections: Growth::new(CONNECTION, TO_CONNECTIONS, OF_CONNECTIONS),
-            subflows: Growth::new(SUBFLOW, TO_SUBFLOWS, OF_SUBFLOWS),
+            connections: Growth::new(CONNECTION, CONNECTION_EVENTS, CONNECTION_DISTRIBUTIONS),
+            subflows: Growth::new(SUBFLOW, SUBFLOW_EVENTS, SUBFLOW_DISTRIBUTIONS),
             host: counters(CONNECTION).map(|row| none_yet(row.unit)).collect(),
             interfaces: Bounded::new(keep(INTERFACES)),
             peers: Bounded::new(keep(PEERS)),
@@ -91,8 +91,8 @@ impl Totals {
             groups: Vec::new(),
             peer_count: 0,
             cgroup_count: 0,
-            top: Top::new(settings.top_flows, CONNECTION, &CONNECTION_IDENTITY),
-            top_subflows: Top::new(settings.top_flows * SUBFLOWS_EACH, SUBFLOW, &SUBFLOW_IDENTITY),
+            top: Top::new(settings.top_flows, CONNECTION, &CONNECTION_INFO),
+            top_subflows: Top::new(settings.top_flows * SUBFLOWS_EACH, SUBFLOW, &SUBFLOW_INFO),
         }
     }
 

@@ -14,7 +14,7 @@ use mpwatch_model::event::Process;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::ratio::excess;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::timeline::{TimelineEntry, What};
+use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as WordError, StrDeserializer};
@@ -367,14 +367,14 @@ fn entry(row: &EventRow, began_ns: i64, dictionary: &Dictionary) -> Outcome<Time
     Ok(TimelineEntry {
         at: timestamp(began_ns.saturating_add(row.after_ns)),
         source: match dictionary.text(row.source)? {
-            "tracepoint" => mpwatch_model::timeline::Source::Tracepoint,
-            _ => mpwatch_model::timeline::Source::Sampled,
+            "tracepoint" => mpwatch_model::timeline::ObservedBy::Tracepoint,
+            _ => mpwatch_model::timeline::ObservedBy::Sampled,
         },
-        what: what(row, dictionary)?,
+        event: what(row, dictionary)?,
     })
 }
 
-fn what(row: &EventRow, dictionary: &Dictionary) -> Outcome<What> {
+fn what(row: &EventRow, dictionary: &Dictionary) -> Outcome<TimelineEvent> {
     let kind = dictionary.text(row.kind)?;
     let number = || row.number.ok_or_else(|| damaged("an event without number", kind));
     let word = || row.word.ok_or_else(|| damaged("an event without reason", kind));
@@ -384,21 +384,24 @@ fn what(row: &EventRow, dictionary: &Dictionary) -> Outcome<What> {
     };
     let address = || row.address.as_deref().map(|text| text.parse().map_err(|_| damaged("an address", text)));
     Ok(match kind {
-        "opened" => What::Opened,
-        "adopted" => What::Adopted,
-        "closed" => What::Closed,
-        "subflow_opened" => What::SubflowOpened { subflow: subflow()? },
-        "subflow_established" => What::SubflowEstablished { subflow: subflow()? },
-        "subflow_closed" => What::SubflowClosed { subflow: subflow()?, reason: dictionary.word(word()?)? },
-        "subflow_stale" => What::SubflowStale { subflow: subflow()?, stale: number()? != 0 },
-        "priority_changed" => What::PriorityChanged { subflow: subflow()?, backup: number()? != 0 },
-        "address_announced" => What::AddressAnnounced { total: small(number()?)? },
-        "peer_address_announced" => {
-            What::PeerAddressAnnounced { address_id: small(number()?)?, address: address().transpose()? }
+        "opened" => TimelineEvent::Opened,
+        "adopted" => TimelineEvent::Adopted,
+        "closed" => TimelineEvent::Closed,
+        "subflow_opened" => TimelineEvent::SubflowOpened { subflow: subflow()? },
+        "subflow_established" => TimelineEvent::SubflowEstablished { subflow: subflow()? },
+        "subflow_closed" => {
+            TimelineEvent::SubflowClosed { subflow: subflow()?, reason: dictionary.word(word()?)? }
         }
-        "peer_address_removed" => What::PeerAddressRemoved { address_id: small(number()?)? },
-        "stalled" => What::Stalled { gap: Micros(counter(number()?)) },
-        "fell_back" => What::FellBack { reason: dictionary.word(word()?)? },
+        "subflow_stale" => TimelineEvent::SubflowStale { subflow: subflow()?, stale: number()? != 0 },
+        "priority_changed" => TimelineEvent::PriorityChanged { subflow: subflow()?, backup: number()? != 0 },
+        "address_announced" => TimelineEvent::AddressAnnounced { total: small(number()?)? },
+        "peer_address_announced" => TimelineEvent::PeerAddressAnnounced {
+            address_id: small(number()?)?,
+            address: address().transpose()?,
+        },
+        "peer_address_removed" => TimelineEvent::PeerAddressRemoved { address_id: small(number()?)? },
+        "stalled" => TimelineEvent::Stalled { gap: Micros(counter(number()?)) },
+        "fell_back" => TimelineEvent::FellBack { reason: dictionary.word(word()?)? },
         other => return Err(damaged("the kind of an event", other)),
     })
 }

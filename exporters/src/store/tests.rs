@@ -12,7 +12,7 @@ use mpwatch_model::id::SocketCookie;
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::ratio::excess;
 use mpwatch_model::snapshot::{Report, Snapshot};
-use mpwatch_model::timeline::{Source, TimelineEntry, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -66,13 +66,14 @@ fn all_kinds() -> Vec<Flow> {
     let mut odd = fixture::failover(4);
     // Things in an order, and at times, that no rule gives.
     let subflow = odd.subflows[1].id;
-    let told = |micros, what| TimelineEntry { at: fixture::at(micros), source: Source::Sampled, what };
-    odd.timeline.push(told(1, What::PriorityChanged { subflow, backup: true }));
-    odd.timeline.push(told(0, What::Opened));
-    odd.timeline.push(told(2, What::SubflowClosed { subflow, reason: CloseReason::Unknown }));
-    odd.timeline.push(told(3, What::PeerAddressAnnounced { address_id: 9, address: None }));
-    odd.timeline.push(told(4, What::PeerAddressRemoved { address_id: 9 }));
-    odd.timeline.push(told(5, What::AddressAnnounced { total: 2 }));
+    let told =
+        |micros, what| TimelineEntry { at: fixture::at(micros), source: ObservedBy::Sampled, event: what };
+    odd.timeline.push(told(1, TimelineEvent::PriorityChanged { subflow, backup: true }));
+    odd.timeline.push(told(0, TimelineEvent::Opened));
+    odd.timeline.push(told(2, TimelineEvent::SubflowClosed { subflow, reason: CloseReason::Unknown }));
+    odd.timeline.push(told(3, TimelineEvent::PeerAddressAnnounced { address_id: 9, address: None }));
+    odd.timeline.push(told(4, TimelineEvent::PeerAddressRemoved { address_id: 9 }));
+    odd.timeline.push(told(5, TimelineEvent::AddressAnnounced { total: 2 }));
     let mut bare = fixture::connection(5, 1);
     bare.subflows.clear();
     fixture::settle(&mut bare);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::timeline::{Source, TimelineEntry, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 
 use super::names::Numbers;
 use super::row::{EventRow, TOLD_CLOSING, TOLD_END, TOLD_OPENING, TOLD_SYN, number};
@@ -51,7 +51,7 @@ pub(super) fn told(connection: &Connection) -> Told<'_> {
 fn divide(connection: &Connection) -> Told<'_> {
     let mut told = Told::default();
     for entry in &connection.timeline {
-        if entry.source == Source::Sampled || !follows(connection, entry, &mut told) {
+        if entry.source == ObservedBy::Sampled || !follows(connection, entry, &mut told) {
             told.apart.push(entry);
         }
     }
@@ -67,18 +67,22 @@ fn follows(connection: &Connection, entry: &TimelineEntry, told: &mut Told<'_>) 
         *flags |= bit;
         is_new
     };
-    match entry.what {
-        What::Opened if connection.opened_at == Some(entry.at) => note(&mut told.of_connection, TOLD_OPENING),
-        What::Closed if connection.closed_at == Some(entry.at) => note(&mut told.of_connection, TOLD_CLOSING),
-        What::SubflowOpened { subflow } => {
+    match entry.event {
+        TimelineEvent::Opened if connection.opened_at == Some(entry.at) => {
+            note(&mut told.of_connection, TOLD_OPENING)
+        }
+        TimelineEvent::Closed if connection.closed_at == Some(entry.at) => {
+            note(&mut told.of_connection, TOLD_CLOSING)
+        }
+        TimelineEvent::SubflowOpened { subflow } => {
             find(subflow).is_some_and(|s| s.created_at == Some(entry.at)) && once(subflow, TOLD_SYN)
         }
-        What::SubflowClosed { subflow, reason } => {
+        TimelineEvent::SubflowClosed { subflow, reason } => {
             let is_it =
                 |closed: mpwatch_model::subflow::Closed| closed.at == entry.at && closed.reason == reason;
             find(subflow).and_then(|s| s.closed).is_some_and(is_it) && once(subflow, TOLD_END)
         }
-        What::SubflowEstablished { subflow } => {
+        TimelineEvent::SubflowEstablished { subflow } => {
             let established = &mut told.subflows.entry(subflow).or_default().established;
             find(subflow).is_some() && established.replace(entry.at).is_none()
         }
@@ -107,33 +111,36 @@ pub(super) fn implied(
     of_subflow: impl Fn(SubflowId) -> ToldOfSubflow,
 ) -> Vec<TimelineEntry> {
     let mut entries = Vec::new();
-    let mut tell = |at: Option<Timestamp>, what: What| {
-        entries.extend(at.map(|at| TimelineEntry { at, source: Source::Tracepoint, what }));
+    let mut tell = |at: Option<Timestamp>, what: TimelineEvent| {
+        entries.extend(at.map(|at| TimelineEntry { at, source: ObservedBy::Tracepoint, event: what }));
     };
-    tell(connection.opened_at.filter(|_| flags & TOLD_OPENING != 0), What::Opened);
+    tell(connection.opened_at.filter(|_| flags & TOLD_OPENING != 0), TimelineEvent::Opened);
     let mut seen = HashSet::new();
     for subflow in connection.subflows.iter().filter(|subflow| seen.insert(subflow.id)) {
         let (id, told) = (subflow.id, of_subflow(subflow.id));
-        tell(subflow.created_at.filter(|_| told.flags & TOLD_SYN != 0), What::SubflowOpened { subflow: id });
-        tell(told.established, What::SubflowEstablished { subflow: id });
+        tell(
+            subflow.created_at.filter(|_| told.flags & TOLD_SYN != 0),
+            TimelineEvent::SubflowOpened { subflow: id },
+        );
+        tell(told.established, TimelineEvent::SubflowEstablished { subflow: id });
         if let Some(closed) = subflow.closed.filter(|_| told.flags & TOLD_END != 0) {
-            tell(Some(closed.at), What::SubflowClosed { subflow: id, reason: closed.reason });
+            tell(Some(closed.at), TimelineEvent::SubflowClosed { subflow: id, reason: closed.reason });
         }
     }
-    tell(connection.closed_at.filter(|_| flags & TOLD_CLOSING != 0), What::Closed);
+    tell(connection.closed_at.filter(|_| flags & TOLD_CLOSING != 0), TimelineEvent::Closed);
     entries
 }
 
 /// By time; of one moment, the order in which the tracker tells things.
 pub(super) fn in_order(entries: &mut [TimelineEntry]) {
-    let rank = |what: &What| match what {
-        What::Opened | What::Adopted => 0,
-        What::SubflowOpened { .. } => 1,
-        What::SubflowEstablished { .. } => 2,
-        What::Closed => 4,
+    let rank = |what: &TimelineEvent| match what {
+        TimelineEvent::Opened | TimelineEvent::Adopted => 0,
+        TimelineEvent::SubflowOpened { .. } => 1,
+        TimelineEvent::SubflowEstablished { .. } => 2,
+        TimelineEvent::Closed => 4,
         _ => 3,
     };
-    entries.sort_by_key(|entry| (entry.at, rank(&entry.what)));
+    entries.sort_by_key(|entry| (entry.at, rank(&entry.event)));
 }
 
 /// The row of an event.
@@ -144,12 +151,12 @@ pub(super) fn event_row(
     began_ns: i64,
     numbers: &mut impl Numbers,
 ) -> rusqlite::Result<EventRow> {
-    let parts = Parts::of(&entry.what);
+    let parts = Parts::of(&entry.event);
     Ok(EventRow {
         connection,
         seq,
         after_ns: nanos(entry.at) - began_ns,
-        source: numbers.word(entry.source.word())?,
+        source: numbers.word(entry.source.as_str())?,
         kind: numbers.word(parts.kind)?,
         subflow: parts.subflow.map(|id| id.to_string()),
         number: parts.number,
@@ -168,38 +175,40 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(what: &What) -> Self {
+    fn of(what: &TimelineEvent) -> Self {
         let plain = |kind| Self { kind, subflow: None, number: None, word: None, address: None };
         match *what {
-            What::Opened => plain("opened"),
-            What::Adopted => plain("adopted"),
-            What::SubflowOpened { subflow } => Self { subflow: Some(subflow), ..plain("subflow_opened") },
-            What::SubflowEstablished { subflow } => {
+            TimelineEvent::Opened => plain("opened"),
+            TimelineEvent::Adopted => plain("adopted"),
+            TimelineEvent::SubflowOpened { subflow } => {
+                Self { subflow: Some(subflow), ..plain("subflow_opened") }
+            }
+            TimelineEvent::SubflowEstablished { subflow } => {
                 Self { subflow: Some(subflow), ..plain("subflow_established") }
             }
-            What::SubflowClosed { subflow, reason } => {
-                Self { subflow: Some(subflow), word: Some(reason.word()), ..plain("subflow_closed") }
+            TimelineEvent::SubflowClosed { subflow, reason } => {
+                Self { subflow: Some(subflow), word: Some(reason.as_str()), ..plain("subflow_closed") }
             }
-            What::SubflowStale { subflow, stale } => {
+            TimelineEvent::SubflowStale { subflow, stale } => {
                 Self { subflow: Some(subflow), number: Some(stale.into()), ..plain("subflow_stale") }
             }
-            What::PriorityChanged { subflow, backup } => {
+            TimelineEvent::PriorityChanged { subflow, backup } => {
                 Self { subflow: Some(subflow), number: Some(backup.into()), ..plain("priority_changed") }
             }
-            What::AddressAnnounced { total } => {
+            TimelineEvent::AddressAnnounced { total } => {
                 Self { number: Some(total.into()), ..plain("address_announced") }
             }
-            What::PeerAddressAnnounced { address_id, address } => Self {
+            TimelineEvent::PeerAddressAnnounced { address_id, address } => Self {
                 number: Some(address_id.into()),
                 address: address.map(|address| address.to_string()),
                 ..plain("peer_address_announced")
             },
-            What::PeerAddressRemoved { address_id } => {
+            TimelineEvent::PeerAddressRemoved { address_id } => {
                 Self { number: Some(address_id.into()), ..plain("peer_address_removed") }
             }
-            What::Stalled { gap } => Self { number: Some(number(gap.0)), ..plain("stalled") },
-            What::FellBack { reason } => Self { word: Some(reason.word()), ..plain("fell_back") },
-            What::Closed => plain("closed"),
+            TimelineEvent::Stalled { gap } => Self { number: Some(number(gap.0)), ..plain("stalled") },
+            TimelineEvent::FellBack { reason } => Self { word: Some(reason.as_str()), ..plain("fell_back") },
+            TimelineEvent::Closed => plain("closed"),
         }
     }
 }

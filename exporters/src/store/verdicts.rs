@@ -3,7 +3,7 @@
 //! ten-thousandths; and the groups as lists of places, which are a word that many connections have in common. What is not as usual (another
 //! method, caps) stands beside the groups. Pure.
 
-use mpwatch_model::bottleneck::{Bottlenecks, Evidence, MethodName, PairVerdict, SharedCap, Verdict};
+use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, Evidence, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Micros;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const PARTS: f64 = 1e4;
 #[serde(untagged)]
 enum Whole {
     Usual(Vec<Vec<usize>>),
-    Unusual { groups: Vec<Vec<usize>>, method: MethodName, shared_caps: Vec<SharedCap> },
+    Unusual { groups: Vec<Vec<usize>>, method: DetectionMethod, shared_caps: Vec<SharedCap> },
 }
 
 /// Numbers of the verdicts of a connection: from the first, up to the second.
@@ -50,7 +50,7 @@ pub(super) fn grouped(found: &Bottlenecks, subflows: &[SubflowId]) -> rusqlite::
     };
     let groups = found.groups.iter().map(places).collect();
     let Bottlenecks { method, shared_caps, .. } = found;
-    json(&if *method == MethodName::default() && shared_caps.is_empty() {
+    json(&if *method == DetectionMethod::default() && shared_caps.is_empty() {
         Whole::Usual(groups)
     } else {
         Whole::Unusual { groups, method: *method, shared_caps: shared_caps.clone() }
@@ -122,7 +122,7 @@ fn row(pair: &PairVerdict, id: i64) -> VerdictRow {
 /// Puts them together again, pairs in the order of the subflows. `None`: they are damaged.
 pub(super) fn read(grouped: &str, rows: &[VerdictRow], subflows: &[SubflowId]) -> Option<Bottlenecks> {
     let (groups, method, shared_caps) = match serde_json::from_str(grouped).ok()? {
-        Whole::Usual(groups) => (groups, MethodName::default(), Vec::new()),
+        Whole::Usual(groups) => (groups, DetectionMethod::default(), Vec::new()),
         Whole::Unusual { groups, method, shared_caps } => (groups, method, shared_caps),
     };
     let subflow = |place: usize| subflows.get(place.checked_sub(1)?).copied();
@@ -196,7 +196,7 @@ mod tests {
         (pair.a, pair.b) = (pair.b, pair.a);
         assert_eq!(again(&given, &ids), Some(given.clone()));
         given.shared_caps = vec![fixture::bottleneck::cap(&flow.subflows)];
-        given.method = MethodName::Rfc8382;
+        given.method = DetectionMethod::Rfc8382;
         assert_eq!(again(&given, &ids), Some(given.clone()));
     }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::energy::{Convention, FlowEnergy, Idle, Source};
+use mpwatch_model::energy::{Convention, EnergySource, FlowEnergy, IdleSource};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::subflow::Subflow;
@@ -175,11 +175,11 @@ fn connection_row(
         id: None,
         runs: place.runs,
         netns: numbers.netns(id.netns.0, netns_inode, netns)?,
-        role: numbers.maybe(role.map(Role::word))?,
-        protocol: numbers.word(protocol.word())?,
-        state: numbers.word(state.word())?,
-        fallback: numbers.maybe(fallback.map(|fallback| fallback.reason.word()))?,
-        flow_class: numbers.word(flow_class.word())?,
+        role: numbers.maybe(role.map(Role::as_str))?,
+        protocol: numbers.word(protocol.as_str())?,
+        state: numbers.word(state.as_str())?,
+        fallback: numbers.maybe(fallback.map(|fallback| fallback.reason.as_str()))?,
+        flow_class: numbers.word(flow_class.as_str())?,
         comm: numbers.maybe(process.as_ref().map(|process| process.comm.text()).as_deref())?,
         cgroup: numbers.maybe(cgroup.as_deref())?,
         extra_subflows: extra_subflows.map(i64::from),
@@ -313,8 +313,8 @@ fn subflow_row(
         local_id: local_id.into(),
         remote_id: remote_id.into(),
         interface: numbers.maybe(interface.as_ref().map(|name| name.text()).as_deref())?,
-        state: numbers.word(state.word())?,
-        close_reason: numbers.maybe(closed.map(|closed| closed.reason.word()))?,
+        state: numbers.word(state.as_str())?,
+        close_reason: numbers.maybe(closed.map(|closed| closed.reason.as_str()))?,
         energy_source: energy_of.as_ref().map(|energy| energy.source),
         energy_convention: energy_of.as_ref().map(|energy| energy.convention),
         energy_idle: energy_of.as_ref().map(|energy| energy.idle),
@@ -396,9 +396,9 @@ fn columns_of_energy(energy: &FlowEnergy, numbers: &mut impl Numbers) -> rusqlit
     Ok(EnergyColumns {
         joules: [active, lo, hi, full].map(|energy| energy.map(|energy| number(energy.0))),
         cpu_ns: number(cpu.0),
-        source: numbers.word(Source::word(source))?,
-        convention: numbers.word(Convention::word(convention))?,
-        idle: numbers.word(Idle::word(idle))?,
+        source: numbers.word(EnergySource::as_str(source))?,
+        convention: numbers.word(Convention::as_str(convention))?,
+        idle: numbers.word(IdleSource::as_str(idle))?,
     })
 }
 

@@ -58,10 +58,10 @@ fn sentence(snapshot: &Snapshot, destination: &Destination) -> String {
     if destination.left_out > 0 {
         phrases.push(format!("{} left out", count(destination.left_out as usize, "subflow")));
     }
-    let judge = if destination.method.is_usual() {
+    let judge = if destination.method.is_default() {
         String::new()
     } else {
-        format!(", judged by {}", destination.method.word())
+        format!(", judged by {}", destination.method.as_str())
     };
     let netns = printable(&destination.netns);
     format!("connections to {} ({netns}){judge}: {}\n", destination.remote, phrases.join("; "))

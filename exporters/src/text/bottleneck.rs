@@ -18,8 +18,8 @@ pub(super) fn sentence(connection: &Connection) -> Option<String> {
     phrases.extend(found.shared_caps.iter().map(|cap| divided(connection, cap)));
     phrases.extend(rest(found));
     let judge = match found.method {
-        method if method.is_usual() => String::new(),
-        method => format!("judged by {}: ", method.word()),
+        method if method.is_default() => String::new(),
+        method => format!("judged by {}: ", method.as_str()),
     };
     Some(format!("{judge}{}", phrases.join("; ")))
 }
@@ -111,7 +111,7 @@ fn rest(found: &Bottlenecks) -> Option<String> {
     let open = number(Verdict::Unknown);
     let apart = number(Verdict::Disjoint);
     let apart = (apart > 0)
-        .then(|| format!("{} of subflows {}{sure}", count(apart, "pair"), Verdict::Disjoint.words()));
+        .then(|| format!("{} of subflows {}{sure}", count(apart, "pair"), Verdict::Disjoint.description()));
     let open = (open > 0).then(|| format!("of {} it is not known", count(open, "pair")));
     let parts: Vec<String> = apart.into_iter().chain(open).collect();
     (!parts.is_empty()).then(|| parts.join("; "))

@@ -38,7 +38,7 @@ pub(crate) fn table(report: &Report) -> Option<Grid<'static>> {
             let of_it = |one: &&Connection| one.flow_class == class && one.protocol == protocol;
             let flows: Vec<&Connection> = report.connections.iter().filter(of_it).collect();
             if !flows.is_empty() {
-                rows.push(row(format!("{} {}", protocol.word(), class.word()), &flows));
+                rows.push(row(format!("{} {}", protocol.as_str(), class.as_str()), &flows));
             }
         }
     }

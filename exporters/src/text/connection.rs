@@ -37,9 +37,9 @@ pub(crate) fn tables(connection: &Connection) -> Vec<Grid<'static>> {
 
 /// Which one it is, in a line.
 pub(crate) fn heading(connection: &Connection) -> String {
-    let role = connection.role.map_or("role not known", Role::word);
-    let state = if connection.is_open() { connection.state.word() } else { "closed" };
-    let protocol = connection.protocol.word();
+    let role = connection.role.map_or("role not known", Role::as_str);
+    let state = if connection.is_open() { connection.state.as_str() } else { "closed" };
+    let protocol = connection.protocol.as_str();
     format!("connection {}  {}  {role}  {protocol}  {state}", connection.id, process(connection))
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
     let mut lines =
         vec![("between", ends(connection)), ("where", whereabouts(connection)), ("when", times(connection))];
     if let Some(fallback) = connection.fallback {
-        lines.push(("fallback", format!("goes on as plain TCP: {}", fallback.reason.words())));
+        lines.push(("fallback", format!("goes on as plain TCP: {}", fallback.reason.description())));
     }
     lines.push(("payload", payload(connection)));
     lines.push(("sent again", sent_again(connection)));
@@ -92,7 +92,7 @@ fn sent_again(connection: &Connection) -> String {
 fn figures(connection: &Connection) -> String {
     let jain =
         connection.jain_index.map(|index| format!(", Jain's fairness index {index:.3}")).unwrap_or_default();
-    format!("{} flow, excess {}{jain}", connection.flow_class.word(), metric(connection, "excess_ratio"))
+    format!("{} flow, excess {}{jain}", connection.flow_class.as_str(), metric(connection, "excess_ratio"))
 }
 
 fn ends(connection: &Connection) -> String {

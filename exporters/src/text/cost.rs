@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::energy::{FlowEnergy, Idle, LostReason, SnapshotEnergy, Source};
+use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, LostReason, SnapshotEnergy};
 use mpwatch_model::lifecycle::Protocol;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 use mpwatch_model::snapshot::Report;
@@ -71,7 +71,7 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
 }
 
 /// An amount of energy with the mark of where it comes from.
-pub(super) fn estimated(source: Source, energy: Microjoules) -> String {
+pub(super) fn estimated(source: EnergySource, energy: Microjoules) -> String {
     format!("{}{}", mark(source), joules(energy))
 }
 
@@ -164,7 +164,7 @@ fn total(protocol: Protocol, connections: &[&Connection]) -> Option<(String, Str
             origin(sum.source, sum.idle)
         );
     }
-    Some((format!("{} cost", protocol.word()), text))
+    Some((format!("{} cost", protocol.as_str()), text))
 }
 
 fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
@@ -223,23 +223,23 @@ fn why(reason: LostReason) -> &'static str {
 }
 
 /// Where joules come from, in words.
-fn origin(source: Source, idle: Idle) -> String {
+fn origin(source: EnergySource, idle: IdleSource) -> String {
     let source = match source {
-        Source::RaplPerf | Source::RaplPowercap => format!("measured, {}", source.word()),
-        Source::VmShare => "estimated, the host's share for this virtual machine".to_owned(),
-        Source::Model => "estimated, typical watts of such a CPU".to_owned(),
-        Source::Simulated => "SIMULATED, no counter was read".to_owned(),
-        Source::Absent => "not known".to_owned(),
+        EnergySource::RaplPerf | EnergySource::RaplPowercap => format!("measured, {}", source.as_str()),
+        EnergySource::VmShare => "estimated, the host's share for this virtual machine".to_owned(),
+        EnergySource::Model => "estimated, typical watts of such a CPU".to_owned(),
+        EnergySource::Simulated => "SIMULATED, no counter was read".to_owned(),
+        EnergySource::Absent => "not known".to_owned(),
     };
     let idle = match idle {
-        Idle::Calibrated => "idle calibrated",
-        Idle::Observed => "idle observed",
-        Idle::Unknown => "idle not known",
+        IdleSource::Calibrated => "idle calibrated",
+        IdleSource::Observed => "idle observed",
+        IdleSource::Unknown => "idle not known",
     };
     format!("{source}; {idle}")
 }
 
-fn mark(source: Source) -> &'static str {
+fn mark(source: EnergySource) -> &'static str {
     if source.is_measured() { "" } else { "~" }
 }
 

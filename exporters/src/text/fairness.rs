@@ -63,7 +63,7 @@ fn row(report: &Report, protocol: Protocol) -> Option<Vec<String>> {
     let mean_loss = (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / losses.len() as f64);
     let subflows = || flows.iter().flat_map(|(flow, _)| &flow.subflows);
     Some(vec![
-        protocol.word().to_owned(),
+        protocol.as_str().to_owned(),
         flows.len().to_string(),
         format!("{index:.3}"),
         metric::display(Unit::BitsPerSecond, Some(mean)),

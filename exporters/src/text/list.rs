@@ -48,9 +48,9 @@ fn words(connection: &Connection) -> [String; 8] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         connection.id.to_string(),
-        if connection.fallback.is_some() { "fallback" } else { connection.protocol.word() }.to_owned(),
-        connection.state.word().to_owned(),
-        or_dash(connection.role.map(Role::word).map(str::to_owned)),
+        if connection.fallback.is_some() { "fallback" } else { connection.protocol.as_str() }.to_owned(),
+        connection.state.as_str().to_owned(),
+        or_dash(connection.role.map(Role::as_str).map(str::to_owned)),
         printable(&connection.netns).into_owned(),
         process(connection),
         or_dash(connection.local.map(|address| address.to_string())),

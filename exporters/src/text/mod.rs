@@ -32,10 +32,10 @@ pub use report::report;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::metric::{self, Costly, Metric, Unit};
+use mpwatch_model::metric::{self, HasEnergy, Metric, Unit};
 
 /// A metric of the table as people read it. A name that the table does not have shows itself; a test finds those.
-fn shown<T: Costly>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
+fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
     metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
 }
 
@@ -49,7 +49,7 @@ fn bytes(count: u64) -> String {
 
 /// How a subflow is called: its place, or its id where it is not among the connection's subflows any more.
 fn place(connection: &Connection, subflow: SubflowId) -> String {
-    connection.place(subflow).map_or_else(|| subflow.to_string(), |place| place.to_string())
+    connection.subflow_number(subflow).map_or_else(|| subflow.to_string(), |place| place.to_string())
 }
 
 fn process(connection: &Connection) -> String {

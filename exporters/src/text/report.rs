@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::snapshot::{Report, Run};
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 
 use super::grid::Grid;
@@ -108,7 +108,8 @@ fn carried(connection: &Connection) -> Bytes {
 fn has_trouble(connection: &Connection) -> bool {
     let failed =
         connection.subflows.iter().any(|s| s.stale || s.closed.is_some_and(|c| c.reason.is_failure()));
-    let stalled = connection.timeline.iter().any(|entry| matches!(entry.what, What::Stalled { .. }));
+    let stalled =
+        connection.timeline.iter().any(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
     connection.fallback.is_some() || failed || stalled
 }
 

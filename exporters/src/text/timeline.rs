@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::timeline::{TimelineEntry, What};
+use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use unicode_width::UnicodeWidthStr;
 
 use super::place;
@@ -44,9 +44,9 @@ pub(crate) struct Line {
 pub(crate) fn lines(connection: &Connection) -> Vec<Line> {
     let line = |entry: &TimelineEntry| Line {
         offset: offset(micros_after(connection, entry.at)),
-        is_trouble: is_trouble(&entry.what),
-        sentence: entry.what.sentence(|subflow| place(connection, subflow)),
-        source: entry.source.word(),
+        is_trouble: is_trouble(&entry.event),
+        sentence: entry.event.sentence(|subflow| place(connection, subflow)),
+        source: entry.source.as_str(),
     };
     connection.timeline.iter().map(line).collect()
 }
@@ -73,20 +73,20 @@ pub(super) fn section(connection: &Connection) -> String {
 }
 
 /// Whether it is something that went wrong.
-fn is_trouble(what: &What) -> bool {
+fn is_trouble(what: &TimelineEvent) -> bool {
     match what {
-        What::SubflowStale { stale, .. } => *stale,
-        What::SubflowClosed { reason, .. } => reason.is_failure(),
-        What::Stalled { .. } | What::FellBack { .. } => true,
-        What::Opened
-        | What::Adopted
-        | What::SubflowOpened { .. }
-        | What::SubflowEstablished { .. }
-        | What::PriorityChanged { .. }
-        | What::AddressAnnounced { .. }
-        | What::PeerAddressAnnounced { .. }
-        | What::PeerAddressRemoved { .. }
-        | What::Closed => false,
+        TimelineEvent::SubflowStale { stale, .. } => *stale,
+        TimelineEvent::SubflowClosed { reason, .. } => reason.is_failure(),
+        TimelineEvent::Stalled { .. } | TimelineEvent::FellBack { .. } => true,
+        TimelineEvent::Opened
+        | TimelineEvent::Adopted
+        | TimelineEvent::SubflowOpened { .. }
+        | TimelineEvent::SubflowEstablished { .. }
+        | TimelineEvent::PriorityChanged { .. }
+        | TimelineEvent::AddressAnnounced { .. }
+        | TimelineEvent::PeerAddressAnnounced { .. }
+        | TimelineEvent::PeerAddressRemoved { .. }
+        | TimelineEvent::Closed => false,
     }
 }
 

@@ -7,7 +7,7 @@ use mpwatch_model::endpoint::printable;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::host::KernelCounters;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol};
-use mpwatch_model::outage::{self, Gap};
+use mpwatch_model::outage::{self, Outage};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 
@@ -101,7 +101,7 @@ fn mapping_problems(counters: &KernelCounters) -> Vec<String> {
 }
 
 fn fallback(connection: &Connection) -> Vec<String> {
-    let words = |reason: FallbackReason| format!("fell back to plain TCP: {}", reason.words());
+    let words = |reason: FallbackReason| format!("fell back to plain TCP: {}", reason.description());
     connection.fallback.iter().map(|fallback| words(fallback.reason)).collect()
 }
 
@@ -117,19 +117,19 @@ fn failed_paths(connection: &Connection) -> Vec<String> {
 
 /// When a path died, how that is known, and when it was noticed. `None`: it works, or was taken down on purpose.
 fn end_of_a_path(connection: &Connection, subflow: &Subflow) -> Option<String> {
-    if outage::ended_with_it(connection, subflow) {
+    if outage::closed_with_connection(connection, subflow) {
         return None;
     }
     let when = |at| offset(micros_after(connection, at));
     let failure = subflow.closed.filter(|closed| closed.reason.is_failure());
-    let Some(death) = outage::death(connection, subflow) else {
+    let Some(death) = outage::path_failure(connection, subflow) else {
         let dead = subflow.stale && subflow.closed.is_none();
         return dead.then(|| "died: no acknowledgements".to_owned());
     };
     let died = format!("died at {}", when(death.at));
     Some(match failure {
-        Some(closed) if closed.at == death.at => format!("{died}: {}", closed.reason.words()),
-        Some(closed) => format!("{died}: {} at {}", closed.reason.words(), when(closed.at)),
+        Some(closed) if closed.at == death.at => format!("{died}: {}", closed.reason.description()),
+        Some(closed) => format!("{died}: {} at {}", closed.reason.description(), when(closed.at)),
         None if death.at == death.noticed => {
             format!("was found dead at {}: no acknowledgements", when(death.at))
         }
@@ -138,7 +138,8 @@ fn end_of_a_path(connection: &Connection, subflow: &Subflow) -> Option<String> {
 }
 
 fn abrupt_end(connection: &Connection) -> Vec<String> {
-    let Some(initial) = connection.subflows.iter().find(|s| outage::ended_with_it(connection, s)) else {
+    let Some(initial) = connection.subflows.iter().find(|s| outage::closed_with_connection(connection, s))
+    else {
         return Vec::new();
     };
     let words = match initial.closed.map(|closed| closed.reason) {
@@ -153,20 +154,21 @@ fn abrupt_end(connection: &Connection) -> Vec<String> {
 
 /// The gap that an application noticed, of a path's death where there was one.
 fn stalls(connection: &Connection) -> Vec<String> {
-    let gaps = outage::gaps(connection);
-    let Some(told) = outage::gap_of_a_death(connection, &gaps) else { return Vec::new() };
-    let since =
-        |gap: &Gap| format!("{} from {} on", seconds(gap.long.0), offset(micros_after(connection, gap.from)));
+    let outages = outage::outages(connection);
+    let Some(told) = outage::outage_of_failure(connection, &outages) else { return Vec::new() };
+    let since = |gap: &Outage| {
+        format!("{} from {} on", seconds(gap.long.0), offset(micros_after(connection, gap.from)))
+    };
     let pauses = match told.pauses {
         1 => String::new(),
         several => format!(" ({several} pauses, {} in all)", seconds(told.still.0)),
     };
-    let others = match outage::longest(&gaps) {
-        _ if gaps.len() == 1 => String::new(),
+    let others = match outage::longest(&outages) {
+        _ if outages.len() == 1 => String::new(),
         Some(longest) if *longest != told => {
-            format!("; {} such gaps in all, the longest {}", gaps.len(), since(longest))
+            format!("; {} such outages in all, the longest {}", outages.len(), since(longest))
         }
-        _ => format!("; {} such gaps in all", gaps.len()),
+        _ => format!("; {} such outages in all", outages.len()),
     };
     vec![format!("no path made progress for {}{pauses}{others}", since(&told))]
 }

@@ -10,7 +10,7 @@ use crate::random::Random;
 /// A second, nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// The linear machine of all scenarios: two CPUs, 20 W idle, 30 W more at full load.
-const MACHINE: Machine =
+const HOST_METRICS: Machine =
     Machine { packages: 1, cpus: 2, power: Power::Linear { idle: 20_000, dynamic: 30_000 } };
 
 /// Who used a CPU.
@@ -129,7 +129,7 @@ impl Scenario {
             load(second, &mut Load { window: &mut window, random: &mut random });
             window
         });
-        Self { name: name.to_owned(), machine: MACHINE, windows: windows.collect() }
+        Self { name: name.to_owned(), machine: HOST_METRICS, windows: windows.collect() }
     }
 }
 

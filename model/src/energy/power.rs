@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A measured point of a power curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Knot {
+pub struct CurvePoint {
     /// Busy part of the zone's CPUs, 0 to 1.
     pub busy: f64,
     /// Power, watts.
@@ -25,12 +25,12 @@ pub struct MeasuredZone {
     pub idle_sigma_watts: f64,
     /// Power against load, by rising load. Fewer than two: no curve, only the power at rest.
     #[serde(default)]
-    pub knots: Vec<Knot>,
+    pub knots: Vec<CurvePoint>,
 }
 
 /// The machine whose energy is divided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachinePower {
     /// CPUs.
     pub cpus: u32,
     /// What a calibration that fits this machine says of its zones. Empty: there is none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LostReason, Source};
+use super::{EnergySource, LostReason};
 use crate::unit::{Microjoules, Nanos};
 
 /// CPUs of a zone.
@@ -47,15 +47,15 @@ pub struct ZoneId {
     /// CPUs whose work it pays for.
     pub cpus: Cpus,
     /// Where its numbers come from.
-    pub source: Source,
+    pub source: EnergySource,
 }
 
 /// What happened to a zone in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ZoneOutcome {
     /// It closed a window.
-    Energy(Spent),
+    Energy(WindowEnergy),
     /// The counter has not moved: the window stays open, and this time counts with the next.
     Pending,
     /// The energy of the window is not known.
@@ -69,7 +69,7 @@ pub enum Outcome {
 
 /// Energy of a window, and how well it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct WindowEnergy {
     /// Energy.
     pub energy: Microjoules,
     /// Length of the window: longer than the tick where ticks before it were pending.
@@ -100,14 +100,14 @@ pub struct ZoneWindow {
     /// How often it has vanished and come back.
     pub epoch: u32,
     /// What happened.
-    pub outcome: Outcome,
+    pub outcome: ZoneOutcome,
 }
 
 /// One window. Keep it and hand it in again: buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Window {
+pub struct EnergyWindow {
     /// Where the joules come from. `Absent`: there are none.
-    pub source: Source,
+    pub source: EnergySource,
     /// Time since the window before. Zero in the first.
     pub elapsed: Nanos,
     /// How long it took to read all counters and settle the ledger.

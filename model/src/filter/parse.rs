@@ -84,7 +84,7 @@ fn word(text: &str) -> Result<Test, String> {
     known.map(Test::Word).ok_or_else(|| {
         if KEYS.iter().any(|(key, _)| *key == text) {
             format!("needs a value: {text}:{}", example(text))
-        } else if Subject::ALL.iter().any(|subject| subject.word() == text) {
+        } else if Subject::ALL.iter().any(|subject| subject.as_str() == text) {
             format!("needs a comparison, such as {text}>{}", sample(text))
         } else {
             unknown(text)
@@ -103,14 +103,16 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "cgroup" => Pattern::parse(value).map(Test::Cgroup),
         "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
         "state" => {
-            (1..=STATES).map(TcpState::from_kernel).find(|state| state.word() == value).map(Test::State)
+            (1..=STATES).map(TcpState::from_kernel).find(|state| state.as_str() == value).map(Test::State)
         }
-        "role" => [Role::Client, Role::Server].into_iter().find(|role| role.word() == value).map(Test::Role),
+        "role" => {
+            [Role::Client, Role::Server].into_iter().find(|role| role.as_str() == value).map(Test::Role)
+        }
         "class" => {
             let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
-            classes.into_iter().find(|class| class.word() == value).map(Test::Class)
+            classes.into_iter().find(|class| class.as_str() == value).map(Test::Class)
         }
-        _ if Subject::ALL.iter().any(|subject| subject.word() == key) => {
+        _ if Subject::ALL.iter().any(|subject| subject.as_str() == key) => {
             return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", sample(key)));
         }
         _ => return Err(unknown(key)),
@@ -123,7 +125,7 @@ fn is_id_prefix(text: &str) -> bool {
 }
 
 fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, String> {
-    let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.word() == key) else {
+    let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.as_str() == key) else {
         let known = KEYS.iter().any(|(name, _)| *name == key);
         return Err(if known { format!("cannot be compared; write {key}:VALUE") } else { unknown(key) });
     };
@@ -152,7 +154,7 @@ fn sample(subject: &str) -> &'static str {
 
 fn unknown(word: &str) -> String {
     let keys = KEYS.iter().map(|(key, _)| *key);
-    let subjects = Subject::ALL.iter().map(|subject| subject.word());
+    let subjects = Subject::ALL.iter().map(|subject| subject.as_str());
     let words = Word::ALL.iter().map(|word| word.text());
     let all: Vec<&str> = keys.chain(subjects).chain(words).collect();
     let nearest = all.iter().map(|known| (distance(word, known), *known)).min();

@@ -16,7 +16,7 @@ pub struct Distribution<T: 'static> {
     /// Upper bounds of the buckets, ascending; what is larger is in none of them but counted.
     pub bounds: &'static [f64],
     /// How often there was something to observe so far: there is again when this has grown.
-    pub occasions: fn(&T) -> u64,
+    pub observations: fn(&T) -> u64,
     /// What is observed then. `None`: not known.
     pub of: fn(&T) -> Option<f64>,
 }
@@ -34,13 +34,13 @@ fn closed(connection: &Connection) -> u64 {
 }
 
 /// Of connections.
-pub static OF_CONNECTIONS: &[Distribution<Connection>] = &[
+pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
     Distribution {
         name: "mpwatch_host_flow_duration_seconds",
         help: "How long connections lived whose opening and end were seen.",
         unit: Unit::Seconds,
         bounds: DURATIONS,
-        occasions: closed,
+        observations: closed,
         of: |c| c.seen_open.then_some(c.age_s),
     },
     Distribution {
@@ -48,7 +48,7 @@ pub static OF_CONNECTIONS: &[Distribution<Connection>] = &[
         help: "Payload in both directions of connections that closed.",
         unit: Unit::Bytes,
         bounds: SIZES,
-        occasions: closed,
+        observations: closed,
         of: |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64),
     },
     Distribution {
@@ -56,7 +56,7 @@ pub static OF_CONNECTIONS: &[Distribution<Connection>] = &[
         help: "Energy above idle of the network path of connections that closed.",
         unit: Unit::Joules,
         bounds: ENERGIES,
-        occasions: closed,
+        observations: closed,
         of: |c| Some(c.energy.as_ref()?.active?.joules()),
     },
     Distribution {
@@ -64,19 +64,19 @@ pub static OF_CONNECTIONS: &[Distribution<Connection>] = &[
         help: "From the opening of connections to ESTABLISHED of their first joined subflow [ICPE19].",
         unit: Unit::Seconds,
         bounds: DELAYS,
-        occasions: |c| u64::from(c.second_path.is_some()),
+        observations: |c| u64::from(c.second_path.is_some()),
         of: |c| c.second_path.map(|path| path.after.0 as f64 / 1e6),
     },
 ];
 
 /// Of subflows.
-pub static OF_SUBFLOWS: &[Distribution<Subflow>] = &[
+pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
     Distribution {
         name: "mpwatch_host_handshake_seconds",
         help: "From SYN to ESTABLISHED of subflows.",
         unit: Unit::Seconds,
         bounds: DELAYS,
-        occasions: |s| u64::from(s.handshake.is_some()),
+        observations: |s| u64::from(s.handshake.is_some()),
         of: |s| s.handshake.map(|time| time.0 as f64 / 1e6),
     },
     Distribution {
@@ -84,7 +84,7 @@ pub static OF_SUBFLOWS: &[Distribution<Subflow>] = &[
         help: "RTT of the segment acknowledged last, once for each subflow and snapshot in which there was a new one.",
         unit: Unit::Seconds,
         bounds: DELAYS,
-        occasions: |s| s.rtt_samples,
+        observations: |s| s.rtt_samples,
         of: |s| s.rtt.map(|time| time.0 as f64 / 1e6),
     },
 ];

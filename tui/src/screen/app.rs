@@ -129,7 +129,7 @@ impl ExportFormat {
     pub const ALL: [Self; 3] = [Self::Json, Self::Csv, Self::Markdown];
 
     /// Name, and ending of the file.
-    pub fn words(self) -> (&'static str, &'static str) {
+    pub fn description(self) -> (&'static str, &'static str) {
         match self {
             Self::Json => ("JSON", "json"),
             Self::Csv => ("CSV, one row a subflow", "csv"),

@@ -2,7 +2,7 @@
 //! What a column is, for both kinds of rows: flows, and sums over flows. Which ones there are stands in [`super::flows`] and
 //! [`super::sums`]; numbers of flows are rows of the metric table.
 
-use mpwatch_model::energy::Source;
+use mpwatch_model::energy::EnergySource;
 
 use super::app::{App, Tab};
 use super::flows::FLOW_COLUMNS;
@@ -181,7 +181,7 @@ pub(crate) fn usual_sort(app: &App) -> &'static str {
 /// Whether any joule can be told, measured or not.
 fn knows_energy(app: &App) -> bool {
     let energy = app.snapshot().and_then(|snapshot| snapshot.energy.as_ref());
-    energy.is_some_and(|energy| energy.source != Source::Absent)
+    energy.is_some_and(|energy| energy.source != EnergySource::Absent)
 }
 
 /// Columns that say nothing where no joule is known.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{FlowEnergy, Source};
+use mpwatch_model::energy::{EnergySource, FlowEnergy};
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::snapshot::Snapshot;
@@ -105,7 +105,7 @@ pub(crate) struct Flow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) active: Option<Microjoules>,
-    pub(crate) source: Source,
+    pub(crate) source: EnergySource,
 }
 
 /// A connection, and the digest of it.

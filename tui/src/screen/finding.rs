@@ -42,9 +42,9 @@ impl Finding {
 /// Everything that is to be said; `joules` writes energy as the user wants it.
 pub(crate) fn of(connection: &Connection, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
     let mut found = failures(connection);
-    found.extend(gaps(connection));
+    found.extend(outages(connection));
     if let Some(fallback) = connection.fallback {
-        let why = fallback.reason.words();
+        let why = fallback.reason.description();
         found.push(Finding::new(Ink::Warning, format!("runs as plain TCP, one path only: {why}")));
     }
     found.extend(connection.bottlenecks.iter().flat_map(|known| bottlenecks(connection, known, joules)));
@@ -71,7 +71,7 @@ pub(crate) fn listed(names: &[String]) -> String {
 }
 
 fn place(connection: &Connection, id: SubflowId) -> String {
-    connection.place(id).map_or_else(|| id.to_string(), |place| place.to_string())
+    connection.subflow_number(id).map_or_else(|| id.to_string(), |place| place.to_string())
 }
 
 fn duration(micros: Micros) -> String {
@@ -80,8 +80,8 @@ fn duration(micros: Micros) -> String {
 
 fn failures(connection: &Connection) -> Vec<Finding> {
     let failed = connection.subflows.iter().zip(1..).filter_map(|(subflow, place)| {
-        let death = outage::death(connection, subflow);
-        if (death.is_none() && !subflow.stale) || outage::ended_with_it(connection, subflow) {
+        let death = outage::path_failure(connection, subflow);
+        if (death.is_none() && !subflow.stale) || outage::closed_with_connection(connection, subflow) {
             return None;
         }
         let over =
@@ -90,7 +90,7 @@ fn failures(connection: &Connection) -> Vec<Finding> {
         let noticed = death.map(|death| format!(" (noticed at {})", offset(connection, death.noticed)));
         let how = match subflow.closed {
             Some(closed) => {
-                format!("{} at {}", closed.reason.words(), offset(connection, closed.at))
+                format!("{} at {}", closed.reason.description(), offset(connection, closed.at))
             }
             None => {
                 format!("no acknowledgements{}, its data goes over the others", noticed.unwrap_or_default())
@@ -103,10 +103,10 @@ fn failures(connection: &Connection) -> Vec<Finding> {
 }
 
 /// The gap in which a path died, where there is one; else the longest. Who sees a path die asks for that one, whatever else happened.
-fn gaps(connection: &Connection) -> Option<Finding> {
-    let gaps = outage::gaps(connection);
-    let longest = outage::longest(&gaps)?;
-    let told = outage::gap_of_a_death(connection, &gaps)?;
+fn outages(connection: &Connection) -> Option<Finding> {
+    let outages = outage::outages(connection);
+    let longest = outage::longest(&outages)?;
+    let told = outage::outage_of_failure(connection, &outages)?;
     let (long, at) = (duration(told.long), offset(connection, told.from));
     let how = match told.pauses {
         1 => "no path moved any data".to_owned(),
@@ -114,12 +114,12 @@ fn gaps(connection: &Connection) -> Option<Finding> {
             format!("data stood still {pauses} times, {} in all", duration(told.still))
         }
     };
-    let more = match gaps.len() {
+    let more = match outages.len() {
         1 => String::new(),
-        several if told.from == longest.from => format!("; {several} such gaps in all"),
+        several if told.from == longest.from => format!("; {several} such outages in all"),
         several => {
             let (long, at) = (duration(longest.long), offset(connection, longest.from));
-            format!("; {several} such gaps in all, the longest {long} from {at} on")
+            format!("; {several} such outages in all, the longest {long} from {at} on")
         }
     };
     Some(Finding::new(Ink::Alarm, format!("GAP of {long} from {at} on: {how}{more}")))
@@ -140,8 +140,9 @@ fn only_receives(connection: &Connection) -> bool {
 fn bottlenecks(connection: &Connection, known: &Bottlenecks, joules: &dyn Fn(f64) -> String) -> Vec<Finding> {
     let groups = known.groups.iter().filter(|group| group.len() > 1);
     let mut found: Vec<Finding> = groups.map(|group| shared(connection, known, group, joules)).collect();
-    if !known.method.is_usual() {
-        let text = format!("bottlenecks are judged by {}, not by mpwatch's own method", known.method.word());
+    if !known.method.is_default() {
+        let text =
+            format!("bottlenecks are judged by {}, not by mpwatch's own method", known.method.as_str());
         found.push(Finding::new(Ink::Faint, text));
     }
     let number = |verdict| known.pairs.iter().filter(|pair| pair.verdict == verdict).count();
@@ -245,7 +246,7 @@ fn ending(connection: &Connection) -> Option<Finding> {
         .subflows
         .iter()
         .filter_map(|subflow| subflow.closed)
-        .map(|end| end.reason.words())
+        .map(|end| end.reason.description())
         .collect();
     let how = reasons.last().map(|reason| format!(": {reason}")).unwrap_or_default();
     Some(Finding::new(Ink::Faint, format!("closed at {} after {lasted}{how}", closed.strftime("%H:%M:%S"))))
@@ -253,9 +254,9 @@ fn ending(connection: &Connection) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::bottleneck::MethodName;
+    use mpwatch_model::bottleneck::DetectionMethod;
     use mpwatch_model::fixture;
-    use mpwatch_model::timeline::{TimelineEntry, What};
+    use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 
     use super::*;
 
@@ -277,11 +278,11 @@ mod tests {
     #[test]
     fn pauses_one_after_the_other_are_one_gap() {
         let mut connection = fixture::failover(1);
-        let is_pause = |entry: &TimelineEntry| matches!(entry.what, What::Stalled { .. });
+        let is_pause = |entry: &TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { .. });
         let first = connection.timeline.iter().find(|entry| is_pause(entry)).unwrap().clone();
         let later = |millis: i64, gap| TimelineEntry {
             at: Timestamp::from_millisecond(first.at.as_millisecond() + millis).unwrap(),
-            what: What::Stalled { gap: Micros(gap) },
+            event: TimelineEvent::Stalled { gap: Micros(gap) },
             ..first.clone()
         };
         connection.timeline.extend([later(450, 162_000), later(660, 163_000), later(5_000, 100_000)]);
@@ -289,20 +290,24 @@ mod tests {
         let gap = told.iter().find(|text| text.contains("GAP")).unwrap();
         assert_eq!(
             gap,
-            "✗ GAP of 823 ms from +5.60 s on: data stood still 3 times, 737 ms in all; 2 such gaps in all"
+            "✗ GAP of 823 ms from +5.60 s on: data stood still 3 times, 737 ms in all; 2 such outages in all"
         );
     }
 
     #[test]
     fn the_gap_of_a_death_comes_before_a_longer_one() {
         let mut connection = fixture::failover(1);
-        let is_pause = |entry: &TimelineEntry| matches!(entry.what, What::Stalled { .. });
+        let is_pause = |entry: &TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { .. });
         let first = connection.timeline.iter().find(|entry| is_pause(entry)).unwrap().clone();
         let at = Timestamp::from_millisecond(first.at.as_millisecond() + 9_000).unwrap();
-        connection.timeline.push(TimelineEntry { at, what: What::Stalled { gap: Micros(900_000) }, ..first });
+        connection.timeline.push(TimelineEntry {
+            at,
+            event: TimelineEvent::Stalled { gap: Micros(900_000) },
+            ..first
+        });
         let told = texts(&connection);
         let gap = told.iter().find(|text| text.contains("GAP")).unwrap();
-        let wanted = "✗ GAP of 412 ms from +5.60 s on: no path moved any data; 2 such gaps in all, the longest 900 ms from +14.60 s on";
+        let wanted = "✗ GAP of 412 ms from +5.60 s on: no path moved any data; 2 such outages in all, the longest 900 ms from +14.60 s on";
         assert_eq!(gap, wanted);
     }
 
@@ -357,7 +362,7 @@ mod tests {
     fn another_method_than_the_usual_one_is_named() {
         let mut connection = fixture::connection(1, 2);
         if let Some(found) = &mut connection.bottlenecks {
-            found.method = MethodName::Dcw;
+            found.method = DetectionMethod::Dcw;
         }
         let told = texts(&connection);
         assert!(told.iter().any(|text| text.contains("judged by dcw, not by mpwatch's own")), "{told:?}");

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::metric::{self, CONNECTION, Costly, Metric, SUBFLOW, Unit};
+use mpwatch_model::metric::{self, CONNECTION, HasEnergy, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Microjoules;
 
@@ -166,15 +166,15 @@ fn own() -> Vec<FlowColumn> {
             ("source", "SOURCE", "where joules come from"),
             (9, 13),
             false,
-            |v, _| Text::new(v.energy().map_or("-", |energy| energy.source.word()), Ink::Faint),
-            |v| Order::Word(v.energy().map(|energy| energy.source.word().to_owned()).unwrap_or_default()),
+            |v, _| Text::new(v.energy().map_or("-", |energy| energy.source.as_str()), Ink::Faint),
+            |v| Order::Word(v.energy().map(|energy| energy.source.as_str().to_owned()).unwrap_or_default()),
         ),
         column(
             ("state", "STATE", "state of the socket"),
             (6, 11),
             false,
             |v, _| state(v),
-            |v| Order::Word(v.connection.state.word().to_owned()),
+            |v| Order::Word(v.connection.state.as_str().to_owned()),
         ),
         column(
             ("netns", "NETNS", "network namespace"),
@@ -355,5 +355,5 @@ fn state(view: &FlowView<'_>) -> Text {
         Some((_, subflow)) => (subflow.state, subflow.closed.is_some()),
         None => (view.connection.state, !view.connection.is_open()),
     };
-    Text::plain(if over { "closed" } else { state.word() })
+    Text::plain(if over { "closed" } else { state.as_str() })
 }

@@ -101,7 +101,7 @@ impl Grouping {
         }
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Peer => "peer",
             Self::Process => "process",
@@ -173,7 +173,7 @@ impl App {
             (Rows::Flows(rows), RowKey::Flow(id, subflow)) => {
                 let (head, row) = rows.head(*id)?;
                 let connection = row.view(self)?.connection;
-                let place = subflow.and_then(|id| connection.place(id)).unwrap_or(0);
+                let place = subflow.and_then(|id| connection.subflow_number(id)).unwrap_or(0);
                 let is_there = rows.get(head + place).is_some_and(|row| row.id == *id);
                 Some(if is_there { head + place } else { head })
             }
@@ -247,14 +247,14 @@ impl App {
 
     fn ranked(&self, shown: &[(Place, Brief<'_>)]) -> Vec<Ranking> {
         let state = self.table();
-        let is_usual = state.sort.is_none();
+        let is_default = state.sort.is_none();
         let column = find(&FLOW_COLUMNS, state.sort.unwrap_or(usual_sort(self)));
         let order = |(_, one): &(Place, Brief<'_>)| {
             let Brief { connection, head, .. } = *one;
             let view = FlowView { app: self, connection, subflow: None, last: false, folded: false };
             let order = || column.map_or(Order::Unknown, |column| (column.order)(&view));
             // In the usual order what is about as active keeps its place.
-            match (is_usual, self.tab) {
+            match (is_default, self.tab) {
                 (false, _) => order(),
                 (true, Tab::Connections) => {
                     let track = self.history.connection(head.id);
@@ -266,7 +266,7 @@ impl App {
         let orders: Vec<Order> = shown.iter().map(order).collect();
         let ranks = ranks(&orders, state.reverse);
         let ranking = |((at, (_, one)), rank): ((u32, &(Place, Brief<'_>)), u64)| Ranking {
-            over: is_usual && !one.head.is_open,
+            over: is_default && !one.head.is_open,
             rank,
             carried: Reverse(one.head.carried),
             id: one.head.id,

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{FlowEnergy, Source};
+use mpwatch_model::energy::{EnergySource, FlowEnergy};
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Micros};
 
@@ -176,7 +176,8 @@ impl Sum {
     }
 
     fn tilde(&self) -> &'static str {
-        let estimated = |energy: FlowEnergy| energy.source != Source::Absent && !energy.source.is_measured();
+        let estimated =
+            |energy: FlowEnergy| energy.source != EnergySource::Absent && !energy.source.is_measured();
         if self.energy.is_some_and(estimated) { "~" } else { "" }
     }
 }

@@ -84,7 +84,7 @@ impl Theme {
     pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Safe, Self::Mono];
 
     /// The word in the configuration.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Dark => "dark",
             Self::Light => "light",
@@ -95,7 +95,7 @@ impl Theme {
 
     /// By its word.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| theme.word() == word)
+        Self::ALL.into_iter().find(|theme| theme.as_str() == word)
     }
 
     /// The one after it.
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn themes_are_found_by_their_words_and_follow_each_other() {
         for theme in Theme::ALL {
-            assert_eq!(Theme::from_word(theme.word()), Some(theme));
+            assert_eq!(Theme::from_word(theme.as_str()), Some(theme));
         }
         assert_eq!(Theme::Mono.next(), Theme::Dark);
         assert_eq!(Theme::from_word("pink"), None);

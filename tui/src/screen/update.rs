@@ -201,7 +201,7 @@ impl App {
             Action::EnergyUnit => self.settings.units.watt_hours = !self.settings.units.watt_hours,
             Action::Theme => {
                 self.settings.theme = self.settings.theme.next();
-                self.say(&format!("theme: {}", self.settings.theme.word()));
+                self.say(&format!("theme: {}", self.settings.theme.as_str()));
             }
             Action::Mask => self.turn_mask(),
             _ => {}

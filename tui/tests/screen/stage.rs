@@ -9,7 +9,7 @@
 
 use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::{FlowEnergy, SnapshotEnergy, Source};
+use mpwatch_model::energy::{EnergySource, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::snapshot::Snapshot;
@@ -136,7 +136,7 @@ pub fn no_rapl() -> Snapshot {
     let mut snapshot = normal();
     let advice = "a virtual machine has no counters of its own: run mpwatch on its host for joules";
     snapshot.energy = Some(SnapshotEnergy {
-        source: Source::Absent,
+        source: EnergySource::Absent,
         advice: Some(advice.to_owned()),
         ..SnapshotEnergy::default()
     });
@@ -152,8 +152,8 @@ pub fn no_rapl() -> Snapshot {
 /// The same machine with joules that a model made up.
 pub fn estimated() -> Snapshot {
     let mut snapshot = normal();
-    let of_model = |energy: FlowEnergy| FlowEnergy { source: Source::Model, ..energy };
-    snapshot.energy.as_mut().unwrap().source = Source::Model;
+    let of_model = |energy: FlowEnergy| FlowEnergy { source: EnergySource::Model, ..energy };
+    snapshot.energy.as_mut().unwrap().source = EnergySource::Model;
     for connection in &mut snapshot.connections {
         connection.energy = connection.energy.map(of_model);
         connection.subflows.iter_mut().for_each(|subflow| subflow.energy = subflow.energy.map(of_model));

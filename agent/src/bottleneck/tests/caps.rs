@@ -22,14 +22,14 @@ struct Path<'a> {
     losses_a_second: u32,
 }
 
-fn samples(path: &Path, seconds: u32) -> Vec<Point> {
+fn samples(path: &Path, seconds: u32) -> Vec<DelaySample> {
     const STEP_MS: u32 = 2;
     let (mut delivered, mut points) = (0.0, Vec::new());
     for ms in (0..seconds * 1_000).step_by(STEP_MS as usize) {
         let at = f64::from(ms) / 1e3;
         delivered += (path.rate)(at) * f64::from(STEP_MS) / 1e3;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and above 0")]
-        points.push(Point {
+        points.push(DelaySample {
             at: Nanos(SECOND + u64::from(ms) * 1_000_000),
             rtt: Micros(10_000 + (path.queue)(at) as u64),
             delivered: delivered as u32,
@@ -52,8 +52,8 @@ fn queue(seed: u32) -> impl Fn(f64) -> f64 {
 }
 
 /// All that were ever found on the way, and those at the end.
-fn caps(rows: &[Vec<Point>]) -> (usize, Vec<Cap>) {
-    let mut detector = Detector::by(MethodName::default());
+fn caps(rows: &[Vec<DelaySample>]) -> (usize, Vec<Cap>) {
+    let mut detector = Detector::by(DetectionMethod::default());
     let mut most = 0;
     for samples in batches(rows) {
         detector.take_and(&samples, &mut |look| most = most.max(look.caps.len()));

@@ -6,17 +6,17 @@ use mpwatch_model::unit::Micros;
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use super::*;
 
-fn rtts(of: &[(u64, u64)]) -> Vec<Point> {
-    let point = |&(at_ms, rtt_us): &(u64, u64)| Point {
+fn rtts(of: &[(u64, u64)]) -> Vec<DelaySample> {
+    let point = |&(at_ms, rtt_us): &(u64, u64)| DelaySample {
         at: Nanos(SECOND + at_ms * 1_000_000),
         rtt: Micros(rtt_us),
-        ..Point::default()
+        ..DelaySample::default()
     };
     of.iter().map(point).collect()
 }
 
-fn verdicts_by(method: MethodName, rows: &[Vec<Point>]) -> Vec<Verdict> {
-    judged_by(method, rows).iter().map(|opinion| opinion.verdict).collect()
+fn verdicts_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<Verdict> {
+    judged_by(method, rows).iter().map(|evaluation| evaluation.verdict).collect()
 }
 
 #[test]
@@ -28,8 +28,8 @@ fn ese_takes_subflows_of_one_raised_rtt_for_extra_ones() {
         rtts(&[(2, 10_000), (30, 17_000)]),
     ];
     let (shared, unknown) = (Verdict::Shared, Verdict::Unknown);
-    assert_eq!(verdicts_by(MethodName::Ese, &rows), [shared, unknown, unknown]);
-    assert_eq!(verdicts_by(MethodName::EseLiteral, &rows), [shared, unknown, unknown]);
+    assert_eq!(verdicts_by(DetectionMethod::Ese, &rows), [shared, unknown, unknown]);
+    assert_eq!(verdicts_by(DetectionMethod::EseLiteral, &rows), [shared, unknown, unknown]);
 }
 
 #[test]
@@ -49,29 +49,29 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
 #[test]
 fn ese_takes_equal_links_for_one_which_its_paper_does_not_tell() {
     let separate = [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }];
-    assert_eq!(verdicts_by(MethodName::Ese, &run(&[QUIET, QUIET], &separate, 4, 1)), [Verdict::Shared]);
+    assert_eq!(verdicts_by(DetectionMethod::Ese, &run(&[QUIET, QUIET], &separate, 4, 1)), [Verdict::Shared]);
 }
 
 #[test]
 fn rfc_8382_decides_after_its_window_of_ten_seconds() {
     let rows = run(&[BUSY], &on(0, 2), 20, 1);
-    let early: Vec<Vec<Point>> = rows
+    let early: Vec<Vec<DelaySample>> = rows
         .iter()
         .map(|points| points.iter().copied().filter(|point| point.at.0 < 9 * SECOND).collect())
         .collect();
-    assert_eq!(verdicts_by(MethodName::Rfc8382, &early), [Verdict::Unknown]);
-    assert_ne!(verdicts_by(MethodName::Rfc8382, &rows), [Verdict::Unknown]);
+    assert_eq!(verdicts_by(DetectionMethod::Rfc8382, &early), [Verdict::Unknown]);
+    assert_ne!(verdicts_by(DetectionMethod::Rfc8382, &rows), [Verdict::Unknown]);
 }
 
 #[test]
 fn dcw_finds_one_queue_in_ten_seconds_and_no_sooner_than_in_six() {
     let rows = run(&[BUSY], &on(0, 2), 14, 1);
-    let early: Vec<Vec<Point>> = rows
+    let early: Vec<Vec<DelaySample>> = rows
         .iter()
         .map(|points| points.iter().copied().filter(|point| point.at.0 < 6 * SECOND).collect())
         .collect();
-    assert_eq!(verdicts_by(MethodName::Dcw, &early), [Verdict::Unknown]);
-    assert_eq!(verdicts_by(MethodName::Dcw, &rows), [Verdict::Shared]);
+    assert_eq!(verdicts_by(DetectionMethod::Dcw, &early), [Verdict::Unknown]);
+    assert_eq!(verdicts_by(DetectionMethod::Dcw, &rows), [Verdict::Shared]);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn dwc_decides_only_at_losses() {
     for point in lossless.iter_mut().flatten() {
         (point.lost, point.cut) = (0, false);
     }
-    assert_eq!(verdicts_by(MethodName::Dwc, &lossless), [Verdict::Unknown]);
-    assert_eq!(verdicts_by(MethodName::Dwc, &rows), [Verdict::Shared]);
+    assert_eq!(verdicts_by(DetectionMethod::Dwc, &lossless), [Verdict::Unknown]);
+    assert_eq!(verdicts_by(DetectionMethod::Dwc, &rows), [Verdict::Shared]);
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn every_method_bears_anything() {
         run(&[wide, QUIET], &on(1, 2), 1, 2),
         vec![rtts(&[(0, 0)]), rtts(&[(30_000_000, 1), (0, 7)]), Vec::new()],
     ];
-    for method in MethodName::ALL {
+    for method in DetectionMethod::ALL {
         for rows in &some {
-            for opinion in judged_by(*method, rows) {
-                assert!(opinion.a < opinion.b, "{method:?}");
-                assert_eq!(opinion.since.is_none(), opinion.verdict == Verdict::Unknown, "{method:?}");
+            for evaluation in judged_by(*method, rows) {
+                assert!(evaluation.a < evaluation.b, "{method:?}");
+                assert_eq!(evaluation.since.is_none(), evaluation.verdict == Verdict::Unknown, "{method:?}");
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths rest where verdicts have been standing, and what changes meanwhile is noticed. Samples are those that the kernel would send.
+//! Paths rest where verdicts have been standing, and what changes meanwhile is noticed. SampleBatch are those that the kernel would send.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,12 +23,12 @@ struct Counts {
 }
 
 impl Method for Counted {
-    fn take(&mut self, subflow: SubflowId, points: &[Point]) {
+    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
         self.counts.points.fetch_add(points.len(), Ordering::Relaxed);
         self.method.take(subflow, points);
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         self.counts.looks.fetch_add(1, Ordering::Relaxed);
         self.method.judge(at)
     }
@@ -54,20 +54,20 @@ struct Course {
     looks: usize,
 }
 
-fn course(rows: &[Vec<Point>]) -> Course {
+fn course(rows: &[Vec<DelaySample>]) -> Course {
     course_of(&batches(rows))
 }
 
-fn course_of(all: &[Samples]) -> Course {
+fn course_of(all: &[SampleBatch]) -> Course {
     let counts = Arc::new(Counts::default());
     let method = Counted { method: Concordance::default(), counts: Arc::clone(&counts) };
     let mut detector = Detector::with(Box::new(method)).rehearsing();
     let mut turns: Vec<(f64, Verdict)> = Vec::new();
     for samples in all {
         detector.take_and(samples, &mut |look| {
-            let Some(opinion) = look.opinions.first() else { return };
-            if turns.last().is_none_or(|(_, verdict)| *verdict != opinion.verdict) {
-                turns.push(((look.at.0 as f64 - SECOND as f64) / 1e9, opinion.verdict));
+            let Some(evaluation) = look.evaluations.first() else { return };
+            if turns.last().is_none_or(|(_, verdict)| *verdict != evaluation.verdict) {
+                turns.push(((look.at.0 as f64 - SECOND as f64) / 1e9, evaluation.verdict));
             }
         });
     }
@@ -76,11 +76,11 @@ fn course_of(all: &[Samples]) -> Course {
 }
 
 /// One course of things after the other, on the same sockets.
-fn then(before: &[Vec<Point>], after: &[Vec<Point>]) -> Vec<Vec<Point>> {
+fn then(before: &[Vec<DelaySample>], after: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
     let end = before.iter().flatten().map(|point| point.at.0).max().unwrap_or(0) - SECOND;
-    let joined = |(before, after): (&Vec<Point>, &Vec<Point>)| {
+    let joined = |(before, after): (&Vec<DelaySample>, &Vec<DelaySample>)| {
         let base = *before.last().unwrap();
-        let moved = after.iter().map(|point| Point {
+        let moved = after.iter().map(|point| DelaySample {
             at: point.at + Nanos(end),
             delivered: point.delivered + base.delivered,
             lost: point.lost + base.lost,
@@ -92,12 +92,12 @@ fn then(before: &[Vec<Point>], after: &[Vec<Point>]) -> Vec<Vec<Point>> {
 }
 
 /// Of a trickle each point comes alone.
-fn alone(rows: &[Vec<Point>]) -> Vec<Samples> {
-    let of = |(number, row): (u64, &Vec<Point>)| {
-        let samples = |point: &Point| Samples { id: id(number), points: vec![*point] };
+fn alone(rows: &[Vec<DelaySample>]) -> Vec<SampleBatch> {
+    let of = |(number, row): (u64, &Vec<DelaySample>)| {
+        let samples = |point: &DelaySample| SampleBatch { id: id(number), points: vec![*point] };
         row.iter().map(samples).collect::<Vec<_>>()
     };
-    let mut samples: Vec<Samples> = (1..).zip(rows).flat_map(of).collect();
+    let mut samples: Vec<SampleBatch> = (1..).zip(rows).flat_map(of).collect();
     samples.sort_by_key(|samples| samples.points[0].at);
     samples
 }
@@ -152,11 +152,11 @@ fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_rest() {
 fn traffic_that_begins_in_a_rest_is_judged_soon() {
     const IDLE: u64 = 100;
     // A segment of each every two seconds, and nothing after a while.
-    let idle = |silent_from: u64| -> Vec<Vec<Point>> {
+    let idle = |silent_from: u64| -> Vec<Vec<DelaySample>> {
         let at_times = (0..IDLE / 2).take_while(|turn| turn * 2 < silent_from);
         let row = at_times.map(|turn| point(1_000 + turn * 2_000, 10_000, u32::try_from(turn).unwrap()));
         let end = point(1_000 + IDLE * 1_000, 10_000, u32::try_from(IDLE).unwrap());
-        let row: Vec<Point> = row.chain([end]).collect();
+        let row: Vec<DelaySample> = row.chain([end]).collect();
         vec![row.clone(), row]
     };
     for (silent_from, soon) in [(10, 3.0), (IDLE, 5.0)] {
@@ -172,17 +172,17 @@ fn traffic_that_begins_in_a_rest_is_judged_soon() {
 fn a_subflow_that_joins_in_a_rest_is_judged() {
     let mut rows = run(&[BUSY], &on(0, 3), 30, 2);
     rows[2].retain(|point| point.at.0 > 20 * SECOND);
-    let mut detector = Detector::by(MethodName::default()).rehearsing();
+    let mut detector = Detector::by(DetectionMethod::default()).rehearsing();
     for samples in batches(&rows) {
         detector.take(&samples);
     }
-    let found: Vec<Verdict> = detector.opinions().iter().map(|opinion| opinion.verdict).collect();
+    let found: Vec<Verdict> = detector.evaluations().iter().map(|evaluation| evaluation.verdict).collect();
     assert_eq!(found, [Verdict::Shared; 3]);
 }
 
 #[test]
 fn orders_name_every_subflow_until_when_it_rests() {
-    let mut detector = Detector::by(MethodName::default());
+    let mut detector = Detector::by(DetectionMethod::default());
     let mut orders = Vec::new();
     for samples in batches(&run(&[BUSY], &on(0, 2), 12, 2)) {
         detector.take(&samples);
@@ -204,13 +204,13 @@ struct Stubborn<Think> {
 }
 
 impl<Think: Fn(Nanos, usize) -> Thought> Method for Stubborn<Think> {
-    fn take(&mut self, _: SubflowId, _: &[Point]) {}
+    fn take(&mut self, _: SubflowId, _: &[DelaySample]) {}
 
-    fn judge(&mut self, at: Nanos) -> Vec<Opinion> {
+    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let mut asked = self.asked.lock().unwrap();
         asked.push(at);
         let (verdict, probability) = (self.think)(at, asked.len());
-        vec![Opinion { a: id(1), b: id(2), verdict, probability, since: None, evidence: None }]
+        vec![PairEvaluation { a: id(1), b: id(2), verdict, probability, since: None, evidence: None }]
     }
 
     fn forget(&mut self, _: SubflowId) {}
@@ -283,7 +283,7 @@ fn what_a_search_has_found_is_watched_for_a_while() {
 #[test]
 fn a_segment_now_and_then_is_no_end_of_a_silence() {
     const SECONDS: u64 = 200;
-    let row: Vec<Point> =
+    let row: Vec<DelaySample> =
         (0..SECONDS / 10).map(|turn| point(turn * 10_000, 10_000, u32::try_from(turn).unwrap())).collect();
     let looks = course_of(&alone(&[row.clone(), row])).looks;
     assert!(looks < usize::try_from(SECONDS).unwrap(), "{looks} looks in {SECONDS} s");
@@ -311,9 +311,10 @@ fn a_decision_that_becomes_possible_is_made_after_a_rest() {
 #[test]
 fn nobody_rests_who_was_told_not_to_and_no_other_method_does() {
     let rows = run(&[BUSY], &on(0, 2), 25, 2);
-    let all = MethodName::ALL.iter().filter(|method| **method != MethodName::Concordance);
-    let detectors =
-        all.map(|&method| Detector::by(method)).chain([Detector::by(MethodName::Concordance).restless()]);
+    let all = DetectionMethod::ALL.iter().filter(|method| **method != DetectionMethod::Concordance);
+    let detectors = all
+        .map(|&method| Detector::by(method))
+        .chain([Detector::by(DetectionMethod::Concordance).restless()]);
     for mut detector in detectors {
         for samples in batches(&rows) {
             detector.take(&samples);

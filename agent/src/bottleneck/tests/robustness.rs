@@ -6,12 +6,17 @@ use mpwatch_model::unit::Micros;
 use super::simulator::{BUSY, QUIET, Sender, on, run};
 use super::*;
 
-pub(super) fn point(at_ms: u64, rtt_us: u64, delivered: u32) -> Point {
-    Point { at: Nanos(SECOND + at_ms * 1_000_000), rtt: Micros(rtt_us), delivered, ..Point::default() }
+pub(super) fn point(at_ms: u64, rtt_us: u64, delivered: u32) -> DelaySample {
+    DelaySample {
+        at: Nanos(SECOND + at_ms * 1_000_000),
+        rtt: Micros(rtt_us),
+        delivered,
+        ..DelaySample::default()
+    }
 }
 
 /// A subflow under load, and beside it one with these points.
-fn beside_a_busy_one(other: Vec<Point>) -> Vec<Verdict> {
+fn beside_a_busy_one(other: Vec<DelaySample>) -> Vec<Verdict> {
     let mut rows = run(&[QUIET], &on(0, 1), 6, 1);
     rows.push(other);
     verdicts(&rows)
@@ -56,26 +61,30 @@ fn a_subflow_that_lives_50_ms_decides_nothing() {
 fn a_clock_that_leaps_starts_anew() {
     let rows = run(&[BUSY], &on(0, 2), 5, 2);
     for leap in [86_400 * SECOND, 5 * SECOND] {
-        let forward: Vec<Vec<Point>> = rows
+        let forward: Vec<Vec<DelaySample>> = rows
             .iter()
             .map(|points| {
-                let moved = points.iter().map(|point| Point { at: point.at + Nanos(leap), ..*point });
+                let moved = points.iter().map(|point| DelaySample { at: point.at + Nanos(leap), ..*point });
                 points.iter().copied().chain(moved).collect()
             })
             .collect();
         assert_eq!(verdicts(&forward), [Verdict::Shared], "by {leap} ns");
     }
     // Back: what came from the future is forgotten, and what comes then is judged.
-    let mut detector = Detector::by(MethodName::default());
-    let future = |samples: &Samples| Samples {
-        points: samples.points.iter().map(|p| Point { at: p.at + Nanos(86_400 * SECOND), ..*p }).collect(),
+    let mut detector = Detector::by(DetectionMethod::default());
+    let future = |samples: &SampleBatch| SampleBatch {
+        points: samples
+            .points
+            .iter()
+            .map(|p| DelaySample { at: p.at + Nanos(86_400 * SECOND), ..*p })
+            .collect(),
         ..samples.clone()
     };
     let now = batches(&rows);
     for samples in now.iter().map(future).chain(now.iter().cloned()) {
         detector.take(&samples);
     }
-    assert_eq!(detector.opinions()[0].verdict, Verdict::Shared);
+    assert_eq!(detector.evaluations()[0].verdict, Verdict::Shared);
 }
 
 /// Also when nothing is known of them, or too much.
@@ -85,7 +94,7 @@ fn thirty_two_subflows_are_looked_at() {
         (0..32).map(|n| Sender { link: n % 2, rtt_ms: 10, start_ms: 5 * n as u64 }).collect();
     let found = judged(&run(&[BUSY, BUSY], &senders, 4, 9));
     assert_eq!(found.len(), 32 * 31 / 2);
-    assert!(found.iter().all(|opinion| opinion.probability.is_none_or(|p| (0.0..=1.0).contains(&p))));
+    assert!(found.iter().all(|evaluation| evaluation.probability.is_none_or(|p| (0.0..=1.0).contains(&p))));
 }
 
 #[test]
@@ -95,13 +104,14 @@ fn thirty_two_subflows_are_judged() {
         (0..32).map(|n| Sender { link: n % 2, rtt_ms: 10, start_ms: 5 * n as u64 }).collect();
     let found = judged(&run(&links, &senders, 4, 9));
     assert_eq!(found.len(), 32 * 31 / 2);
-    let truth = |opinion: &Opinion| (opinion.a.cookie.0 + opinion.b.cookie.0).is_multiple_of(2);
-    let wrong = |opinion: &&Opinion| match opinion.verdict {
-        Verdict::Shared => !truth(opinion),
-        Verdict::Disjoint => truth(opinion),
+    let truth =
+        |evaluation: &PairEvaluation| (evaluation.a.cookie.0 + evaluation.b.cookie.0).is_multiple_of(2);
+    let wrong = |evaluation: &&PairEvaluation| match evaluation.verdict {
+        Verdict::Shared => !truth(evaluation),
+        Verdict::Disjoint => truth(evaluation),
         _ => false,
     };
-    let judged = found.iter().filter(|opinion| opinion.verdict != Verdict::Unknown).count();
+    let judged = found.iter().filter(|evaluation| evaluation.verdict != Verdict::Unknown).count();
     let wrong = found.iter().filter(wrong).count();
     println!("of {} pairs {judged} are judged, {wrong} of them wrongly", found.len());
     // Sixteen on 20 Mbit/s get five segments in 50 ms each, and their queue never empties: most pairs have to stay unknown.
@@ -110,11 +120,11 @@ fn thirty_two_subflows_are_judged() {
 
 #[test]
 fn a_subflow_that_has_ended_is_left_out() {
-    let mut detector = Detector::by(MethodName::default());
+    let mut detector = Detector::by(DetectionMethod::default());
     for samples in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
         detector.take(&samples);
     }
-    assert_eq!(detector.opinions().len(), 3);
+    assert_eq!(detector.evaluations().len(), 3);
     detector.forget(id(2));
-    assert_eq!(detector.opinions().len(), 1);
+    assert_eq!(detector.evaluations().len(), 1);
 }

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use mpwatch_model::sample::Point;
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::SECOND;
@@ -59,7 +59,7 @@ struct Flow {
     cut_at: u64,
     delivered: u32,
     lost: u32,
-    points: Vec<Point>,
+    points: Vec<DelaySample>,
 }
 
 struct Simulator {
@@ -72,7 +72,7 @@ struct Simulator {
 }
 
 /// The points of each sender over so many seconds.
-pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -> Vec<Vec<Point>> {
+pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -> Vec<Vec<DelaySample>> {
     let flow = |sender: &Sender| Flow {
         sender: *sender,
         window: 10.0,
@@ -132,7 +132,7 @@ impl Simulator {
                 let due = flow.points.last().is_none_or(|last| now - last.at.0 >= MS);
                 if due {
                     let (delivered, lost) = (flow.delivered, flow.lost);
-                    flow.points.push(Point { at: Nanos(now), rtt, delivered, lost, cut });
+                    flow.points.push(DelaySample { at: Nanos(now), rtt, delivered, lost, cut });
                 }
                 self.send(number, now);
             }

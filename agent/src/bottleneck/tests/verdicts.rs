@@ -64,8 +64,8 @@ fn a_queue_seen_from_different_distances_is_one() {
 fn a_path_that_changes_is_judged_again() {
     let shared = run(&[BUSY], &on(0, 2), 6, 3);
     let apart = run(&[BUSY, BUSY], &spread(2), 8, 4);
-    let later = |points: &[Point], shift: u64, base: Point| -> Vec<Point> {
-        let moved = |point: &Point| Point {
+    let later = |points: &[DelaySample], shift: u64, base: DelaySample| -> Vec<DelaySample> {
+        let moved = |point: &DelaySample| DelaySample {
             at: Nanos(point.at.0 + shift),
             delivered: point.delivered + base.delivered,
             lost: point.lost + base.lost,
@@ -74,7 +74,7 @@ fn a_path_that_changes_is_judged_again() {
         points.iter().map(moved).collect()
     };
     let end = 6 * SECOND;
-    let rows: Vec<Vec<Point>> = shared
+    let rows: Vec<Vec<DelaySample>> = shared
         .iter()
         .zip(&apart)
         .map(|(before, after)| [before.clone(), later(after, end, *before.last().unwrap())].concat())
@@ -91,7 +91,7 @@ fn without_a_queue_there_is_no_bottleneck() {
 }
 
 /// With these round-trip times instead of their own, in microseconds, and without losses.
-fn with_rtts(mut rows: Vec<Vec<Point>>, rtt_us: impl Fn(&Point) -> u64) -> Vec<Vec<Point>> {
+fn with_rtts(mut rows: Vec<Vec<DelaySample>>, rtt_us: impl Fn(&DelaySample) -> u64) -> Vec<Vec<DelaySample>> {
     for point in rows.iter_mut().flatten() {
         point.rtt = mpwatch_model::unit::Micros(rtt_us(point));
         (point.lost, point.cut) = (0, false);
@@ -104,7 +104,8 @@ fn a_wait_that_a_fast_link_may_explain_is_no_proof_of_free_ways() {
     let wide = Link { mbit: 1_000, queue_ms: 30, cross: 0 };
     let rows = |waiting_us: u64| {
         let begun = 2 * SECOND;
-        let rtt = |point: &Point| 200 + if point.at.0 > begun { waiting_us } else { 0 } + point.at.0 % 17;
+        let rtt =
+            |point: &DelaySample| 200 + if point.at.0 > begun { waiting_us } else { 0 } + point.at.0 % 17;
         with_rtts(run(&[wide, wide], &spread(2), 4, 5), rtt)
     };
     assert_eq!(verdicts(&rows(50)), [Verdict::NoBottleneck]);

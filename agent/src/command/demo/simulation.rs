@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_lab::raplsim::live::{Live, Load, Setup};
 use mpwatch_lab::raplsim::{Layout, Machine, Power, Shape, Tree};
-use mpwatch_model::energy::power::{Knot, MeasuredZone};
+use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 use tempfile::TempDir;
 
 use crate::energy::calibration::{Configuration, File};
@@ -53,6 +53,6 @@ impl Simulation {
 
 /// What calibration would find.
 fn law() -> MeasuredZone {
-    let knots = vec![Knot { busy: 0.0, watts: IDLE }, Knot { busy: 1.0, watts: IDLE + DYNAMIC }];
+    let knots = vec![CurvePoint { busy: 0.0, watts: IDLE }, CurvePoint { busy: 1.0, watts: IDLE + DYNAMIC }];
     MeasuredZone { name: "package-0".to_owned(), idle_watts: IDLE, idle_sigma_watts: 0.0, knots }
 }

@@ -4,7 +4,7 @@
 use mpwatch_ebpf::core_check::MissingField;
 use mpwatch_ebpf::support::KernelSupport;
 
-use mpwatch_model::energy::Source;
+use mpwatch_model::energy::EnergySource;
 
 use super::*;
 use crate::doctor::{Outcome, Status};
@@ -30,7 +30,7 @@ fn capable_machine() -> Facts {
         cgroup2: Some("/sys/fs/cgroup".into()),
         mptcp_diag: Some(true),
         energy: Energy {
-            source: Source::RaplPerf,
+            source: EnergySource::RaplPerf,
             zones: vec![zone("package-0", true, None)],
             notes: Vec::new(),
         },
@@ -46,13 +46,13 @@ fn zone(label: &str, counted: bool, why: Option<&str>) -> ZoneReport {
 fn without_counters_energy_is_a_warning_that_says_what_to_do_and_what_is_left_out_says_why() {
     let note = Note { what: "no energy counters".to_owned(), fix: Some("modprobe".to_owned()) };
     let (changed, outcome) = noticed(|facts| {
-        facts.energy = Energy { source: Source::Model, zones: Vec::new(), notes: vec![note] };
+        facts.energy = Energy { source: EnergySource::Model, zones: Vec::new(), notes: vec![note] };
     });
     let expected = ["energy", "energy counters"].map(|name| (name.to_owned(), Status::Warn));
     assert_eq!((changed, outcome), (expected.to_vec(), Outcome::Able));
     let zones = vec![zone("package-0", true, None), zone("psys", false, Some("contains the packages"))];
     let checks = machine(&Facts {
-        energy: Energy { source: Source::RaplPowercap, zones, notes: Vec::new() },
+        energy: Energy { source: EnergySource::RaplPowercap, zones, notes: Vec::new() },
         ..capable_machine()
     });
     let psys = checks.iter().find(|check| check.name == "energy zone psys").unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
 use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
-use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
@@ -15,10 +15,10 @@ use crate::energy::attribute::Split;
 use crate::energy::calibration::Calibration;
 use crate::energy::counter::{Counter, Step};
 use crate::energy::ledger::{Account, Ledger};
-use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 use mpwatch_model::energy::window::Cpus;
-use mpwatch_model::energy::window::{Outcome, Spent, Window, ZoneId, ZoneWindow};
+use mpwatch_model::energy::window::{EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 
 const WINDOWS: u32 = 1_000_000;
 const ZONES: usize = 3;
@@ -42,7 +42,7 @@ impl Wild {
             index: index + 1,
             label: format!("package-{index}"),
             cpus: cpus[index].clone(),
-            source: Source::RaplPowercap,
+            source: EnergySource::RaplPowercap,
         };
         let mut counter = Counter::new(Some(RANGE), None);
         counter.step(RANGE - 1_000_000, Nanos(0));
@@ -50,11 +50,11 @@ impl Wild {
     }
 
     /// What happens to it in a window.
-    fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> Outcome {
+    fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> ZoneOutcome {
         self.since += elapsed;
         let elapsed = self.since;
         if dice.once_in(50) {
-            return Outcome::Pending;
+            return ZoneOutcome::Pending;
         }
         self.since = Nanos(0);
         if dice.once_in(200) {
@@ -62,7 +62,7 @@ impl Wild {
             self.counter.forget();
             self.value = dice.below(RANGE);
             self.counter.step(self.value, elapsed);
-            return Outcome::Lost { reason: LostReason::Vanished, elapsed };
+            return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };
         }
         // Up to 300 W; now and then a jump back, which looks like a whole range.
         let energy = dice.below(300 * elapsed.0 / 1_000);
@@ -73,10 +73,10 @@ impl Wild {
                 // Less than a range of the counter may look like a small step; what is believed is what is divided.
                 assert!(jumps || found.0 == energy, "{found:?} {energy}");
                 self.truth += found.0;
-                Outcome::Energy(Spent { energy: found, elapsed, edge: 0.002, estimate: None })
+                ZoneOutcome::Energy(WindowEnergy { energy: found, elapsed, edge: 0.002, estimate: None })
             }
-            Step::Lost(reason) => Outcome::Lost { reason, elapsed },
-            Step::First => Outcome::Pending,
+            Step::Lost(reason) => ZoneOutcome::Lost { reason, elapsed },
+            Step::First => ZoneOutcome::Pending,
         }
     }
 }
@@ -99,7 +99,7 @@ fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapse
 
 fn calibration() -> Calibration {
     let knots = [(0.0, 17.7), (0.07, 37.5), (0.5, 49.3), (1.0, 46.7)];
-    let knots = knots.map(|(busy, watts)| Knot { busy, watts }).to_vec();
+    let knots = knots.map(|(busy, watts)| CurvePoint { busy, watts }).to_vec();
     let zone = MeasuredZone { name: "package-0".into(), idle_watts: 17.7, idle_sigma_watts: 0.1, knots };
     Calibration::of(&[zone])
 }
@@ -109,7 +109,7 @@ fn a_million_random_windows_add_up_to_the_microjoule() {
     let mut dice = Dice(4);
     let mut split = Split::new(CPUS, calibration());
     let mut zones: Vec<Wild> = (0..ZONES).map(Wild::new).collect();
-    let (mut window, mut ledger) = (Window::default(), Ledger::default());
+    let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     let mut alive: Vec<SubflowId> = (0..4).map(flow).collect();
     let (mut next, mut closed) = (4, 0);
     for nth in 0..WINDOWS {

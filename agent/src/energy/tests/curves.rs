@@ -7,15 +7,17 @@ use mpwatch_lab::raplsim::{Curve, Machine, Power, RECORDED, Shape};
 use super::{Dice, Rig, SECOND, flow};
 use crate::energy::attribute::{Charge, Split};
 use crate::energy::calibration::Calibration;
-use mpwatch_model::energy::power::Knot;
+use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 
 const REPLAYS: u32 = 200;
 
 /// What calibration would have measured: the recording itself.
 fn measured(curve: &Curve) -> Calibration {
-    let knot =
-        |(load, power): &(u32, u32)| Knot { busy: f64::from(*load) / 1e3, watts: f64::from(*power) / 1e3 };
+    let knot = |(load, power): &(u32, u32)| CurvePoint {
+        busy: f64::from(*load) / 1e3,
+        watts: f64::from(*power) / 1e3,
+    };
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
     let knots = curve.points.iter().map(knot).collect();
     Calibration::of(&[MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots }])

@@ -3,11 +3,11 @@
 
 use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
 use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
-use mpwatch_model::energy::{LostReason, Source};
+use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Rig, SECOND, flow};
-use mpwatch_model::energy::window::Outcome;
+use mpwatch_model::energy::window::ZoneOutcome;
 
 const POWER: Power = Power::Linear { idle: 20_000, dynamic: 30_000 };
 
@@ -24,8 +24,8 @@ fn lost(rig: &Rig) -> Vec<LostReason> {
     let outcomes = rig.window.zones.iter().map(|zone| zone.outcome);
     outcomes
         .filter_map(|outcome| match outcome {
-            Outcome::Lost { reason, .. } => Some(reason),
-            Outcome::Energy(_) | Outcome::Pending => None,
+            ZoneOutcome::Lost { reason, .. } => Some(reason),
+            ZoneOutcome::Energy(_) | ZoneOutcome::Pending => None,
         })
         .collect()
 }
@@ -46,7 +46,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
         let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
         let found: u64 = rig.split.snapshot().zones.iter().map(|zone| zone.zone_uj.0).sum();
         assert!(u128::from(found).abs_diff(truth) < 1_000, "{shape:?}: {found} {truth}");
-        assert_eq!(rig.sampler.source(), Source::RaplPowercap);
+        assert_eq!(rig.sampler.source(), EnergySource::RaplPowercap);
     }
 }
 
@@ -64,9 +64,9 @@ fn the_platform_is_shown_and_never_added() {
 fn without_zones_the_model_stands_in_and_says_so() {
     let mut rig = rig(Shape::Empty);
     rig.work(&second());
-    assert_eq!(rig.window.source, Source::Model);
+    assert_eq!(rig.window.source, EnergySource::Model);
     let charge = rig.split.flow(flow(0)).unwrap();
-    assert_eq!(charge.source, Source::Model);
+    assert_eq!(charge.source, EnergySource::Model);
     assert!(charge.hi.0 >= charge.active.0 * 3 / 2 && charge.lo.0 <= charge.active.0 / 2 + 1);
     assert!(rig.sampler.advice().unwrap().contains("modprobe"));
     assert_eq!(rig.split.snapshot().zones[0].zone, "model");
@@ -82,14 +82,14 @@ fn a_dead_zone_alone_is_no_source() {
     }
     rig.work(&second());
     assert_eq!(lost(&rig), [LostReason::Stuck]);
-    assert_eq!(rig.sampler.source(), Source::Model);
+    assert_eq!(rig.sampler.source(), EnergySource::Model);
     rig.work(&second());
-    assert_eq!(rig.split.flow(flow(0)).unwrap().source, Source::Model);
+    assert_eq!(rig.split.flow(flow(0)).unwrap().source, EnergySource::Model);
     // It moves after all.
     rig.tree.mend("intel-rapl:0").unwrap();
     rig.work(&second());
     rig.work(&second());
-    assert_eq!((rig.window.source, lost(&rig).len()), (Source::RaplPowercap, 0));
+    assert_eq!((rig.window.source, lost(&rig).len()), (EnergySource::RaplPowercap, 0));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
     let mut rig = rig(Shape::Intel1);
     rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..20).for_each(|_| rig.work(&Load { elapsed: SECOND.0, busy: Vec::new() }));
-    assert_eq!(rig.sampler.source(), Source::RaplPowercap);
+    assert_eq!(rig.sampler.source(), EnergySource::RaplPowercap);
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn a_share_of_a_host_is_read_over_five_seconds_and_labelled() {
     let mut rig = rig(Shape::VmShare);
     for nth in 1..=10 {
         rig.work(&second());
-        let is_closed = rig.window.zones.iter().any(|zone| matches!(zone.outcome, Outcome::Energy(_)));
+        let is_closed = rig.window.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)));
         assert_eq!(is_closed, nth % 5 == 0, "after {nth} s");
     }
-    assert_eq!(rig.split.flow(flow(0)).unwrap().source, Source::VmShare);
+    assert_eq!(rig.split.flow(flow(0)).unwrap().source, EnergySource::VmShare);
     assert!(rig.split.is_settled(flow(0)));
     assert!(rig.root.path().exists());
 }

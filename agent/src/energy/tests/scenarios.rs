@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use mpwatch_lab::raplsim::Shape;
 use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Seen};
 use mpwatch_lab::raplsim::replay::{Scenario, Who};
-use mpwatch_model::energy::{Idle, Source};
+use mpwatch_model::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
 use crate::energy::ledger::Account;
@@ -118,12 +118,12 @@ fn each_joule_figure_says_where_it_comes_from() {
     let solo = &Scenario::twelve()[0];
     let (rig, _) = run(solo);
     let charge = rig.split.flow(flow(0)).unwrap();
-    assert_eq!((charge.source, charge.idle), (Source::RaplPowercap, Idle::Calibrated));
+    assert_eq!((charge.source, charge.idle), (EnergySource::RaplPowercap, IdleSource::Calibrated));
     assert!(charge.lo <= charge.active && charge.active <= charge.hi && charge.active <= charge.full);
     let mut uncalibrated = Rig::new(Shape::Intel1, solo.machine);
     solo.windows.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
-    assert_eq!(charge.idle, Idle::Unknown);
+    assert_eq!(charge.idle, IdleSource::Unknown);
     // Without a baseline the figure holds idle energy, and the interval says that it may be anything above zero.
     let truth = solo.truth()[&Who::Flow(0)] / 1_000_000;
     assert!(u128::from(charge.active.0) > truth && u128::from(charge.lo.0) < truth);
@@ -138,7 +138,7 @@ fn quiet_seconds_teach_the_idle_power() {
     solo.windows.iter().for_each(|window| rig.work(window));
     let charge = rig.split.flow(flow(0)).unwrap();
     let truth = solo.truth()[&Who::Flow(0)] as f64 / 1e6;
-    assert_eq!(charge.idle, Idle::Observed);
+    assert_eq!(charge.idle, IdleSource::Observed);
     assert!((charge.active.0 as f64 / truth - 1.0).abs() < 0.001, "{charge:?} {truth}");
 }
 

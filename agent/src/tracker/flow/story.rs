@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use mpwatch_model::event::{MskView, SubflowRecord};
 use mpwatch_model::lifecycle::FallbackReason;
-use mpwatch_model::timeline::{Source, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::unit::Nanos;
 
 use super::super::close;
@@ -22,7 +22,11 @@ impl Flow {
     pub(super) fn tell_addresses(&mut self, msk: &MskView, at: Nanos) {
         if msk.addresses_announced > self.addresses_announced {
             self.addresses_announced = msk.addresses_announced;
-            self.tell(at, Source::Sampled, What::AddressAnnounced { total: msk.addresses_announced });
+            self.tell(
+                at,
+                ObservedBy::Sampled,
+                TimelineEvent::AddressAnnounced { total: msk.addresses_announced },
+            );
         }
         // The kernel keeps the last of each for good, so only a change of what it shows is news.
         let (announced, removed) = match &self.msk {
@@ -30,28 +34,28 @@ impl Flow {
             None => (true, true),
         };
         if let Some((id, address)) = msk.announced.filter(|_| announced) {
-            self.peer_announced(at, Source::Sampled, id, Some(address));
+            self.peer_announced(at, ObservedBy::Sampled, id, Some(address));
         }
         if removed {
             for &id in &msk.removed_ids {
-                self.peer_removed(at, Source::Sampled, id);
+                self.peer_removed(at, ObservedBy::Sampled, id);
             }
             self.explain_ends(&msk.removed_ids, self.looked);
         }
         self.looked = at;
     }
 
-    fn peer_announced(&mut self, at: Nanos, source: Source, address_id: u8, address: Option<SocketAddr>) {
+    fn peer_announced(&mut self, at: Nanos, source: ObservedBy, address_id: u8, address: Option<SocketAddr>) {
         self.removed_ids.remove(&address_id);
         if self.announced_ids.insert(address_id) {
-            self.tell(at, source, What::PeerAddressAnnounced { address_id, address });
+            self.tell(at, source, TimelineEvent::PeerAddressAnnounced { address_id, address });
         }
     }
 
-    fn peer_removed(&mut self, at: Nanos, source: Source, address_id: u8) {
+    fn peer_removed(&mut self, at: Nanos, source: ObservedBy, address_id: u8) {
         self.announced_ids.remove(&address_id);
         if self.removed_ids.insert(address_id) {
-            self.tell(at, source, What::PeerAddressRemoved { address_id });
+            self.tell(at, source, TimelineEvent::PeerAddressRemoved { address_id });
         }
     }
 
@@ -79,10 +83,18 @@ impl Flow {
         let (stale, backup, id) = (old.stale, old.backup, record.id);
         let at = record.at.max(now);
         if stale != record.stale {
-            self.tell(at, Source::Sampled, What::SubflowStale { subflow: id, stale: record.stale });
+            self.tell(
+                at,
+                ObservedBy::Sampled,
+                TimelineEvent::SubflowStale { subflow: id, stale: record.stale },
+            );
         }
         if backup != record.backup && record.closed.is_none() {
-            self.tell(at, Source::Sampled, What::PriorityChanged { subflow: id, backup: record.backup });
+            self.tell(
+                at,
+                ObservedBy::Sampled,
+                TimelineEvent::PriorityChanged { subflow: id, backup: record.backup },
+            );
         }
         let fell_back = record.msk.as_ref().is_some_and(|msk| msk.fallback);
         if fell_back && !self.fell_back {
@@ -91,11 +103,11 @@ impl Flow {
             // Without MP_CAPABLE in the handshake it fell back there; later fallbacks show in a sample only.
             let (at, source) = match (reason, record.established) {
                 (FallbackReason::NoMpCapableInSynAck | FallbackReason::NotAttempted, Some(at)) => {
-                    (at, Source::Tracepoint)
+                    (at, ObservedBy::Tracepoint)
                 }
-                _ => (at, Source::Sampled),
+                _ => (at, ObservedBy::Sampled),
             };
-            self.tell(at, source, What::FellBack { reason });
+            self.tell(at, source, TimelineEvent::FellBack { reason });
         }
     }
 
@@ -105,8 +117,8 @@ impl Flow {
         } else if let (Some((_, now_known)), id) = (self.subflows[place].end, self.subflows[place].record.id)
         {
             for entry in &mut self.timeline {
-                match &mut entry.what {
-                    What::SubflowClosed { subflow, reason } if *subflow == id => *reason = now_known,
+                match &mut entry.event {
+                    TimelineEvent::SubflowClosed { subflow, reason } if *subflow == id => *reason = now_known,
                     _ => {}
                 }
             }
@@ -117,9 +129,9 @@ impl Flow {
         let subflow = &self.subflows[place];
         let id = subflow.record.id;
         if let Some((at, reason)) = subflow.end {
-            self.tell(at, Source::Tracepoint, What::SubflowClosed { subflow: id, reason });
+            self.tell(at, ObservedBy::Tracepoint, TimelineEvent::SubflowClosed { subflow: id, reason });
             if self.msk.is_none() {
-                self.tell(at, Source::Tracepoint, What::Closed);
+                self.tell(at, ObservedBy::Tracepoint, TimelineEvent::Closed);
             }
         }
     }
@@ -142,13 +154,13 @@ impl Flow {
         let new = stall::of_connection(&witnesses).into_iter().filter(|&(_, to)| to > told_to);
         for (from, to) in new.collect::<Vec<_>>() {
             self.stalls_told_to = to;
-            self.tell(from, Source::Tracepoint, What::Stalled { gap: to.since(from).micros() });
+            self.tell(from, ObservedBy::Tracepoint, TimelineEvent::Stalled { gap: to.since(from).micros() });
         }
     }
 
-    pub(super) fn tell(&mut self, at: Nanos, source: Source, what: What) {
+    pub(super) fn tell(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
         if self.timeline.len() < TIMELINE_LIMIT {
-            self.timeline.push(Entry { at, source, what });
+            self.timeline.push(Entry { at, source, event });
         } else {
             self.timeline_dropped += 1;
         }

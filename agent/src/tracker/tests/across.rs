@@ -2,7 +2,7 @@
 //! Connections to one address are compared with each other where that is asked for.
 
 use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::sample::Samples;
+use mpwatch_model::sample::SampleBatch;
 
 use super::*;
 use crate::bottleneck::tests::batches;
@@ -23,7 +23,7 @@ fn events(number: u64, remote: &str) -> [KernelEvent; 2] {
 }
 
 /// What is known after these samples of connections to these addresses.
-fn compared(remotes: &[&str], samples: Vec<Samples>) -> Snapshot {
+fn compared(remotes: &[&str], samples: Vec<SampleBatch>) -> Snapshot {
     let mut tracker = tracker(Closed::Keep).across();
     for (number, remote) in (1..).zip(remotes) {
         for event in &events(number, remote) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
-use mpwatch_model::energy::Source;
-use mpwatch_model::energy::window::{Cpus, Outcome, Spent, Window, ZoneId, ZoneWindow};
+use mpwatch_model::energy::EnergySource;
+use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 use mpwatch_model::unit::Microjoules;
 use proptest::prelude::*;
 
@@ -83,13 +83,17 @@ proptest! {
     }
 }
 
-fn window(energy: Microjoules) -> Window {
-    let zone =
-        ZoneId { index: 0, label: "package-0".to_owned(), cpus: Cpus::All, source: Source::RaplPowercap };
-    let spent = Spent { energy, elapsed: Nanos(SECOND), edge: 0.0, estimate: None };
-    let zone = ZoneWindow { zone: Arc::new(zone), epoch: 0, outcome: Outcome::Energy(spent) };
-    let (source, elapsed) = (Source::RaplPowercap, Nanos(SECOND));
-    Window { source, elapsed, zones: vec![zone], ..Window::default() }
+fn window(energy: Microjoules) -> EnergyWindow {
+    let zone = ZoneId {
+        index: 0,
+        label: "package-0".to_owned(),
+        cpus: Cpus::All,
+        source: EnergySource::RaplPowercap,
+    };
+    let spent = WindowEnergy { energy, elapsed: Nanos(SECOND), edge: 0.0, estimate: None };
+    let zone = ZoneWindow { zone: Arc::new(zone), epoch: 0, outcome: ZoneOutcome::Energy(spent) };
+    let (source, elapsed) = (EnergySource::RaplPowercap, Nanos(SECOND));
+    EnergyWindow { source, elapsed, zones: vec![zone], ..EnergyWindow::default() }
 }
 
 /// Which flow gets a microjoule that does not divide must be the same in a replay, where hashes have another order.

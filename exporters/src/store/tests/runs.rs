@@ -18,8 +18,11 @@ fn adopted(connection: &Flow) -> Flow {
         subflow.rtt_samples = 1;
         subflow.scheduler = Some(Scheduler { considered: 5, picked: 3 });
     }
-    flow.timeline =
-        vec![TimelineEntry { at: fixture::at(20_000_000), source: Source::Sampled, what: What::Adopted }];
+    flow.timeline = vec![TimelineEntry {
+        at: fixture::at(20_000_000),
+        source: ObservedBy::Sampled,
+        event: TimelineEvent::Adopted,
+    }];
     flow
 }
 
@@ -67,9 +70,9 @@ fn a_connection_that_outlives_a_run_goes_on_in_its_row() {
     let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
     assert_eq!(kept.cpu, Some(cpu + cpu));
     assert_eq!(kept.energy.unwrap().active, FlowEnergy::sum([&energy, &energy]).active);
-    let told: Vec<&What> = found.timeline.iter().map(|entry| &entry.what).collect();
-    assert_eq!(told.iter().filter(|what| ***what == What::Adopted).count(), 1);
-    assert!(told.contains(&&What::Opened));
+    let told: Vec<&TimelineEvent> = found.timeline.iter().map(|entry| &entry.event).collect();
+    assert_eq!(told.iter().filter(|what| ***what == TimelineEvent::Adopted).count(), 1);
+    assert!(told.contains(&&TimelineEvent::Opened));
     let of_first = &samples[&(first.id, first.subflows[0].id)];
     assert_eq!(of_first.len(), 2, "one by each run, in their order: {of_first:?}");
     assert!(of_first.is_sorted_by_key(|sample| sample.at));

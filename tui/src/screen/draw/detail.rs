@@ -4,7 +4,7 @@
 use mpwatch_model::connection::Connection;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::metric::{Unit, display};
-use mpwatch_model::timeline::{Source, What};
+use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::symbols::Marker;
@@ -95,8 +95,8 @@ fn facts(app: &App, c: &Connection) -> [Text; 2] {
             format!("{}{pid}", mask.name("process", &process.comm.text()))
         },
     );
-    let state = if c.is_open() { c.state.word() } else { "closed" };
-    let role = c.role.map_or("role not known", Role::word);
+    let state = if c.is_open() { c.state.as_str() } else { "closed" };
+    let role = c.role.map_or("role not known", Role::as_str);
     let age = display(Unit::Seconds, Some(c.age_s));
     let bytes =
         |value: Option<mpwatch_model::unit::Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
@@ -106,13 +106,13 @@ fn facts(app: &App, c: &Connection) -> [Text; 2] {
         let [active, lo, hi] =
             [energy.active?, energy.lo?, energy.hi?].map(|part| units.energy(part.joules()));
         let ratio = energy.j_per_gb.map(|ratio| format!(", {tilde}{ratio:.1} J/GB")).unwrap_or_default();
-        let full = format!("  energy {tilde}{active} [{lo} to {hi}]{ratio}, {}", energy.source.word());
+        let full = format!("  energy {tilde}{active} [{lo} to {hi}]{ratio}, {}", energy.source.as_str());
         Some([full, format!("  energy {tilde}{active}{ratio}")])
     });
     let head = |ends: String| {
         Text::new(c.id.short(), Ink::Strong)
             .and(format!("  {process}  {ends}  "), Ink::Normal)
-            .and(format!("{} {state}, {role}, {age}", c.protocol.word()), Ink::Faint)
+            .and(format!("{} {state}, {role}, {age}", c.protocol.as_str()), Ink::Faint)
     };
     let numbers = |more: String, energy: String| {
         let sent = format!(
@@ -232,11 +232,11 @@ fn chart(
     frame.render_widget(chart, inside);
 }
 
-fn is_trouble(what: &What) -> bool {
+fn is_trouble(what: &TimelineEvent) -> bool {
     match what {
-        What::SubflowStale { stale, .. } => *stale,
-        What::SubflowClosed { reason, .. } => reason.is_failure(),
-        What::Stalled { .. } | What::FellBack { .. } => true,
+        TimelineEvent::SubflowStale { stale, .. } => *stale,
+        TimelineEvent::SubflowClosed { reason, .. } => reason.is_failure(),
+        TimelineEvent::Stalled { .. } | TimelineEvent::FellBack { .. } => true,
         _ => false,
     }
 }
@@ -263,17 +263,18 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
         Text::new("what happened", Ink::Strong).and(format!(", from {from}{where_in}"), Ink::Faint),
     );
     let lines = entries.iter().skip(scroll).take(page).map(|entry| {
-        let place = |id| connection.place(id).map_or_else(|| "?".to_owned(), |place| place.to_string());
-        let sentence = match (&entry.what, app.mask.is_on()) {
-            (What::PeerAddressAnnounced { address_id, .. }, true) => {
+        let place =
+            |id| connection.subflow_number(id).map_or_else(|| "?".to_owned(), |place| place.to_string());
+        let sentence = match (&entry.event, app.mask.is_on()) {
+            (TimelineEvent::PeerAddressAnnounced { address_id, .. }, true) => {
                 format!("peer announced an address (id {address_id})")
             }
             (what, _) => what.sentence(place),
         };
-        let (mark, ink) = if is_trouble(&entry.what) { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
+        let (mark, ink) = if is_trouble(&entry.event) { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
         let when = crate::cell::pad(&finding::offset(connection, entry.at), 11, true);
         let known =
-            if entry.source == Source::Sampled { "  (by sampling: up to one interval late)" } else { "" };
+            if entry.source == ObservedBy::Sampled { "  (by sampling: up to one interval late)" } else { "" };
         Text::new(format!(" {mark} {when}  "), ink).and(sentence, ink).and(known, Ink::Faint)
     });
     let below = Rect { y: area.y + 1, height: area.height - 1, ..area };

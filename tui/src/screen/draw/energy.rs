@@ -2,7 +2,7 @@
 //! The upper part of the energy view: every zone as one bar whose parts sum to it, where the joules come from, and what subflows that
 //! add no throughput cost.
 
-use mpwatch_model::energy::{Idle, SnapshotEnergy, Source, ZoneEnergy};
+use mpwatch_model::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
 use mpwatch_model::metric::watts;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -67,19 +67,21 @@ fn tilde(energy: &SnapshotEnergy) -> &'static str {
 
 fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
     let source = match energy.source {
-        Source::RaplPerf | Source::RaplPowercap => "measured by the processor's counters (RAPL)",
-        Source::VmShare => "~ ESTIMATED: this virtual machine's share, as its host sees it",
-        Source::Model => "~ ESTIMATED: CPU time times typical watts of such a processor; no counter was read",
-        Source::Simulated => "~ SIMULATED: no counter was read",
-        Source::Absent => {
+        EnergySource::RaplPerf | EnergySource::RaplPowercap => "measured by the processor's counters (RAPL)",
+        EnergySource::VmShare => "~ ESTIMATED: this virtual machine's share, as its host sees it",
+        EnergySource::Model => {
+            "~ ESTIMATED: CPU time times typical watts of such a processor; no counter was read"
+        }
+        EnergySource::Simulated => "~ SIMULATED: no counter was read",
+        EnergySource::Absent => {
             "No energy counter here: no RAPL (a virtual machine, or no permission). CPU time is known."
         }
     };
     let idle = match (energy.source, energy.idle) {
-        (Source::Absent, _) => "",
-        (_, Idle::Calibrated) => "; idle power calibrated",
-        (_, Idle::Observed) => "; idle power observed",
-        (_, Idle::Unknown) => "; idle power not known (mpwatch calibrate)",
+        (EnergySource::Absent, _) => "",
+        (_, IdleSource::Calibrated) => "; idle power calibrated",
+        (_, IdleSource::Observed) => "; idle power observed",
+        (_, IdleSource::Unknown) => "; idle power not known (mpwatch calibrate)",
     };
     let ink = if energy.source.is_measured() { Ink::Faint } else { Ink::Warning };
     let mut lines: Vec<Text> =

@@ -2,7 +2,7 @@
 //! The lines above the view: where and when, how much in all, the tabs, and what is missing from the picture.
 
 use mpwatch_model::endpoint::printable;
-use mpwatch_model::energy::{SnapshotEnergy, Source};
+use mpwatch_model::energy::{EnergySource, SnapshotEnergy};
 use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
@@ -89,10 +89,10 @@ fn power(energy: Option<&SnapshotEnergy>) -> Option<(String, &'static str)> {
     let energy = energy?;
     let known = energy.zones.iter().map(|zone| zone.power_uw).reduce(|all, one| Some(all? + one?)).flatten();
     let (mark, source) = match energy.source {
-        Source::Absent => return Some(("no energy counter".to_owned(), "")),
-        Source::Simulated => ("~", "simulated"),
-        Source::Model | Source::VmShare => ("~", "estimated"),
-        Source::RaplPerf | Source::RaplPowercap => ("", "RAPL"),
+        EnergySource::Absent => return Some(("no energy counter".to_owned(), "")),
+        EnergySource::Simulated => ("~", "simulated"),
+        EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
+        EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "RAPL"),
     };
     Some((format!("{mark}{}", watts(known? as f64 / 1e6)), source))
 }
@@ -139,7 +139,7 @@ fn tabs(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     };
     let usual = match app.tab {
         Tab::Peers => {
-            format!("by {} ({}: another)", app.grouping.word(), app.settings.keys.key(Action::Grouping))
+            format!("by {} ({}: another)", app.grouping.as_str(), app.settings.keys.key(Action::Grouping))
         }
         _ => origin.to_owned(),
     };
@@ -175,7 +175,7 @@ pub(crate) fn alarms(app: &App) -> Vec<Text> {
         let what = snapshot.losses.phrases().join("; ");
         lines.push(with_more(&format!("INCOMPLETE: {what}"), Ink::Alarm));
     }
-    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == Source::Simulated) {
+    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == EnergySource::Simulated) {
         lines.push(Text::new("SIMULATED ENERGY: no counter of this machine was read", Ink::Alarm));
     }
     if !snapshot.host.missing.is_empty() {

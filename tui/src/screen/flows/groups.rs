@@ -33,7 +33,8 @@ fn of_connection(connection: &Connection) -> Vec<Text> {
     let Some(found) = &connection.bottlenecks else { return vec![Text::default()] };
     let places: Vec<String> = groups(connection)
         .map(|(_, group)| {
-            let places = group.iter().filter_map(|id| connection.place(*id)).map(|place| place.to_string());
+            let places =
+                group.iter().filter_map(|id| connection.subflow_number(*id)).map(|place| place.to_string());
             places.collect::<Vec<_>>().join("+")
         })
         .collect();

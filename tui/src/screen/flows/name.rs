@@ -85,7 +85,7 @@ fn subflow_forms(view: &FlowView<'_>, place: usize, subflow: &Subflow) -> Vec<Te
 /// What is not as usual with a subflow, in two lengths.
 fn tags(view: &FlowView<'_>, subflow: &Subflow) -> [(String, Ink); 2] {
     let both = |long: String, short: &str, ink| [(long, ink), (short.to_owned(), ink)];
-    let died = outage::death(view.connection, subflow).map(|death| death.at);
+    let died = outage::path_failure(view.connection, subflow).map(|death| death.at);
     let when = died.map(|at| finding::offset(view.connection, at));
     match (subflow.closed, subflow.state) {
         (Some(closed), _) if closed.reason.is_failure() && when.is_some() => {

@@ -8,7 +8,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::event::Process;
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::timeline::What;
+use mpwatch_model::timeline::TimelineEvent;
 
 use super::Mask;
 
@@ -35,7 +35,7 @@ impl Mask {
         connection.netns = self.name("netns", &connection.netns);
         (connection.netns_inode, connection.cgroup) = (0, None);
         for entry in &mut connection.timeline {
-            if let What::PeerAddressAnnounced { address, .. } = &mut entry.what {
+            if let TimelineEvent::PeerAddressAnnounced { address, .. } = &mut entry.event {
                 *address = None;
             }
         }

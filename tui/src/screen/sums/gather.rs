@@ -332,7 +332,7 @@ impl App {
 fn link(connection: &Connection, own: &[(u32, Member)], links: &mut Vec<(u32, u32)>) {
     let sum = |place: usize| own.get(place.checked_sub(1)?).map(|(sum, _)| *sum);
     for (_, group) in groups(connection) {
-        let mut members = group.iter().filter_map(|id| sum(connection.place(*id)?));
+        let mut members = group.iter().filter_map(|id| sum(connection.subflow_number(*id)?));
         if let Some(first) = members.next() {
             links.extend(members.map(|other| (first, other)));
         }

@@ -82,7 +82,9 @@ impl App {
         match pick {
             Pick::Export => ExportFormat::ALL
                 .iter()
-                .map(|format| (format.words().0.to_owned(), format!(".{}", format.words().1), Chosen::No))
+                .map(|format| {
+                    (format.description().0.to_owned(), format!(".{}", format.description().1), Chosen::No)
+                })
                 .collect(),
             Pick::Sort => {
                 let state = self.table();

@@ -6,7 +6,7 @@ use crate::lifecycle::{CloseReason, FallbackReason, Role};
 use crate::subflow::Subflow;
 
 /// Something that happens at most once to a connection or subflow.
-pub struct Happening<T: 'static> {
+pub struct EventCounter<T: 'static> {
     /// Full name, `mpwatch_host_<what>_total`.
     pub name: &'static str,
     /// One sentence.
@@ -25,7 +25,7 @@ const CLOSE_REASONS: &[&str] = &{
     let mut words = [""; CloseReason::ALL.len()];
     let mut n = 0;
     while n < words.len() {
-        words[n] = CloseReason::ALL[n].word();
+        words[n] = CloseReason::ALL[n].as_str();
         n += 1;
     }
     words
@@ -35,55 +35,55 @@ const FALLBACK_REASONS: &[&str] = &{
     let mut words = [""; FallbackReason::ALL.len()];
     let mut n = 0;
     while n < words.len() {
-        words[n] = FallbackReason::ALL[n].word();
+        words[n] = FallbackReason::ALL[n].as_str();
         n += 1;
     }
     words
 };
 
 fn role(connection: &Connection) -> &'static str {
-    connection.role.map_or("unknown", Role::word)
+    connection.role.map_or("unknown", Role::as_str)
 }
 
 /// Of connections.
-pub static TO_CONNECTIONS: &[Happening<Connection>] = &[
-    Happening {
+pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
+    EventCounter {
         name: "mpwatch_host_connections_opened_total",
         help: "Connections whose opening was seen.",
         label: "role",
         values: ROLES,
         of: |c| c.seen_open.then(|| role(c)),
     },
-    Happening {
+    EventCounter {
         name: "mpwatch_host_connections_closed_total",
         help: "Connections that closed.",
         label: "role",
         values: ROLES,
         of: |c| c.closed_at.map(|_| role(c)),
     },
-    Happening {
+    EventCounter {
         name: "mpwatch_host_fallbacks_total",
         help: "Connections that went on as plain TCP, of those whose opening was seen.",
         label: "reason",
         values: FALLBACK_REASONS,
-        of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.word()),
+        of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
     },
 ];
 
 /// Of subflows.
-pub static TO_SUBFLOWS: &[Happening<Subflow>] = &[
-    Happening {
+pub static SUBFLOW_EVENTS: &[EventCounter<Subflow>] = &[
+    EventCounter {
         name: "mpwatch_host_subflows_opened_total",
         help: "Subflows whose SYN was seen.",
         label: "kind",
         values: &["initial", "join"],
         of: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),
     },
-    Happening {
+    EventCounter {
         name: "mpwatch_host_subflows_closed_total",
         help: "Subflows that ended.",
         label: "reason",
         values: CLOSE_REASONS,
-        of: |s| s.closed.map(|closed| closed.reason.word()),
+        of: |s| s.closed.map(|closed| closed.reason.as_str()),
     },
 ];
