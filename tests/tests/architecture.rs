@@ -16,7 +16,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-ebpf", &["mpwatch-model"]),
     ("mpwatch-tui", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
-    ("mpwatch", &["mpwatch-model", "mpwatch-ebpf", "mpwatch-tui", "mpwatch-exporters", "mpwatch-lab"]),
+    ("mpwatch-store", &["mpwatch-model"]),
+    (
+        "mpwatch",
+        &[
+            "mpwatch-model",
+            "mpwatch-ebpf",
+            "mpwatch-tui",
+            "mpwatch-exporters",
+            "mpwatch-store",
+            "mpwatch-lab",
+        ],
+    ),
 ];
 const TESTS: &str = "mpwatch-tests";
 /// Where `unsafe` is allowed.
