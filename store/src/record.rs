@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a connection to its rows and back. Pure.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use mpwatch_model::bottleneck::Bottlenecks;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::id::{ConnectionId, NetnsCookie, Token};
+use mpwatch_model::series::CounterSample;
+use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::{Bytes, Nanos};
+
+use crate::bottlenecks;
+use crate::columns::{Derived, Shared, nanos, timestamp};
+use crate::names::Netns;
+use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use crate::timeline;
+
+/// What a row says about a connection that the connection does not know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Number of the connection.
+    pub(crate) id: i64,
+    /// Number of the last run that saw it.
+    pub(crate) run: i64,
+    /// How many runs have seen it.
+    pub(crate) runs: i64,
+    /// When it was last seen.
+    pub(crate) seen_at: Timestamp,
+}
+
+/// When a connection began, and for how long it is known.
+fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
+    let until = nanos(connection.closed_at.unwrap_or(seen_at));
+    let began = match (connection.opened_at, connection.closed_at) {
+        (Some(opened), Some(_)) => return (opened, Nanos((until - nanos(opened)).max(0).unsigned_abs())),
+        (Some(opened), None) => opened,
+        (None, _) => timestamp(until - whole_nanos(connection.age_s)),
+    };
+    (began, Nanos(whole_nanos(connection.age_s).unsigned_abs()))
+}
+
+/// An age is a whole number of nanoseconds over 10^9: this finds it again.
+#[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates, which is right for a broken age")]
+pub(crate) fn whole_nanos(seconds: f64) -> i64 {
+    (seconds.max(0.0) * 1e9).round() as i64
+}
+
+/// The row of a connection.
+#[allow(clippy::too_many_lines, reason = "a line for each field")]
+pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow> {
+    // What is left out follows from the subflows, or from the times.
+    let Connection {
+        id,
+        token: _,
+        remote_token,
+        ref netns,
+        netns_inode,
+        role,
+        local,
+        remote,
+        process,
+        ref cgroup,
+        opened_at,
+        seen_open: _,
+        age_s: _,
+        state,
+        closed_at,
+        protocol,
+        fallback,
+        bytes_sent,
+        bytes_acked,
+        bytes_received,
+        bytes_retransmitted: _,
+        bytes_reinjected,
+        mptcp_bytes_retransmitted,
+        send,
+        receive,
+        flow_class,
+        cpu: _,
+        energy: _,
+        jain_index,
+        second_path,
+        ref bottlenecks,
+        extra_subflows,
+        ref subflows,
+        timeline: _,
+    } = *connection;
+    let (began, age) = lifetime(connection, key.seen_at);
+    let bottlenecks = bottlenecks.as_ref();
+    Ok(ConnectionRow {
+        id: key.id,
+        run: key.run,
+        runs: key.runs,
+        netns: Netns { cookie: id.netns.0, inode: netns_inode, name: netns.clone() },
+        token: id.token.known(),
+        birth: id.birth,
+        remote_token,
+        role,
+        local,
+        remote,
+        process,
+        cgroup: cgroup.clone().map(Shared),
+        began,
+        age,
+        seen_open: opened_at.is_some(),
+        closed: closed_at.is_some(),
+        state,
+        protocol,
+        fallback,
+        bytes_sent,
+        bytes_acked,
+        bytes_received,
+        bytes_reinjected,
+        mptcp_bytes_retransmitted,
+        send,
+        receive,
+        flow_class,
+        jain_index,
+        second_path,
+        extra_subflows,
+        bottleneck_method: bottlenecks.map(|found| found.method),
+        bottleneck_groups: bottlenecks.map(|found| bottlenecks::groups(found, subflows)),
+        shared_caps: bottlenecks.map(bottlenecks::shared_caps).transpose()?.flatten(),
+        derived: Derived::of(connection),
+    })
+}
+
+/// The rows of its subflows.
+pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
+    connection.subflows.iter().zip(1..).map(move |(subflow, place)| SubflowRow {
+        connection: id,
+        place,
+        subflow: Cow::Borrowed(subflow),
+        established: timeline::established_at(&connection.timeline, subflow.id),
+        derived: Derived::of(subflow),
+    })
+}
+
+/// The rows of the verdicts on its pairs of subflows.
+pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
+    let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
+    pairs.iter().filter_map(move |pair| bottlenecks::pair_row(pair, &connection.subflows, id))
+}
+
+/// The counters of its open subflows.
+pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<Item = SampleRow> {
+    let open = connection.subflows.iter().zip(1..).filter(|(subflow, _)| subflow.closed.is_none());
+    open.map(move |(subflow, place)| SampleRow {
+        connection: key.id,
+        place,
+        sample: CounterSample {
+            at: key.seen_at,
+            bytes_sent: subflow.bytes_sent,
+            bytes_received: subflow.bytes_received,
+            bytes_retransmitted: subflow.bytes_retransmitted,
+            srtt: subflow.srtt,
+            cwnd_segments: subflow.cwnd_segments,
+            active: subflow.energy.and_then(|energy| energy.active),
+        },
+    })
+}
+
+/// All rows of a connection, without its samples.
+pub(crate) struct Rows {
+    pub(crate) connection: ConnectionRow,
+    pub(crate) subflows: Vec<SubflowRow<'static>>,
+    pub(crate) pairs: Vec<PairRow>,
+    pub(crate) events: Vec<EventRow>,
+}
+
+/// Puts a connection together.
+#[allow(clippy::too_many_lines, reason = "a line for each field")]
+pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
+    let Rows { connection: row, subflows, pairs, events } = rows;
+    let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
+    let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
+    let bottlenecks: Option<Bottlenecks> = bottlenecks::restore(&row, pairs, &subflows)?;
+    let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
+    let mut connection = Connection {
+        id: ConnectionId {
+            netns: NetnsCookie(row.netns.cookie),
+            token: row.token.unwrap_or(Token(0)),
+            birth: row.birth,
+        },
+        token: row.token,
+        remote_token: row.remote_token,
+        netns: row.netns.name,
+        netns_inode: row.netns.inode,
+        role: row.role,
+        local: row.local,
+        remote: row.remote,
+        process: row.process,
+        cgroup: row.cgroup.map(|text| text.0),
+        opened_at: row.seen_open.then_some(row.began),
+        seen_open: row.seen_open,
+        age_s: row.age.seconds(),
+        state: row.state,
+        closed_at: row.closed.then_some(until),
+        protocol: row.protocol,
+        fallback: row.fallback,
+        bytes_sent: row.bytes_sent,
+        bytes_acked: row.bytes_acked,
+        bytes_received: row.bytes_received,
+        bytes_retransmitted: subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum(),
+        bytes_reinjected: row.bytes_reinjected,
+        mptcp_bytes_retransmitted: row.mptcp_bytes_retransmitted,
+        send: row.send,
+        receive: row.receive,
+        flow_class: row.flow_class,
+        cpu: subflows.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
+        energy: None,
+        jain_index: row.jain_index,
+        second_path: row.second_path,
+        bottlenecks,
+        extra_subflows: row.extra_subflows,
+        subflows,
+        timeline: Vec::new(),
+    };
+    add_shares_and_energy(&mut connection);
+    connection.timeline = timeline::restore(&connection, &established, &events)?;
+    Ok(connection)
+}
+
+/// These follow from the subflows and the payload.
+fn add_shares_and_energy(connection: &mut Connection) {
+    let unique: Bytes = connection.subflows.iter().map(Subflow::unique_sent).sum();
+    for subflow in &mut connection.subflows {
+        subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
+        let payload = subflow.bytes_sent + subflow.bytes_received;
+        subflow.energy = subflow.energy.map(|energy| energy.over(payload));
+    }
+    let payload = connection.payload();
+    let known: Vec<&FlowEnergy> = connection.subflows.iter().filter_map(|one| one.energy.as_ref()).collect();
+    connection.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload));
+}
