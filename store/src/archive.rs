@@ -73,7 +73,7 @@ fn report(database: &Connection, period: Period) -> rusqlite::Result<(Report, Co
     let mut connections = Vec::new();
     let loader = Loader::of(database)?;
     let condition = "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id";
-    let mut query = database.prepare(&select::<ConnectionRow>(database, condition)?)?;
+    let mut query = database.prepare(&select::<ConnectionRow<'_>>(database, condition)?)?;
     let mut found = query.query([since, until])?;
     while let Some(row) = found.next()? {
         let row = ConnectionRow::read(&mut Reader::new(row, &loader.names))?;

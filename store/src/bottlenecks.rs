@@ -2,6 +2,8 @@
 //! Bottlenecks of a connection: a row for each pair of subflows; method, groups and shared caps are columns of the connection. Subflows are
 //! named by their places, from 1.
 
+use std::fmt::Write as _;
+
 use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::subflow::Subflow;
@@ -20,11 +22,19 @@ fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
 }
 
 /// The groups as JSON.
-pub(crate) fn groups(found: &Bottlenecks, subflows: &[Subflow]) -> Shared {
-    let places =
-        |group: &Vec<SubflowId>| -> Vec<u64> { group.iter().filter_map(|id| place(subflows, *id)).collect() };
-    let groups: Vec<Vec<u64>> = found.groups.iter().map(places).collect();
-    Shared(serde_json::json!(groups).to_string())
+pub(crate) fn groups(found: &Bottlenecks, subflows: &[Subflow]) -> Shared<'static> {
+    let mut text = String::with_capacity(64);
+    text.push('[');
+    for group in &found.groups {
+        text.push_str(if text.len() == 1 { "[" } else { ",[" });
+        let places = group.iter().filter_map(|id| place(subflows, *id)).zip(0..);
+        places.for_each(|(place, nth)| {
+            write!(text, "{}{place}", if nth == 0 { "" } else { "," }).unwrap_or_default()
+        });
+        text.push(']');
+    }
+    text.push(']');
+    Shared(text.into())
 }
 
 /// The shared caps as JSON. `None`: there are none.
@@ -43,7 +53,7 @@ pub(crate) fn pair_row(pair: &PairVerdict, subflows: &[Subflow], connection: i64
 
 /// Puts them together; pairs in the order of the subflows. `None`: there was no detection.
 pub(crate) fn restore(
-    row: &ConnectionRow,
+    row: &ConnectionRow<'_>,
     mut pairs: Vec<PairRow>,
     subflows: &[Subflow],
 ) -> rusqlite::Result<Option<Bottlenecks>> {

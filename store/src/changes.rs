@@ -3,6 +3,7 @@
 //! from time to time.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
@@ -66,18 +67,36 @@ impl Tracked {
     }
 }
 
+/// Gives a row to each connection that this run has not seen before.
+struct Rows {
+    next_number: i64,
+    earlier: EarlierRuns,
+}
+
+impl Rows {
+    /// The row of an earlier run, or a new one.
+    fn of(&mut self, database: &Connection, id: ConnectionId) -> Tracked {
+        let (number, earlier) = if let Some((number, earlier)) = self.earlier.find(database, id) {
+            (number, Some(Box::new(earlier)))
+        } else {
+            self.next_number += 1;
+            (self.next_number - 1, None)
+        };
+        Tracked { number, index: 0, turn: 0, is_written: false, sampled: None, earlier }
+    }
+}
+
 /// The connections of the latest snapshot, and their rows.
 pub(crate) struct Changes {
     tracked: HashMap<ConnectionId, Tracked>,
     turn: u64,
-    next_number: i64,
-    earlier: EarlierRuns,
+    rows: Rows,
 }
 
 impl Changes {
     /// `next_number`: that of the first new connection.
     pub(crate) fn new(next_number: i64, earlier: EarlierRuns) -> Self {
-        Self { tracked: HashMap::new(), turn: 0, next_number, earlier }
+        Self { tracked: HashMap::new(), turn: 0, rows: Rows { next_number, earlier } }
     }
 
     /// What is to be written of a batch. `previous`: the snapshot of the batch before.
@@ -115,7 +134,7 @@ impl Changes {
             let known = self.tracked.remove(&flow.id);
             let before = known.as_ref().and_then(|known| previous?.connections.get(known.index));
             if before != Some(flow) || flow.is_open() {
-                let tracked = known.unwrap_or_else(|| self.track(database, flow.id));
+                let tracked = known.unwrap_or_else(|| self.rows.of(database, flow.id));
                 changes.push(tracked.change(flow, *seen_at, false));
             }
         }
@@ -132,13 +151,14 @@ impl Changes {
     ) {
         let now_ns = nanos(snapshot.at);
         for (index, flow) in snapshot.connections.iter().enumerate() {
-            let known = self.tracked.get(&flow.id).map(|known| known.index);
-            let before = known.and_then(|index| previous?.connections.get(index));
-            if known.is_none() {
-                let tracked = self.track(database, flow.id);
-                self.tracked.insert(flow.id, tracked);
-            }
-            let Some(tracked) = self.tracked.get_mut(&flow.id) else { continue };
+            let (tracked, before) = match self.tracked.entry(flow.id) {
+                Entry::Occupied(known) => {
+                    let known = known.into_mut();
+                    let before = previous.and_then(|previous| previous.connections.get(known.index));
+                    (known, before)
+                }
+                Entry::Vacant(free) => (free.insert(self.rows.of(database, flow.id)), None),
+            };
             let sampled = flow.is_open() && is_long(flow) && is_due(flow, now_ns, tracked.sampled, limits);
             if sampled {
                 tracked.sampled = Some((now_ns, carried(flow)));
@@ -150,17 +170,6 @@ impl Changes {
             }
             (tracked.index, tracked.turn) = (index, self.turn);
         }
-    }
-
-    /// A connection that this run has not seen before: the row of an earlier run, or a new one.
-    fn track(&mut self, database: &Connection, id: ConnectionId) -> Tracked {
-        let (number, earlier) = if let Some((number, earlier)) = self.earlier.find(database, id) {
-            (number, Some(Box::new(earlier)))
-        } else {
-            self.next_number += 1;
-            (self.next_number - 1, None)
-        };
-        Tracked { number, index: 0, turn: 0, is_written: false, sampled: None, earlier }
     }
 
     /// Connections that are in no snapshot any more. Their final state has been written, unless the snapshot in which they were closed was

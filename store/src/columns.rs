@@ -3,7 +3,6 @@
 //! [`record!`] derives all three from a list of fields.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
@@ -96,6 +95,11 @@ impl<'a, 'd> Binder<'a, 'd> {
 
     fn name(&mut self, text: &str) -> rusqlite::Result<()> {
         let number = self.names.text(text)?;
+        self.value(number)
+    }
+
+    fn word(&mut self, word: &'static str) -> rusqlite::Result<()> {
+        let number = self.names.word(word)?;
         self.value(number)
     }
 }
@@ -277,7 +281,7 @@ one_column! {
     Name: Name, |value, to| to.name(&value.text()), |from| from.word();
     IpAddr: Name, |value, to| { let number = to.names.address(*value)?; to.value(number) },
         |from| { let text = from.name()?; text.parse().map_err(|_| from.damaged(format!("`{text}` is no address"))) };
-    Netns: Integer, |value, to| { let number = to.names.netns(value)?; to.value(number) },
+    Netns<'_>: Integer, |value, to| { let number = to.names.netns(value)?; to.value(number) },
         |from| { let number = from.value()?; from.names.netns(number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
 }
 
@@ -287,7 +291,7 @@ macro_rules! units {
 units!(Bytes, Micros, Nanos, Microjoules, BitsPerSecond);
 
 macro_rules! words {
-    ($($type:ident),*) => { one_column! { $($type: Name, |value, to| to.name(value.as_str()), |from| from.word();)* } };
+    ($($type:ident),*) => { one_column! { $($type: Name, |value, to| to.word(value.as_str()), |from| from.word();)* } };
 }
 words!(
     TcpState,
@@ -303,15 +307,15 @@ words!(
 );
 
 one_column! {
-    Verdict: Name, |value, to| to.name(verdict_word(*value)), |from| from.word();
-    Shared: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.to_owned()));
+    Verdict: Name, |value, to| to.word(verdict_word(*value)), |from| from.word();
+    Shared<'_>: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.to_owned().into()));
     Ppm: Ppm, |value, to| to.value(millionths(value.0)), |from| from.value().map(|parts: i64| Self(parts as f64 / 1e6));
     TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
 }
 
 /// Text that many rows have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared(pub(crate) String);
+pub(crate) struct Shared<'a>(pub(crate) Cow<'a, str>);
 
 /// A fraction that is stored in parts per million.
 #[derive(Clone, Copy, Debug)]
@@ -356,21 +360,11 @@ impl Columns for SocketAddr {
 }
 
 /// The computed values of a subject: a column for each row of the metric table that has a column name. They are for users of the file;
-/// reading computes them from the subject.
+/// reading computes them from the subject, so it yields `None` here.
 #[derive(Clone, Debug)]
-pub(crate) struct Derived<T> {
-    values: Vec<Option<f64>>,
-    subject: PhantomData<T>,
-}
+pub(crate) struct Derived<'a, T>(pub(crate) Option<&'a T>);
 
-impl<T: Tabled> Derived<T> {
-    pub(crate) fn of(subject: &T) -> Self {
-        let values = derived::columns::<T>().map(|(_, metric)| (metric.read)(subject)).collect();
-        Self { values, subject: PhantomData }
-    }
-}
-
-impl<T: Tabled> Columns for Derived<T> {
+impl<T: Tabled> Columns for Derived<'_, T> {
     fn count() -> usize {
         derived::columns::<T>().count()
     }
@@ -382,12 +376,12 @@ impl<T: Tabled> Columns for Derived<T> {
     }
 
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
-        self.values.iter().try_for_each(|value| to.value(value))
+        derived::columns::<T>().try_for_each(|(_, metric)| to.value(self.0.and_then(metric.read)))
     }
 
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self> {
         from.next += Self::count();
-        Ok(Self { values: Vec::new(), subject: PhantomData })
+        Ok(Self(None))
     }
 }
 

@@ -77,6 +77,9 @@ impl EarlierRuns {
 
     /// The number and the record of a connection that the file has. A row that cannot be read stays as it is, and a new one is written.
     pub(crate) fn find(&mut self, database: &Connection, id: ConnectionId) -> Option<(i64, EarlierRecord)> {
+        if self.candidates.is_empty() {
+            return None;
+        }
         let Candidate { number, overlaps } = self.candidates.remove(&id)?;
         let earlier = self.load(database, number, overlaps).ok();
         if self.candidates.is_empty() {
@@ -95,8 +98,8 @@ impl EarlierRuns {
             Some(loader) => loader,
             none => none.insert(Loader::of(database)?),
         };
-        let query = select::<ConnectionRow>(database, "WHERE id = ?")?;
-        let found: Vec<ConnectionRow> = rows(database, &query, [number], &loader.names)?;
+        let query = select::<ConnectionRow<'_>>(database, "WHERE id = ?")?;
+        let found: Vec<ConnectionRow<'static>> = rows(database, &query, [number], &loader.names)?;
         let row = found.into_iter().next().ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let (began_ns, runs) = (nanos(row.began), row.runs);
         let until_ns = began_ns.saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX));

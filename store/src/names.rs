@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text that many rows share is stored once, in the table `name`; network namespaces in the table `netns`. Rows hold the number.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -8,15 +9,17 @@ use rusqlite::{Connection, params};
 
 /// A network namespace.
 #[derive(Clone, Debug)]
-pub(crate) struct Netns {
+pub(crate) struct Netns<'a> {
     pub(crate) cookie: u64,
     pub(crate) inode: u32,
-    pub(crate) name: String,
+    pub(crate) name: Cow<'a, str>,
 }
 
 /// Numbers that are known to be in the file. Forget them after a rollback, or when rows of `name` were deleted.
 #[derive(Default)]
 pub(crate) struct KnownNames {
+    /// Words of enumerations, found by their addresses: they are most of all names, and hashing them would take a fifth of writing a row.
+    words: Vec<(&'static str, i64)>,
     texts: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,
     netns: HashMap<(u64, u32), (String, i64)>,
@@ -47,6 +50,16 @@ impl Names<'_> {
         Ok(number)
     }
 
+    /// The number of a word of an enumeration.
+    pub(crate) fn word(&mut self, word: &'static str) -> rusqlite::Result<i64> {
+        if let Some((_, number)) = self.known.words.iter().find(|(known, _)| std::ptr::eq(*known, word)) {
+            return Ok(*number);
+        }
+        let number = self.text(word)?;
+        self.known.words.push((word, number));
+        Ok(number)
+    }
+
     /// The number of an address.
     pub(crate) fn address(&mut self, address: IpAddr) -> rusqlite::Result<i64> {
         if let Some(&number) = self.known.addresses.get(&address) {
@@ -58,7 +71,7 @@ impl Names<'_> {
     }
 
     /// The number of a network namespace.
-    pub(crate) fn netns(&mut self, netns: &Netns) -> rusqlite::Result<i64> {
+    pub(crate) fn netns(&mut self, netns: &Netns<'_>) -> rusqlite::Result<i64> {
         let Netns { cookie, inode, name } = netns;
         if let Some((_, number)) = self.known.netns.get(&(*cookie, *inode)).filter(|(known, _)| known == name)
         {
@@ -69,7 +82,7 @@ impl Names<'_> {
         self.database.prepare_cached(add)?.execute(key)?;
         let find = "SELECT id FROM netns WHERE cookie = ? AND inode = ? AND name = ?";
         let number = self.database.prepare_cached(find)?.query_one(key, |row| row.get(0))?;
-        self.known.netns.insert((*cookie, *inode), (name.clone(), number));
+        self.known.netns.insert((*cookie, *inode), (name.to_string(), number));
         Ok(number)
     }
 }
@@ -78,7 +91,7 @@ impl Names<'_> {
 #[derive(Default)]
 pub(crate) struct NameIndex {
     texts: HashMap<i64, String>,
-    netns: HashMap<i64, Netns>,
+    netns: HashMap<i64, Netns<'static>>,
 }
 
 impl NameIndex {
@@ -88,7 +101,9 @@ impl NameIndex {
         let mut netns = database.prepare("SELECT id, cookie, inode, name FROM netns")?;
         let netns = netns.query_map([], |row| {
             let cookie: i64 = row.get(1)?;
-            Ok((row.get(0)?, Netns { cookie: cookie.cast_unsigned(), inode: row.get(2)?, name: row.get(3)? }))
+            let name: String = row.get(3)?;
+            let netns = Netns { cookie: cookie.cast_unsigned(), inode: row.get(2)?, name: name.into() };
+            Ok((row.get(0)?, netns))
         })?;
         Ok(Self {
             texts: texts.collect::<rusqlite::Result<_>>()?,
@@ -100,7 +115,7 @@ impl NameIndex {
         self.texts.get(&number).map(String::as_str)
     }
 
-    pub(crate) fn netns(&self, number: i64) -> Option<&Netns> {
+    pub(crate) fn netns(&self, number: i64) -> Option<&Netns<'static>> {
         self.netns.get(&number)
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn whole_nanos(seconds: f64) -> i64 {
 
 /// The row of a connection.
 #[allow(clippy::too_many_lines, reason = "a line for each field")]
-pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow> {
+pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
     // What is left out follows from the subflows, or from the times.
     let Connection {
         id,
@@ -94,7 +94,7 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         id: key.id,
         run: key.run,
         runs: key.runs,
-        netns: Netns { cookie: id.netns.0, inode: netns_inode, name: netns.clone() },
+        netns: Netns { cookie: id.netns.0, inode: netns_inode, name: netns.into() },
         token: id.token.known(),
         birth: id.birth,
         remote_token,
@@ -102,7 +102,7 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         local,
         remote,
         process,
-        cgroup: cgroup.clone().map(Shared),
+        cgroup: cgroup.as_deref().map(|text| Shared(text.into())),
         began,
         age,
         seen_open: opened_at.is_some(),
@@ -124,7 +124,7 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         bottleneck_method: bottlenecks.map(|found| found.method),
         bottleneck_groups: bottlenecks.map(|found| bottlenecks::groups(found, subflows)),
         shared_caps: bottlenecks.map(bottlenecks::shared_caps).transpose()?.flatten(),
-        derived: Derived::of(connection),
+        derived: Derived(Some(connection)),
     })
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<It
         place,
         subflow: Cow::Borrowed(subflow),
         established: timeline::established_at(&connection.timeline, subflow.id),
-        derived: Derived::of(subflow),
+        derived: Derived(Some(subflow)),
     })
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
 
 /// All rows of a connection, without its samples.
 pub(crate) struct Rows {
-    pub(crate) connection: ConnectionRow,
+    pub(crate) connection: ConnectionRow<'static>,
     pub(crate) subflows: Vec<SubflowRow<'static>>,
     pub(crate) pairs: Vec<PairRow>,
     pub(crate) events: Vec<EventRow>,
@@ -187,13 +187,13 @@ pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
         },
         token: row.token,
         remote_token: row.remote_token,
-        netns: row.netns.name,
+        netns: row.netns.name.into_owned(),
         netns_inode: row.netns.inode,
         role: row.role,
         local: row.local,
         remote: row.remote,
         process: row.process,
-        cgroup: row.cgroup.map(|text| text.0),
+        cgroup: row.cgroup.map(|text| text.0.into_owned()),
         opened_at: row.seen_open.then_some(row.began),
         seen_open: row.seen_open,
         age_s: row.age.seconds(),

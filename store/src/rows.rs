@@ -39,7 +39,7 @@ macro_rules! tables {
 
 tables! {
     RunRow: "run" ("id");
-    ConnectionRow: "connection" ("id");
+    ConnectionRow<'_>: "connection" ("id");
     SubflowRow<'_>: "subflow" ("connection, place");
     PairRow: "pair" ("connection, a, b");
     EventRow: "event" ("connection, number");
@@ -77,11 +77,11 @@ record! {
 
 /// A connection. One that several runs have seen has one row, with the number of the last of them.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectionRow {
+pub(crate) struct ConnectionRow<'a> {
     pub(crate) id: i64,
     pub(crate) run: i64,
     pub(crate) runs: i64,
-    pub(crate) netns: Netns,
+    pub(crate) netns: Netns<'a>,
     pub(crate) token: Option<Token>,
     pub(crate) birth: SocketCookie,
     pub(crate) remote_token: Option<Token>,
@@ -89,7 +89,7 @@ pub(crate) struct ConnectionRow {
     pub(crate) local: Option<SocketAddr>,
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) process: Option<Process>,
-    pub(crate) cgroup: Option<Shared>,
+    pub(crate) cgroup: Option<Shared<'a>>,
     /// When it was opened, or first seen.
     pub(crate) began: Timestamp,
     /// From then until it closed, or was last seen.
@@ -112,14 +112,14 @@ pub(crate) struct ConnectionRow {
     pub(crate) extra_subflows: Option<u32>,
     pub(crate) bottleneck_method: Option<DetectionMethod>,
     /// JSON: lists of the places of subflows.
-    pub(crate) bottleneck_groups: Option<Shared>,
+    pub(crate) bottleneck_groups: Option<Shared<'a>>,
     /// JSON. NULL: none.
     pub(crate) shared_caps: Option<String>,
-    pub(crate) derived: Derived<Connection>,
+    pub(crate) derived: Derived<'a, Connection>,
 }
 
 record! {
-    ConnectionRow {
+    ConnectionRow<'_> {
         id "id", run "run", runs "runs", netns "netns", token "token", birth "birth", remote_token "remote_token",
         role "role", local "local", remote "remote", process "", cgroup "cgroup",
         began "began_ns", age "age_ns", seen_open "seen_open", closed "closed",
@@ -146,7 +146,7 @@ pub(crate) struct SubflowRow<'a> {
     pub(crate) place: i64,
     pub(crate) subflow: Cow<'a, Subflow>,
     pub(crate) established: Option<Timestamp>,
-    pub(crate) derived: Derived<Subflow>,
+    pub(crate) derived: Derived<'a, Subflow>,
 }
 
 record! {

@@ -47,7 +47,7 @@ impl TableInfo {
 pub(crate) fn tables() -> [TableInfo; 6] {
     [
         TableInfo::of::<RunRow>(),
-        TableInfo::of::<ConnectionRow>(),
+        TableInfo::of::<ConnectionRow<'_>>(),
         TableInfo::of::<SubflowRow<'_>>(),
         TableInfo::of::<PairRow>(),
         TableInfo::of::<EventRow>(),

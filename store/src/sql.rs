@@ -61,7 +61,7 @@ impl<'d> Insertions<'d> {
     pub(crate) fn of(database: &'d Connection) -> rusqlite::Result<Self> {
         Ok(Self {
             database,
-            connection: Insertion::of::<ConnectionRow>(database)?,
+            connection: Insertion::of::<ConnectionRow<'_>>(database)?,
             subflow: Insertion::of::<SubflowRow<'_>>(database)?,
             pair: Insertion::of::<PairRow>(database)?,
             event: Insertion::of::<EventRow>(database)?,
@@ -151,7 +151,11 @@ impl Loader {
     }
 
     /// The connection of a row.
-    pub(crate) fn load(&self, database: &Connection, connection: ConnectionRow) -> rusqlite::Result<Flow> {
+    pub(crate) fn load(
+        &self,
+        database: &Connection,
+        connection: ConnectionRow<'static>,
+    ) -> rusqlite::Result<Flow> {
         let id = [connection.id];
         let subflows = rows(database, &self.subflows, id, &self.names)?;
         let pairs = rows(database, &self.pairs, id, &self.names)?;

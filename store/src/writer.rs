@@ -153,7 +153,7 @@ impl Writer {
         let lost = (self.backlog.len() + unread) as u64;
         self.status.with(|status| status.losses.flows_lost += lost);
         // What was committed is safe without this.
-        let _ = self.database.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
+        let _ = self.database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
     /// Writes the changes and the backlog, or keeps all of it in the backlog.
