@@ -21,10 +21,17 @@ pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Optio
     timeline.iter().find(is_it).map(|entry| entry.at)
 }
 
-/// The entries that have a row of their own.
+/// The entries that have a row of their own. A step that was reported in another way, too, has a row for each report.
 pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Result<Vec<EventRow>> {
-    let entries = connection.timeline.iter().filter(|entry| !is_in_columns(connection, entry));
-    entries.zip(0..).map(|(entry, nth)| event_row(entry, number, nth)).collect()
+    let timeline = &connection.timeline;
+    let apart: Vec<_> = timeline.iter().filter(|entry| !is_in_columns(connection, entry)).collect();
+    if apart.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_apart = |entry: &&TimelineEntry| {
+        apart.iter().any(|other| std::ptr::eq(*other, *entry) || is_same_step(&other.event, &entry.event))
+    };
+    timeline.iter().filter(is_apart).zip(0..).map(|(entry, nth)| event_row(entry, number, nth)).collect()
 }
 
 /// Whether columns of the connection or a subflow hold all of an entry.
@@ -56,7 +63,7 @@ pub(crate) fn restore(
 ) -> rusqlite::Result<Vec<TimelineEntry>> {
     let mut entries = rows.iter().map(entry).collect::<rusqlite::Result<Vec<_>>>()?;
     let of_columns = entries_of_columns(connection, established);
-    // A row says more than a column: another source or another time.
+    // A step with rows has all of its reports there.
     let added: Vec<_> = of_columns
         .into_iter()
         .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))

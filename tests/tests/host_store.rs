@@ -68,7 +68,7 @@ fn of_clients(lab: &Topology, what: &str, condition: &str) -> String {
 /// Connections that closed, as they are in the file: number, birth, bytes.
 fn closed(file: &Path) -> HashSet<(i64, i64, Option<i64>)> {
     let database = read(file);
-    let mut query = database.prepare("SELECT id, birth, bytes_sent FROM connection WHERE flags & 2").unwrap();
+    let mut query = database.prepare("SELECT id, birth, bytes_sent FROM connection WHERE closed").unwrap();
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     rows.map(Result::unwrap).collect()
 }
@@ -234,11 +234,11 @@ fn a_file_that_stays_held_ends_neither_metrics_nor_the_daemon() {
     traffic::run(lab.client(), lab.server(), &short(&lab, 5)).unwrap();
     daemon.until("mpwatch_agent_store_paused", |paused| paused > 0.5);
     daemon.until("mpwatch_agent_store_waiting_connections", |waiting| waiting >= 10.0);
-    let why = daemon.logged("the store is not written at the moment; metrics go on");
+    let why = daemon.logged("the database cannot be written; metrics continue");
     assert!(why["why"].as_str().unwrap().contains("another program holds the file"), "{why}");
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.ended().code(), Some(0));
-    daemon.logged("the store is not complete");
+    daemon.logged("the database is not complete");
 }
 
 /// A small disk of memory.
@@ -282,7 +282,7 @@ impl Drop for Disk {
 
 fn is_recovered(daemon: &Daemon) {
     daemon.until("mpwatch_agent_store_paused", |paused| paused < 0.5);
-    daemon.logged("the store is written again");
+    daemon.logged("the database is being written again");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_full_disk_costs_no_metrics_and_no_connection() {
     daemon.until("mpwatch_agent_store_paused", |paused| paused > 0.5);
     let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
     daemon.until("mpwatch_agent_ticks_total", |now| now > ticks + 2.0);
-    let why = daemon.logged("the store is not written at the moment; metrics go on");
+    let why = daemon.logged("the database cannot be written; metrics continue");
     assert!(why["why"].as_str().unwrap().contains("the disk is full"), "{why}");
     assert_eq!(place.attached(&["ls"]).code, Some(0));
     fs::remove_file(filler).unwrap();
