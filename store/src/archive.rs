@@ -12,12 +12,13 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::columns::{Columns as _, Reader, damaged, nanos, timestamp};
+use crate::columns::{Columns as _, Reader, damaged};
 use crate::error::StoreError;
 use crate::names::NameIndex;
 use crate::open::{self, Stamp};
 use crate::rows::{ConnectionRow, RunRow};
 use crate::sql::{Loader, rows, select};
+use crate::values::{nanos, timestamp};
 
 /// From when to when. `None`: from the first, to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

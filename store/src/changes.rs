@@ -13,11 +13,11 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 
-use crate::columns::nanos;
 use crate::earlier::EarlierRuns;
 use crate::limits::Limits;
 use crate::merge::EarlierRecord;
 use crate::queue::{Batch, FinalState};
+use crate::values::nanos;
 
 /// A connection of this age or of [`LONG_BYTES`] is long: its counters are sampled.
 const LONG_SECONDS: f64 = 60.0;
@@ -109,7 +109,7 @@ impl Changes {
     ) -> Vec<Change<'a>> {
         self.turn += 1;
         let mut changes = self.of_replaced(database, &batch.finals, previous);
-        self.of_snapshot(database, &batch.snapshot, previous, limits, &mut changes);
+        changes.extend(self.of_snapshot(database, &batch.snapshot, previous, limits));
         if let Some(previous) = previous {
             self.of_gone(previous, &mut changes);
         }
@@ -147,8 +147,8 @@ impl Changes {
         snapshot: &'a Snapshot,
         previous: Option<&Snapshot>,
         limits: &Limits,
-        changes: &mut Vec<Change<'a>>,
-    ) {
+    ) -> Vec<Change<'a>> {
+        let mut changes = Vec::new();
         let now_ns = nanos(snapshot.at);
         for (index, flow) in snapshot.connections.iter().enumerate() {
             let (tracked, before) = match self.tracked.entry(flow.id) {
@@ -170,6 +170,7 @@ impl Changes {
             }
             (tracked.index, tracked.turn) = (index, self.turn);
         }
+        changes
     }
 
     /// Connections that are in no snapshot any more. Their final state has been written, unless the snapshot in which they were closed was

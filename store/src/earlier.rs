@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, Token};
 use rusqlite::{Connection, Params, Row, params};
 
-use crate::columns::nanos;
 use crate::merge::EarlierRecord;
 use crate::rows::ConnectionRow;
 use crate::sql::{Loader, rows, select};
+use crate::values::nanos;
 
 /// When and on which boot a run began: no two runs have both in common.
 #[derive(Clone, Debug, PartialEq, Eq)]

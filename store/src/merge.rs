@@ -8,9 +8,9 @@ use mpwatch_model::lifecycle::FallbackReason;
 use mpwatch_model::subflow::{Scheduler, Subflow};
 use mpwatch_model::timeline::TimelineEntry;
 
-use crate::columns::{nanos, timestamp};
 use crate::record::whole_nanos;
 use crate::timeline;
+use crate::values::{nanos, timestamp};
 
 /// What the file holds of a connection that an earlier run has seen.
 #[derive(Clone)]

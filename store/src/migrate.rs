@@ -5,7 +5,7 @@
 use rusqlite::Connection;
 
 use crate::columns::{Column, Kind};
-use crate::schema::{INDEX, TableInfo, column_names, tables};
+use crate::tables::{INDEX, TableInfo, column_names, tables};
 
 /// Where a schema keeps what its views do not show.
 struct OldSchema {

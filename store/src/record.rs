@@ -4,19 +4,18 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::id::{ConnectionId, NetnsCookie, Token};
+use mpwatch_model::id::{ConnectionId, NetnsCookie};
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::bottlenecks;
-use crate::columns::{Derived, Shared, nanos, timestamp};
 use crate::names::Netns;
 use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
 use crate::timeline;
+use crate::values::{Derived, nanos, timestamp};
 
 /// What a row says about a connection that the connection does not know.
 #[derive(Clone, Copy, Debug)]
@@ -49,81 +48,28 @@ pub(crate) fn whole_nanos(seconds: f64) -> i64 {
 }
 
 /// The row of a connection.
-#[allow(clippy::too_many_lines, reason = "a line for each field")]
 pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
-    // What is left out follows from the subflows, or from the times.
-    let Connection {
-        id,
-        token: _,
-        remote_token,
-        ref netns,
-        netns_inode,
-        role,
-        local,
-        remote,
-        process,
-        ref cgroup,
-        opened_at,
-        seen_open: _,
-        age_s: _,
-        state,
-        closed_at,
-        protocol,
-        fallback,
-        bytes_sent,
-        bytes_acked,
-        bytes_received,
-        bytes_retransmitted: _,
-        bytes_reinjected,
-        mptcp_bytes_retransmitted,
-        send,
-        receive,
-        flow_class,
-        cpu: _,
-        energy: _,
-        jain_index,
-        second_path,
-        ref bottlenecks,
-        extra_subflows,
-        ref subflows,
-        timeline: _,
-    } = *connection;
     let (began, age) = lifetime(connection, key.seen_at);
-    let bottlenecks = bottlenecks.as_ref();
+    let bottlenecks = connection.bottlenecks.as_ref();
+    let bottlenecks = bottlenecks.map(|found| bottlenecks::columns(found, &connection.subflows));
+    let id = connection.id;
     Ok(ConnectionRow {
         id: key.id,
         run: key.run,
         runs: key.runs,
-        netns: Netns { cookie: id.netns.0, inode: netns_inode, name: netns.into() },
+        netns: Netns {
+            cookie: id.netns.0,
+            inode: connection.netns_inode,
+            name: connection.netns.as_str().into(),
+        },
         token: id.token.known(),
         birth: id.birth,
-        remote_token,
-        role,
-        local,
-        remote,
-        process,
-        cgroup: cgroup.as_deref().map(|text| Shared(text.into())),
         began,
         age,
-        seen_open: opened_at.is_some(),
-        closed: closed_at.is_some(),
-        state,
-        protocol,
-        fallback,
-        bytes_sent,
-        bytes_acked,
-        bytes_received,
-        bytes_reinjected,
-        mptcp_bytes_retransmitted,
-        send,
-        receive,
-        flow_class,
-        jain_index,
-        second_path,
-        extra_subflows,
-        bottleneck_method: bottlenecks.map(|found| found.method),
-        bottleneck_groups: bottlenecks.map(|found| bottlenecks::groups(found, subflows)),
-        shared_caps: bottlenecks.map(bottlenecks::shared_caps).transpose()?.flatten(),
+        seen_open: connection.opened_at.is_some(),
+        closed: connection.closed_at.is_some(),
+        connection: Cow::Borrowed(connection),
+        bottlenecks: bottlenecks.transpose()?,
         derived: Derived(Some(connection)),
     })
 }
@@ -172,52 +118,29 @@ pub(crate) struct Rows {
 }
 
 /// Puts a connection together.
-#[allow(clippy::too_many_lines, reason = "a line for each field")]
 pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
     let Rows { connection: row, subflows, pairs, events } = rows;
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
     let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
-    let bottlenecks: Option<Bottlenecks> = bottlenecks::restore(&row, pairs, &subflows)?;
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
     let mut connection = Connection {
         id: ConnectionId {
             netns: NetnsCookie(row.netns.cookie),
-            token: row.token.unwrap_or(Token(0)),
+            token: row.token.unwrap_or_default(),
             birth: row.birth,
         },
         token: row.token,
-        remote_token: row.remote_token,
         netns: row.netns.name.into_owned(),
         netns_inode: row.netns.inode,
-        role: row.role,
-        local: row.local,
-        remote: row.remote,
-        process: row.process,
-        cgroup: row.cgroup.map(|text| text.0.into_owned()),
         opened_at: row.seen_open.then_some(row.began),
         seen_open: row.seen_open,
         age_s: row.age.seconds(),
-        state: row.state,
         closed_at: row.closed.then_some(until),
-        protocol: row.protocol,
-        fallback: row.fallback,
-        bytes_sent: row.bytes_sent,
-        bytes_acked: row.bytes_acked,
-        bytes_received: row.bytes_received,
         bytes_retransmitted: subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum(),
-        bytes_reinjected: row.bytes_reinjected,
-        mptcp_bytes_retransmitted: row.mptcp_bytes_retransmitted,
-        send: row.send,
-        receive: row.receive,
-        flow_class: row.flow_class,
         cpu: subflows.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
-        energy: None,
-        jain_index: row.jain_index,
-        second_path: row.second_path,
-        bottlenecks,
-        extra_subflows: row.extra_subflows,
+        bottlenecks: bottlenecks::restore(row.bottlenecks.as_ref(), pairs, &subflows)?,
         subflows,
-        timeline: Vec::new(),
+        ..row.connection.into_owned()
     };
     add_shares_and_energy(&mut connection);
     connection.timeline = timeline::restore(&connection, &established, &events)?;

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use crate::columns::Kind;
 use crate::limits::Limits;
 use crate::names::KnownNames;
-use crate::schema;
 use crate::sql::OF_CONNECTION;
+use crate::tables::tables;
 
 /// How often the age of all connections is checked.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
@@ -112,7 +112,7 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
 /// Control groups and addresses of peers come and go for ever.
 fn delete_unused_names(database: &Connection) -> rusqlite::Result<()> {
     let mut used = Vec::new();
-    for table in schema::tables() {
+    for table in tables() {
         for column in table.columns.iter().filter(|column| column.kind == Kind::Name) {
             used.push(format!("SELECT {0} FROM {1} WHERE {0} IS NOT NULL", column.name, table.name));
         }

@@ -2,7 +2,6 @@
 //! The rows of each table. A column is declared here and nowhere else: tables, views, insertions and queries follow from these lists.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::{DetectionMethod, Evidence, Verdict};
@@ -10,15 +9,14 @@ use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::event::Process;
-use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
-use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
+use mpwatch_model::unit::{Micros, Nanos};
 
-use crate::columns::{Columns, Derived, Shared, TextId, record};
+use crate::columns::{Columns, record};
 use crate::names::Netns;
+use crate::values::{Derived, Ppm, Shared, TextId};
 
 /// A row of a table.
 pub(crate) trait Table: Columns {
@@ -84,52 +82,43 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) netns: Netns<'a>,
     pub(crate) token: Option<Token>,
     pub(crate) birth: SocketCookie,
-    pub(crate) remote_token: Option<Token>,
-    pub(crate) role: Option<Role>,
-    pub(crate) local: Option<SocketAddr>,
-    pub(crate) remote: Option<SocketAddr>,
-    pub(crate) process: Option<Process>,
-    pub(crate) cgroup: Option<Shared<'a>>,
     /// When it was opened, or first seen.
     pub(crate) began: Timestamp,
     /// From then until it closed, or was last seen.
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
-    pub(crate) state: TcpState,
-    pub(crate) protocol: Protocol,
-    pub(crate) fallback: Option<Fallback>,
-    pub(crate) bytes_sent: Option<Bytes>,
-    pub(crate) bytes_acked: Option<Bytes>,
-    pub(crate) bytes_received: Option<Bytes>,
-    pub(crate) bytes_reinjected: Option<Bytes>,
-    pub(crate) mptcp_bytes_retransmitted: Option<Bytes>,
-    pub(crate) send: BitsPerSecond,
-    pub(crate) receive: BitsPerSecond,
-    pub(crate) flow_class: FlowClass,
-    pub(crate) jain_index: Option<f64>,
-    pub(crate) second_path: Option<SecondPath>,
-    pub(crate) extra_subflows: Option<u32>,
-    pub(crate) bottleneck_method: Option<DetectionMethod>,
+    pub(crate) connection: Cow<'a, Connection>,
+    pub(crate) bottlenecks: Option<BottleneckColumns>,
+    pub(crate) derived: Derived<'a, Connection>,
+}
+
+/// What is known of the bottlenecks of a connection besides verdicts.
+#[derive(Clone, Debug)]
+pub(crate) struct BottleneckColumns {
+    pub(crate) method: DetectionMethod,
     /// JSON: lists of the places of subflows.
-    pub(crate) bottleneck_groups: Option<Shared<'a>>,
+    pub(crate) groups: Shared,
     /// JSON. NULL: none.
     pub(crate) shared_caps: Option<String>,
-    pub(crate) derived: Derived<'a, Connection>,
 }
 
 record! {
     ConnectionRow<'_> {
-        id "id", run "run", runs "runs", netns "netns", token "token", birth "birth", remote_token "remote_token",
-        role "role", local "local", remote "remote", process "", cgroup "cgroup",
-        began "began_ns", age "age_ns", seen_open "seen_open", closed "closed",
-        state "state", protocol "protocol", fallback "",
+        id "id", run "run", runs "runs", netns "netns", token "token", birth "birth", began "began_ns", age "age_ns",
+        seen_open "seen_open", closed "closed", connection "", bottlenecks "", derived ""
+    }
+    Connection {
+        remote_token "remote_token", role "role", local "local", remote "remote", process "",
+        cgroup "cgroup" as (Option<Shared>), state "state", protocol "protocol", fallback "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", flow_class "flow_class", jain_index "jain_index",
-        second_path "", extra_subflows "extra_subflows", bottleneck_method "bottleneck_method",
-        bottleneck_groups "bottleneck_groups", shared_caps "shared_caps", derived ""
+        second_path "", extra_subflows "extra_subflows"
+        ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
+        bottlenecks, subflows, timeline
     }
+    BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
     Process { pid "pid", comm "comm" }
     Fallback { reason "fallback" }
     SecondPath {
@@ -193,15 +182,15 @@ pub(crate) struct PairRow {
 
 record! {
     PairRow {
-        connection "connection", a "a", b "b", verdict "verdict", probability "probability_ppm" ppm,
+        connection "connection", a "a", b "b", verdict "verdict", probability "probability_ppm" as (Option<Ppm>),
         since "since_us", evidence ""
     }
     Evidence {
-        queue_concordance "queue_concordance_ppm" ppm, burst_concordance "burst_concordance_ppm" ppm,
-        queue_signal "queue_signal_ppm" ppm, rate_correlation "rate_correlation_ppm" ppm,
-        sum_variation "sum_variation_ppm" ppm, rate_variation "rate_variation_ppm" ppm,
-        least_variation "least_variation_ppm" ppm, loss_coincidence "loss_coincidence_ppm" ppm,
-        busy_a "busy_a_ppm" ppm, busy_b "busy_b_ppm" ppm, coverage "coverage_ppm" ppm, window "window_us"
+        queue_concordance "queue_concordance_ppm" as (Option<Ppm>), burst_concordance "burst_concordance_ppm" as (Option<Ppm>),
+        queue_signal "queue_signal_ppm" as (Option<Ppm>), rate_correlation "rate_correlation_ppm" as (Option<Ppm>),
+        sum_variation "sum_variation_ppm" as (Option<Ppm>), rate_variation "rate_variation_ppm" as (Option<Ppm>),
+        least_variation "least_variation_ppm" as (Option<Ppm>), loss_coincidence "loss_coincidence_ppm" as (Option<Ppm>),
+        busy_a "busy_a_ppm" as (Ppm), busy_b "busy_b_ppm" as (Ppm), coverage "coverage_ppm" as (Ppm), window "window_us"
     }
 }
 

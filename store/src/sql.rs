@@ -9,7 +9,7 @@ use crate::columns::{Binder, Column, Reader};
 use crate::names::{NameIndex, Names};
 use crate::record::{self, Key, Rows};
 use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, Table};
-use crate::schema::column_names;
+use crate::tables::column_names;
 use crate::timeline;
 
 /// Tables with rows of a connection, and their column with its number.

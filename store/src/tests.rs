@@ -18,11 +18,11 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::columns::nanos;
 use crate::limits::{SharedStatus, Status};
 use crate::open;
 use crate::queue::Batch;
 use crate::timeline;
+use crate::values::nanos;
 use crate::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreError, StoreLosses};
 

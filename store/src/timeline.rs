@@ -9,8 +9,9 @@ use mpwatch_model::subflow::Closed;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use serde_json::{Map, Value};
 
-use crate::columns::{TextId, damaged};
+use crate::columns::damaged;
 use crate::rows::EventRow;
+use crate::values::TextId;
 
 /// When a tracepoint reported that a subflow was established.
 pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Option<Timestamp> {

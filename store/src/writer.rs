@@ -15,7 +15,6 @@ use mpwatch_model::snapshot::Snapshot;
 use rusqlite::{Connection, params};
 
 use crate::changes::{Change, Changes};
-use crate::columns::nanos;
 use crate::earlier::EarlierRuns;
 use crate::error::reason;
 use crate::limits::{Limits, SharedStatus};
@@ -26,6 +25,7 @@ use crate::record::Key;
 use crate::retention::{Retention, used_bytes};
 use crate::rows::RunRow;
 use crate::sql::{Insertion, Insertions};
+use crate::values::nanos;
 
 /// How often the row of the run is written.
 const RUN_INTERVAL_NS: i64 = 10_000_000_000;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables of the file, as the declarations of their rows say.
+
+use rusqlite::Connection;
+
+use crate::columns::Column;
+use crate::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, Table};
+
+/// A table of the schema.
+pub(crate) struct TableInfo {
+    pub(crate) name: &'static str,
+    key: &'static str,
+    pub(crate) columns: Vec<Column>,
+}
+
+impl TableInfo {
+    fn of<R: Table>() -> Self {
+        let mut columns = Vec::with_capacity(R::count());
+        R::describe("", &mut columns);
+        Self { name: R::NAME, key: R::KEY, columns }
+    }
+
+    /// Creates it under a name. Rows of a key with several columns are stored in the order of the key.
+    pub(crate) fn create(&self, database: &Connection, name: &str) -> rusqlite::Result<()> {
+        let columns: Vec<String> = self.columns.iter().map(Column::declaration).collect();
+        let layout = if self.key.contains(',') { "STRICT, WITHOUT ROWID" } else { "STRICT" };
+        let columns = columns.join(", ");
+        database
+            .execute_batch(&format!("CREATE TABLE {name} ({columns}, PRIMARY KEY ({})) {layout}", self.key))
+    }
+
+    /// Its columns as a view shows them, without those in `hidden`.
+    pub(crate) fn shown(&self, alias: &str, hidden: &[&str]) -> String {
+        let shown = self.columns.iter().filter(|column| !hidden.contains(&column.name.as_str()));
+        let shown: Vec<String> =
+            shown.map(|column| format!("{} AS {}", column.shown(alias), column.shown_name())).collect();
+        shown.join(", ")
+    }
+}
+
+/// All tables whose rows are declared in [`crate::rows`].
+pub(crate) fn tables() -> [TableInfo; 6] {
+    [
+        TableInfo::of::<RunRow>(),
+        TableInfo::of::<ConnectionRow<'_>>(),
+        TableInfo::of::<SubflowRow<'_>>(),
+        TableInfo::of::<PairRow>(),
+        TableInfo::of::<EventRow>(),
+        TableInfo::of::<SampleRow>(),
+    ]
+}
+
+/// Connections that another run may see again.
+pub(crate) const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
+
+/// Text and namespaces that many rows share.
+pub(crate) const NAMES: &str = "
+CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE netns (id INTEGER PRIMARY KEY, cookie INTEGER NOT NULL, inode INTEGER NOT NULL, name TEXT NOT NULL,
+    UNIQUE (cookie, inode, name)) STRICT;
+";
+
+/// Names of the columns of a table or view.
+pub(crate) fn column_names(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {
+    let mut query = database.prepare("SELECT name FROM pragma_table_info(?)")?;
+    query.query_map([name], |row| row.get(0))?.collect()
+}
