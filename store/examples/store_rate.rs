@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast a store takes closed connections of two subflows, what CPU time that costs, how large they are in the file, and how long it
-//! takes to read them back:
-//! `./dev bench store [CONNECTIONS]`. Prints a table in Markdown.
-#![allow(clippy::unwrap_used, reason = "a measurement: what fails here is to be seen")]
+//! Measures a store: closed connections of two subflows written per second and per second of CPU, their size in the file, and the time to
+//! read them back. `./dev bench store [CONNECTIONS]` prints a table in Markdown.
+#![allow(clippy::unwrap_used, reason = "a measurement that fails should stop")]
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +14,10 @@ use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Archive, Limits, Period, Store};
 
-const IN_A_SNAPSHOT: u32 = 1_000;
+const PER_SNAPSHOT: u32 = 1_000;
 
-/// A connection of its own token, cookies, ports, times and counts, as large as `share` of the fixture's.
-fn one(template: &Connection, number: u32, share: u64) -> Connection {
+/// A connection with its own token, cookies, ports, times and counters; the fixture's bytes are divided by `share`.
+fn connection(template: &Connection, number: u32, share: u64) -> Connection {
     let mut flow = template.clone();
     let token = Token(number.wrapping_mul(0x9e37_79b9));
     (flow.id.token, flow.id.birth) = (token, SocketCookie(u64::from(number) * 3));
@@ -66,7 +65,7 @@ fn one(template: &Connection, number: u32, share: u64) -> Connection {
     flow
 }
 
-/// CPU time of this process, seconds; the kernel counts it in hundredths.
+/// CPU time of this process in seconds; the kernel counts hundredths.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -79,14 +78,14 @@ fn main() {
     println!(
         "| connections of two subflows | a second | a second of CPU | bytes each | read back in |\n|---|---:|---:|---:|---:|"
     );
-    for (words, share) in [("of 120 MB", 1), ("of 12 kB", 10_000)] {
+    for (description, share) in [("of 120 MB", 1), ("of 12 kB", 10_000)] {
         let file = folder.path().join("flows.db");
         let _ = std::fs::remove_file(&file);
         let template = fixture::closed(1);
-        let snapshots: Vec<_> = (0..wanted.div_ceil(IN_A_SNAPSHOT))
+        let snapshots: Vec<_> = (0..wanted.div_ceil(PER_SNAPSHOT))
             .map(|turn| {
-                let first = turn * IN_A_SNAPSHOT + 1;
-                let flows = (first..first + IN_A_SNAPSHOT).map(|number| one(&template, number, share));
+                let first = turn * PER_SNAPSHOT + 1;
+                let flows = (first..first + PER_SNAPSHOT).map(|number| connection(&template, number, share));
                 let mut snapshot = fixture::snapshot(flows.collect());
                 snapshot.at += SignedDuration::from_secs(i64::from(turn));
                 Arc::new(snapshot)
@@ -100,14 +99,14 @@ fn main() {
         store.close();
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         drop(snapshots);
-        let flows = f64::from(wanted.div_ceil(IN_A_SNAPSHOT) * IN_A_SNAPSHOT);
+        let flows = f64::from(wanted.div_ceil(PER_SNAPSHOT) * PER_SNAPSHOT);
         let size = std::fs::metadata(&file).unwrap().len() as f64;
         let start = Instant::now();
         let (report, _) = Archive::open(&file).unwrap().report(Period::default()).unwrap();
         assert!((report.connections.len() as f64 - flows).abs() < 0.5);
         let read = start.elapsed().as_secs_f64();
         println!(
-            "| {flows} {words} | {:.0} | {:.0} | {:.0} | {read:.1} s |",
+            "| {flows} {description} | {:.0} | {:.0} | {:.0} | {read:.1} s |",
             flows / seconds,
             flows / cpu,
             size / flows

@@ -22,7 +22,7 @@ fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
     found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
 }
 
-/// What a connection's row says about them.
+/// The columns of the connection's row.
 pub(crate) fn columns(found: &Bottlenecks, subflows: &[Subflow]) -> rusqlite::Result<BottleneckColumns> {
     let caps =
         Some(&found.shared_caps).filter(|caps| !caps.is_empty()).map(serde_json::to_string).transpose();

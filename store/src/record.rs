@@ -17,7 +17,7 @@ use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
 use crate::timeline;
 use crate::values::{Derived, nanos, timestamp};
 
-/// What a row says about a connection that the connection does not know.
+/// Columns of a connection that the model does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     /// Number of the connection.

@@ -203,7 +203,7 @@ pub(crate) struct EventRow {
     pub(crate) source: String,
     pub(crate) event: String,
     pub(crate) subflow: Option<TextId>,
-    /// What else the entry says, as JSON.
+    /// The other fields of the entry, as JSON.
     pub(crate) detail: Option<String>,
 }
 

@@ -24,9 +24,11 @@ impl TableInfo {
     pub(crate) fn create(&self, database: &Connection, name: &str) -> rusqlite::Result<()> {
         let columns: Vec<String> = self.columns.iter().map(Column::declaration).collect();
         let layout = if self.key.contains(',') { "STRICT, WITHOUT ROWID" } else { "STRICT" };
-        let columns = columns.join(", ");
-        database
-            .execute_batch(&format!("CREATE TABLE {name} ({columns}, PRIMARY KEY ({})) {layout}", self.key))
+        let columns = columns.join(",\n    ");
+        database.execute_batch(&format!(
+            "CREATE TABLE {name} (\n    {columns},\n    PRIMARY KEY ({})\n) {layout}",
+            self.key
+        ))
     }
 
     /// Its columns as a view shows them, without those in `hidden`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's database: what was committed survives SIGKILL, what is wrong with the file or the disk is said and costs no metrics.
+//! The daemon's database: committed connections survive SIGKILL; errors of the file or the disk are reported and stop no metrics.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use service::{Daemon, PATIENCE, Place};
 
-/// Enough to be sampled from the beginning.
+/// Enough bytes to be sampled from the beginning.
 const HELD: u64 = 1_500_000;
 const SHORT: u64 = 1_000;
 
@@ -31,7 +31,7 @@ fn lab() -> Topology {
     Topology::two_paths(Quality::default(), Quality::default()).unwrap()
 }
 
-/// An upload that is done and stays open until it is dropped.
+/// A finished upload whose connection stays open until this is dropped.
 fn hold(lab: &Topology, bytes: u64) -> Transfer {
     let control = Arc::new(Control::holding());
     let mut spec = lab.traffic(Workload::upload(bytes)).unwrap();
@@ -65,7 +65,7 @@ fn of_clients(lab: &Topology, what: &str, condition: &str) -> String {
     format!("SELECT {what} FROM v_connection WHERE netns = '{netns}' AND {condition}")
 }
 
-/// Connections that closed, as they are in the file: number, birth, bytes.
+/// Closed connections in the file: number, birth, bytes.
 fn closed(file: &Path) -> HashSet<(i64, i64, Option<i64>)> {
     let database = read(file);
     let mut query = database.prepare("SELECT id, birth, bytes_sent FROM connection WHERE closed").unwrap();
@@ -73,7 +73,7 @@ fn closed(file: &Path) -> HashSet<(i64, i64, Option<i64>)> {
     rows.map(Result::unwrap).collect()
 }
 
-/// Kills a daemon in the middle of its work, again and again, and looks whether the file has everything that it ever had.
+/// Kills a daemon at work several times, and checks that the file keeps everything that was committed.
 fn survives_kills(rounds: u32) {
     let place = Place::new();
     let lab = lab();
@@ -95,7 +95,7 @@ fn survives_kills(rounds: u32) {
             Some(closed(&place.database())).filter(|now| now.len() >= enough)
         });
         let now = now.unwrap_or_else(|error| panic!("round {round}: {error}, {}", daemon.said()));
-        assert!(now.is_superset(&acknowledged), "round {round}: something is gone");
+        assert!(now.is_superset(&acknowledged), "round {round}: a connection is missing");
         let sql = format!("SELECT max(runs) FROM v_connection WHERE bytes_sent = {HELD}");
         let row = poll_until("the held one's row", PATIENCE, || {
             one::<Option<u32>>(&read(&place.database()), &sql).filter(|runs| *runs == round)
@@ -112,7 +112,7 @@ fn survives_kills(rounds: u32) {
     let database = read(&place.database());
     let rows = format!("SELECT count(*) FROM connection WHERE bytes_sent = {HELD}");
     assert_eq!(one::<u32>(&database, &rows), 1, "one connection, one row");
-    // What was killed before the kernel had given it a number (birth) may be one or another.
+    // Connections that the kernel had not given a cookie (birth) before the kill have no identity of their own.
     let twice = "SELECT group_concat(id || ' ' || number) \
                  FROM (SELECT id, count(*) AS number FROM v_connection WHERE id NOT LIKE '%-0' GROUP BY id) WHERE number > 1";
     assert_eq!(one::<Option<String>>(&database, twice), None, "no connection has two rows");
@@ -120,7 +120,7 @@ fn survives_kills(rounds: u32) {
 }
 
 #[test]
-fn what_was_committed_survives_sigkill_and_what_outlives_the_daemon_keeps_its_row() {
+fn committed_connections_survive_sigkill_and_open_ones_keep_their_row() {
     if may_run_as_root() {
         survives_kills(10);
     }
@@ -134,7 +134,8 @@ fn fifty_kills() {
     }
 }
 
-/// Many short connections: the file has all of them. By how many kB the daemon's memory has grown after the first tenth.
+/// Opens many short connections and checks that the file has all of them. Returns by how many kB the daemon's memory grew after the first
+/// tenth.
 fn churn(connections: u32) -> u64 {
     let (place, lab) = (Place::new(), lab());
     let mut daemon = place.start(&[]);
@@ -183,7 +184,7 @@ fn churn(connections: u32) -> u64 {
 }
 
 #[test]
-fn totals_of_the_file_are_what_the_application_sent() {
+fn totals_of_the_file_are_those_of_the_application() {
     if may_run_as_root() {
         churn(2_000);
     }
@@ -193,14 +194,14 @@ fn totals_of_the_file_are_what_the_application_sent() {
 #[ignore = "takes minutes; the one above does the same with fewer; docs/performance.md has how to run it, and its figures"]
 fn a_hundred_thousand_short_connections() {
     if may_run_as_root() {
-        // What a burst takes stays with the process; a record kept of each of them would be several times that.
+        // The memory of a burst stays with the process; a record for each connection would take several times as much.
         let grown = churn(100_000);
         assert!(grown < 64 << 10, "{grown} kB");
     }
 }
 
 #[test]
-fn sigterm_writes_what_is_open_although_another_program_holds_the_file() {
+fn sigterm_writes_open_connections_after_another_program_held_the_file() {
     if !may_run_as_root() {
         return;
     }
@@ -222,7 +223,7 @@ fn sigterm_writes_what_is_open_although_another_program_holds_the_file() {
 }
 
 #[test]
-fn a_file_that_stays_held_ends_neither_metrics_nor_the_daemon() {
+fn a_file_that_another_program_holds_stops_neither_metrics_nor_the_daemon() {
     if !may_run_as_root() {
         return;
     }
@@ -241,7 +242,7 @@ fn a_file_that_stays_held_ends_neither_metrics_nor_the_daemon() {
     daemon.logged("the database is not complete");
 }
 
-/// A small disk of memory.
+/// A small file system in memory.
 struct Disk(TempDir);
 
 impl Disk {
@@ -260,7 +261,7 @@ impl Disk {
         self.0.path().join("flows.db")
     }
 
-    /// Takes all room there is.
+    /// Fills it.
     fn fill(&self) -> PathBuf {
         let filler = self.0.path().join("filler");
         while fs::File::options()
@@ -286,7 +287,7 @@ fn is_recovered(daemon: &Daemon) {
 }
 
 #[test]
-fn a_full_disk_costs_no_metrics_and_no_connection() {
+fn a_full_disk_loses_no_metrics_and_no_connection() {
     if !may_run_as_root() {
         return;
     }
@@ -309,7 +310,7 @@ fn a_full_disk_costs_no_metrics_and_no_connection() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_the_start_is_waited_for() {
+fn the_daemon_waits_for_a_disk_that_is_full_at_the_start() {
     if !may_run_as_root() {
         return;
     }
@@ -324,7 +325,7 @@ fn a_disk_that_is_full_at_the_start_is_waited_for() {
     daemon.until("mpwatch_agent_store_connections_written_total", |written| written >= 6.0);
 }
 
-/// A daemon that is not going to start; what it says.
+/// Starts a daemon that must refuse; returns its error.
 fn refused(place: &Place, file: &Path) -> String {
     let outcome = mpwatch(&[
         "daemon",
@@ -349,7 +350,7 @@ fn a_file_that_cannot_be_used_is_refused_before_anything_is_traced() {
     let in_use = refused(&place, &place.database());
     assert!(in_use.contains("is being written by another mpwatch"), "{in_use}");
     drop(daemon);
-    // The lock of a killed one holds nobody up. One that ends in order leaves all in one file.
+    // The lock of a killed daemon keeps no other out. A daemon that ends in order leaves one file.
     let mut daemon = place.start(&[]);
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.ended().code(), Some(0));
@@ -368,7 +369,7 @@ fn a_file_that_cannot_be_used_is_refused_before_anything_is_traced() {
     fs::write(&file, &damaged).unwrap();
     let corrupt = refused(&place, &file);
     assert!(corrupt.contains("the file is damaged") && corrupt.contains(".recover"), "{corrupt}");
-    assert_eq!(fs::read(&file).unwrap(), damaged, "and left as it is");
+    assert_eq!(fs::read(&file).unwrap(), damaged, "and unchanged");
 
     fs::write(&file, &good).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -380,7 +381,7 @@ fn a_file_that_cannot_be_used_is_refused_before_anything_is_traced() {
     let read_only = refused(&place, &disk.file());
     assert!(read_only.contains("allowed to write"), "{read_only}");
     let report = mpwatch(&["report", "--db", disk.file().to_str().unwrap()]);
-    assert_eq!(report.code, Some(0), "but it can be read: {}", report.stderr);
+    assert_eq!(report.code, Some(0), "it can be read: {}", report.stderr);
     let later = mpwatch(&["report", "--db", disk.file().to_str().unwrap(), "--since", "2099-01-01"]);
     assert!(later.stdout.contains("the file has nothing of this period"), "{}", later.stdout);
 }

@@ -2,6 +2,7 @@
 //! A database that a replay has filled gives the same report as the replay, and can be queried with any SQLite.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mpwatch_store::{Limits, Store};
@@ -125,6 +126,23 @@ fn views_of_earlier_schemas_keep_every_value() {
         }
         let database = rusqlite::Connection::open(&db).unwrap();
         assert_eq!(database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 3);
+    }
+}
+
+#[test]
+fn docs_describe_every_column_of_every_view() {
+    let (_folder, db, _) = filled("requests", "json");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/store.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let documented = |view: &str| -> BTreeSet<String> {
+        let (_, section) = docs.split_once(&format!("\n## {view}:")).expect(view);
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let cells = rows.map(|row| row.split('|').nth(1).unwrap());
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+    };
+    for view in VIEWS {
+        assert_eq!(documented(view), columns(&db, view).into_iter().collect(), "{view}");
     }
 }
 
