@@ -12,7 +12,6 @@ mod report;
 mod selftest;
 mod show;
 mod top;
-mod verdicts;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -50,7 +49,6 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, verdicts: true, rested, .. }) => verdicts::print(file, *rested, scope)?,
         Some(Command::Replay { file, screen: true, .. }) => replay_view::run(file, scope)?,
         Some(Command::Replay { file, snapshots, db, report, .. }) => {
             record::replay(file, *snapshots, db.as_deref(), report, scope)?;
@@ -91,9 +89,6 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
-        // What one path is compared with may be of another connection.
-        rests: !scope.never_rest && !scope.across,
-        lone_samples: scope.across,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults
@@ -112,7 +107,7 @@ impl Scope {
 
     /// What is made of events, by these options.
     fn outlook(&self, closed: Closed) -> Outlook {
-        Outlook { closed, method: self.method.unwrap_or_default(), across: self.across }
+        Outlook { closed, method: self.method.unwrap_or_default() }
     }
 
     /// Whether a connection is to be shown.
@@ -123,9 +118,6 @@ impl Scope {
 
     fn narrow(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.connections.retain(|connection| self.shows(connection));
-        if let (Some(across), Some(netns)) = (&mut snapshot.across, &self.netns) {
-            across.destinations.retain(|destination| destination.netns == *netns);
-        }
         snapshot
     }
 
