@@ -23,9 +23,9 @@ use anyhow::Context as _;
 use clap::CommandFactory;
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::store::Samples;
 use mpwatch_exporters::{csv, html, links, markdown, text};
 use mpwatch_model::connection::Connection;
+use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
@@ -145,7 +145,7 @@ fn warn_of_unknown_namespace(scope: &Scope) {
 }
 
 /// `samples`: counters over time, for the drawings; only a database has them.
-fn print_report(report: &Report, samples: &Samples, options: &ReportOptions) -> anyhow::Result<()> {
+fn print_report(report: &Report, samples: &CounterSeries, options: &ReportOptions) -> anyhow::Result<()> {
     let text = match options.format {
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
