@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the daemon's threads count of themselves.
+//! Counts and times of the daemon's own work, for its metrics and its readiness.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -11,14 +11,16 @@ use mpwatch_model::unit::Nanos;
 
 use super::process;
 use crate::config::Config;
+use crate::lock::lock;
 
-/// What a snapshot may be late beside three intervals: the machine may be busy.
-const SLACK: Duration = Duration::from_secs(1);
+/// A snapshot is current for three intervals and this long: the machine may be busy.
+const GRACE: Duration = Duration::from_secs(1);
 
-/// Counts, each written by one thread and read by any.
+/// Shared by all threads. Each value is written by one of them.
 pub(super) struct Status {
     interval: Duration,
     ticks: AtomicU64,
+    /// Of the latest tick, nanoseconds.
     tick_took: AtomicU64,
     ticked_at: Mutex<Option<Instant>>,
     config_ok: AtomicBool,
@@ -26,7 +28,7 @@ pub(super) struct Status {
     pub(super) web_config_ok: AtomicBool,
     started_at: Timestamp,
     scrapes: AtomicU64,
-    /// Of the latest scrape, in nanoseconds.
+    /// Of the latest scrape, nanoseconds.
     scrape_took: AtomicU64,
     pub(super) stopping: AtomicBool,
     pub(super) readers: AtomicU64,
@@ -59,11 +61,11 @@ impl Status {
     pub(super) fn ticked(&self, took: Nanos) {
         self.ticks.fetch_add(1, Ordering::Relaxed);
         self.tick_took.store(took.0, Ordering::Relaxed);
-        *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.ticked_at) = Some(Instant::now());
     }
 
     pub(super) fn store_is(&self, state: StoreState) {
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        *lock(&self.store) = Some(state);
     }
 
     pub(super) fn scraped(&self, took: Duration) {
@@ -78,18 +80,17 @@ impl Status {
         }
     }
 
-    /// Whether the latest snapshot is current; if not, why.
+    /// Fails if the latest snapshot is not current.
     pub(super) fn readiness(&self) -> Result<(), String> {
-        let latest = *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(latest) = latest else { return Err("there is no snapshot yet".to_owned()) };
+        let latest = lock(&self.ticked_at).ok_or("there is no snapshot yet")?;
         let age = latest.elapsed();
-        if age > self.interval * 3 + SLACK {
+        if age > self.interval * 3 + GRACE {
             return Err(format!("the latest snapshot is {:.1} s old", age.as_secs_f64()));
         }
         Ok(())
     }
 
-    /// All of it; `merged`: series that gave up their place.
+    /// All values, for the metrics. `merged`: number of series that were merged into the remainder.
     pub(super) fn service(&self, merged: u64) -> Service {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Service {
@@ -106,7 +107,7 @@ impl Status {
             scrape_took: (read(&self.scrapes) > 0).then(|| Nanos(read(&self.scrape_took))),
             process: process::read(self.started_at),
             series_merged: merged,
-            store: *self.store.lock().unwrap_or_else(PoisonError::into_inner),
+            store: *lock(&self.store),
         }
     }
 }
