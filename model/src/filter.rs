@@ -18,18 +18,18 @@ use value::{Network, Pattern, Quantity};
 
 /// What can stand in a filter, for help texts.
 pub const HELP: &str = "\
-Terms are separated by blanks and must all hold; !TERM turns one round.
-  peer:10.0/16  local:fd00::/8   an address, or a network
-  port:443                       a port, of either end
+Terms are separated by blanks and must all match; !TERM negates a term.
+  peer:10.0/16  local:fd00::/8   address or network
+  port:443                       port of either end
   proc:nginx                     name (with * and ?) or pid of the process
   iface:eth1  netns:blue         names, with * and ?; also cgroup:/user.slice*
-  id:5c11a0e2                    the beginning of the id or of the token
+  id:5c11a0e2                    prefix of the id or the token
   state:established              or close, syn_sent, ...
   role:client  class:long        or server; query, short
   rate>1M  bytes>=10G            bit/s and bytes, with k, M, G, T
   rtt>20ms                       smoothed RTT of any open subflow, in us, ms or s
-  subflows<2                     open subflows
-  shared                         two of its subflows are known to share a bottleneck
+  subflows<2                     number of open subflows
+  shared                         two of its subflows share a bottleneck
   mptcp tcp fallback open closed stale";
 
 /// A parsed filter. Shown, it reads as a filter again.

@@ -103,15 +103,15 @@ fn an_error_names_the_term_its_place_and_what_is_right() {
     let error = |filter: &str| Filter::parse(filter).unwrap_err().to_string();
     assert_eq!(
         error("mptcp stat:x"),
-        "filter term `stat:x` (at letter 7): `stat` is not known; did you mean `state`?"
+        "filter term `stat:x` (at column 7): `stat` is not known; did you mean `state`?"
     );
     assert_eq!(
         error("äö"),
-        "filter term `äö` (at letter 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale"
+        "filter term `äö` (at column 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale"
     );
     assert_eq!(
         error("rtt>20"),
-        "filter term `rtt>20` (at letter 1): `20` is not a time with its unit, such as 800us, 20ms or 1s"
+        "filter term `rtt>20` (at column 1): `20` is not a time with its unit, such as 800us, 20ms or 1s"
     );
     assert!(error("peer:nginx").contains("`nginx` is not an address or network, such as 10.0/16"));
     assert!(error("role:boss").ends_with("`boss` is not client or server"));

@@ -27,6 +27,7 @@ use options::{methods, parse_directory};
     version,
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
+    subcommand_value_name = "COMMAND",
     after_long_help = root_help()
 )]
 pub(crate) struct Cli {
@@ -66,7 +67,7 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Measure the machine's power curve, for more accurate energy figures (a minute or more on an idle machine)
     Calibrate(CalibrateOptions),
-    /// Run MPTCP traffic in private namespaces and show it; all of them are removed at the end
+    /// Run MPTCP traffic in private namespaces and show it; removes the namespaces at the end
     #[command(after_long_help = filter_help())]
     Demo(DemoOptions),
     /// Compare the numbers of mpwatch with the kernel's own, on a known transfer
@@ -89,8 +90,7 @@ fn filter_help() -> String {
 }
 
 /// One line per code.
-pub(crate) const EXIT_CODES: &str = "\
-  0  success
+pub(crate) const EXIT_CODES: &str = "  0  success
   1  failure
   2  wrong usage
   3  the kernel lacks something
@@ -322,7 +322,7 @@ pub(crate) struct CalibrateOptions {
 /// Options of `demo`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoOptions {
-    /// Traffic to show
+    /// Scenario to run
     #[arg(value_enum, default_value_t = Scenario::TwoPaths)]
     pub(crate) scenario: Scenario,
     /// Print only the report at the end, without the live view

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
 use mpwatch_model::filter::HELP;
 
@@ -22,10 +22,11 @@ pub(super) fn page() -> io::Result<String> {
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
-    for command in program.get_subcommands() {
-        page += &section(command)?;
-        for action in command.get_subcommands() {
-            page += &section(action)?;
+    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
+        page += &section(command, None)?;
+        let daemon = program.find_subcommand("daemon");
+        for action in command.get_subcommands().filter(|action| action.get_name() != "help") {
+            page += &section(action, daemon)?;
         }
     }
     let environment = [
@@ -42,17 +43,26 @@ pub(super) fn page() -> io::Result<String> {
     Ok(page + &verbatim("EXIT STATUS", EXIT_CODES))
 }
 
-/// A command: its synopsis, what it does, and the options that it does not share.
-fn section(command: &Command) -> io::Result<String> {
-    let mut shared: Vec<String> = Vec::new();
-    for heading in command.get_arguments().filter_map(|argument| argument.get_help_heading()) {
-        if !shared.contains(&heading.to_uppercase()) {
-            shared.push(heading.to_uppercase());
+/// A command: its synopsis, what it does, and its options, without those of `described` and those that the program shares.
+fn section(command: &Command, described: Option<&Command>) -> io::Result<String> {
+    let is_described = |argument: &Arg| {
+        described.is_some_and(|other| other.get_arguments().any(|known| known.get_id() == argument.get_id()))
+    };
+    let mut elsewhere: Vec<String> = Vec::new();
+    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
+        let owner = match argument.get_help_heading() {
+            Some(heading) => heading.to_uppercase(),
+            None if is_described(argument) => "options of the daemon".to_owned(),
+            None => continue,
+        };
+        if !elsewhere.contains(&owner) {
+            elsewhere.push(owner);
         }
     }
     let own = command.clone().mut_args(|argument| {
-        let is_shared = argument.get_help_heading().is_some() || argument.get_id() == "help";
-        argument.hide(is_shared)
+        let is_help = argument.get_id() == "help";
+        let is_hidden = is_help || argument.get_help_heading().is_some() || is_described(&argument);
+        argument.hide(is_hidden)
     });
     let name = command.get_bin_name().unwrap_or_default().to_uppercase();
     let mut body = Vec::new();
@@ -61,10 +71,9 @@ fn section(command: &Command) -> io::Result<String> {
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
     let body = String::from_utf8_lossy(&body).replace(".SH ", ".SS ");
-    let also = if shared.is_empty() {
-        String::new()
-    } else {
-        format!(".PP\nAlso takes the {}.\n", shared.join(" and "))
+    let also = match &elsewhere[..] {
+        [] => String::new(),
+        owners => format!(".PP\nAlso takes the {}.\n", owners.join(" and ")),
     };
     Ok(format!(".SH \"{name}\"\n{body}{also}"))
 }

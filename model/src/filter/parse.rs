@@ -21,7 +21,7 @@ pub struct FilterError {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "filter term `{}` (at letter {}): {}", self.term, self.position, self.problem)
+        write!(f, "filter term `{}` (at column {}): {}", self.term, self.position, self.problem)
     }
 }
 
