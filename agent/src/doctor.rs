@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::cli::DoctorOptions;
 use crate::error;
 use check::{Check, Outcome};
-use facts::{Facts, Roots};
+use facts::Facts;
 
 /// Output of `doctor --json`.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Diagnosis {
 pub(crate) fn run(options: &DoctorOptions, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let checks = match &options.btf {
         Some(path) => rules::kernel(&core_check::check_file(path)?),
-        None => rules::machine(&Facts::gather(&Roots::default(), options.sysfs_root.as_deref())),
+        None => rules::machine(&Facts::gather(options.sysfs_root.as_deref())),
     };
     let outcome = Outcome::of(&checks);
     if options.json {

@@ -150,6 +150,7 @@ pub(crate) struct ShowOptions {
 
 /// Options of `daemon`. Each is also a key of its file and an environment variable: see `mpwatch config show`.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Daemon options")]
 pub(crate) struct DaemonOptions {
     /// Read this configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
     #[arg(long, value_name = "FILE")]

@@ -8,7 +8,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::filter::Filter;
 
-use crate::paths;
 use crate::quantity::parse_ring_size;
 
 /// Options of commands that show snapshots.
@@ -62,20 +61,14 @@ pub(crate) struct TraceOptions {
 }
 
 /// Where energy counters and the power curve are.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CounterOptions {
     /// Read energy counters below this directory instead of /sys
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     pub(crate) sysfs_root: Option<PathBuf>,
-    /// Use this file for the power curve that `mpwatch calibrate` measures
-    #[arg(long, value_name = "FILE", default_value = paths::POWER_CURVE)]
-    pub(crate) power_file: PathBuf,
-}
-
-impl Default for CounterOptions {
-    fn default() -> Self {
-        Self { sysfs_root: None, power_file: PathBuf::from(paths::POWER_CURVE) }
-    }
+    /// Use this file for the power curve that `mpwatch calibrate` measures [default: /var/lib/mpwatch/power.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) power_file: Option<PathBuf>,
 }
 
 /// For clap: a method by its name.

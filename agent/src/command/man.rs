@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch man`: one man page for all commands. Options that several commands share are described once, with the program.
 
-use std::io;
+use std::{io, iter};
 
 use clap::{Arg, Command, CommandFactory as _};
 use clap_mangen::Man;
@@ -22,12 +22,11 @@ pub(super) fn page() -> io::Result<String> {
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
-    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
-        page += &section(command, None)?;
-        let daemon = program.find_subcommand("daemon");
-        for action in command.get_subcommands().filter(|action| action.get_name() != "help") {
-            page += &section(action, daemon)?;
-        }
+    let mut described = headings(&program);
+    let commands =
+        program.get_subcommands().flat_map(|command| iter::once(command).chain(command.get_subcommands()));
+    for command in commands.filter(|command| command.get_name() != "help") {
+        page += &section(command, &mut described)?;
     }
     let environment = [
         "MPWATCH_SCREEN_CONFIG: settings of the live view; empty for none",
@@ -43,37 +42,39 @@ pub(super) fn page() -> io::Result<String> {
     Ok(page + &verbatim("EXIT STATUS", EXIT_CODES))
 }
 
-/// A command: its synopsis, what it does, and its options, without those of `described` and those that the program shares.
-fn section(command: &Command, described: Option<&Command>) -> io::Result<String> {
-    let is_described = |argument: &Arg| {
-        described.is_some_and(|other| other.get_arguments().any(|known| known.get_id() == argument.get_id()))
-    };
-    let mut elsewhere: Vec<String> = Vec::new();
-    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
-        let owner = match argument.get_help_heading() {
-            Some(heading) => heading.to_uppercase(),
-            None if is_described(argument) => "options of the daemon".to_owned(),
-            None => continue,
-        };
-        if !elsewhere.contains(&owner) {
-            elsewhere.push(owner);
+/// Headings of its groups of options.
+fn headings(command: &Command) -> Vec<String> {
+    let mut headings = Vec::new();
+    for heading in command.get_arguments().filter_map(Arg::get_help_heading) {
+        if !headings.iter().any(|known| known == heading) {
+            headings.push(heading.to_owned());
         }
     }
-    let own = command.clone().mut_args(|argument| {
-        let is_help = argument.get_id() == "help";
-        let is_hidden = is_help || argument.get_help_heading().is_some() || is_described(&argument);
+    headings
+}
+
+/// A command: its synopsis, what it does, and its options except for the groups in `described`, which is extended.
+fn section(command: &Command, described: &mut Vec<String>) -> io::Result<String> {
+    let (known, new): (Vec<_>, Vec<_>) =
+        headings(command).into_iter().partition(|heading| described.contains(heading));
+    let command = command.clone().mut_args(|argument| {
+        let is_known =
+            argument.get_help_heading().is_some_and(|heading| known.iter().any(|one| one == heading));
+        let is_hidden = is_known || argument.get_id() == "help";
         argument.hide(is_hidden)
     });
     let name = command.get_bin_name().unwrap_or_default().to_uppercase();
     let mut body = Vec::new();
-    let man = Man::new(own);
+    let man = Man::new(command);
     man.render_synopsis_section(&mut body)?;
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
+    described.extend(new);
     let body = String::from_utf8_lossy(&body).replace(".SH ", ".SS ");
-    let also = match &elsewhere[..] {
-        [] => String::new(),
-        owners => format!(".PP\nAlso takes the {}.\n", owners.join(" and ")),
+    let also = if known.is_empty() {
+        String::new()
+    } else {
+        format!(".PP\nAlso takes the {} (see above).\n", known.join(" and ").to_lowercase())
     };
     Ok(format!(".SH \"{name}\"\n{body}{also}"))
 }

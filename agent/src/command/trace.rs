@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the tracing options of a command line to a running tracer.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,11 +12,13 @@ use mpwatch_engine::tracker::Closed;
 use crate::cli::{CounterOptions, TraceOptions};
 use crate::energy::meter::EnergyOptions;
 use crate::live::{Live, Options};
+use crate::paths;
 use crate::session::TrackerSettings;
 
 impl CounterOptions {
     pub(super) fn energy(&self) -> EnergyOptions {
         let Self { sysfs_root, power_file } = self.clone();
+        let power_file = power_file.unwrap_or_else(|| PathBuf::from(paths::POWER_CURVE));
         EnergyOptions { sysfs_root, power_file, simulated: false }
     }
 }

@@ -21,8 +21,6 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     /// Option of the command line. Empty: none.
     pub(super) flag: &'static str,
-    /// Type in the file, in the words of JSON Schema.
-    pub(super) kind: &'static str,
     /// One sentence.
     pub(super) help: &'static str,
     /// Whether SIGHUP applies a change; otherwise a restart does.
@@ -34,6 +32,15 @@ pub(super) struct Key {
 }
 
 impl Key {
+    /// Type in the file, in the words of JSON Schema.
+    pub(super) fn kind(&self) -> &'static str {
+        match (self.show)(&Config::default()).as_str() {
+            "true" | "false" => "boolean",
+            text if text.starts_with('"') => "string",
+            _ => "integer",
+        }
+    }
+
     /// Name of its environment variable.
     pub(super) fn environment(&self) -> String {
         format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
@@ -45,7 +52,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "interval",
         flag: "--interval",
-        kind: "string",
         help: "Time between two snapshots: 100ms to 60s.",
         reloads: false,
         set: |config, text| parse_interval(text).map(|interval| config.interval = interval),
@@ -54,7 +60,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "socket",
         flag: "--socket",
-        kind: "string",
         help: "Unix socket that serves `top`, `ls` and `show`.",
         reloads: false,
         set: |config, text| absolute(text).map(|path| config.socket = path),
@@ -63,7 +68,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "socket_group",
         flag: "",
-        kind: "string",
         help: "Group whose members may read from the socket: a name or a number.",
         reloads: false,
         set: |config, text| {
@@ -75,7 +79,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "web.listen",
         flag: "--listen",
-        kind: "string",
         help: "Address and port of the web server, which serves /metrics.",
         reloads: false,
         set: |config, text| {
@@ -88,7 +91,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "web.config",
         flag: "--web.config.file",
-        kind: "string",
         help: "Web-config file of Prometheus exporters, for TLS and basic auth of the web server; empty for neither. It is read again when it changes.",
         reloads: false,
         set: |config, text| optional_path(text).map(|path| config.web_config = path),
@@ -97,7 +99,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "metrics.top_flows",
         flag: "--metrics.top-flows",
-        kind: "integer",
         help: "Number of the largest connections for which per-connection series are exported, 0 to 500.",
         reloads: true,
         set: |config, text| {
@@ -110,7 +111,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "store.path",
         flag: "--db",
-        kind: "string",
         help: "Database of every connection, for `mpwatch report`; empty for none.",
         reloads: false,
         set: |config, text| optional_path(text).map(|path| config.store_path = path),
@@ -119,7 +119,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "store.keep",
         flag: "",
-        kind: "string",
         help: "How long closed connections are kept in the database, for example 12h or 30d; 0 for ever.",
         reloads: true,
         set: |config, text| duration(text).map(|time| config.store_keep = (!time.is_zero()).then_some(time)),
@@ -128,7 +127,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "store.max_size",
         flag: "",
-        kind: "string",
         help: "Maximum size of the database, for example 512M or 4G; beyond it the oldest connections are deleted. 0 for no limit.",
         reloads: true,
         set: |config, text| size(text).map(|size| config.store_max_size = (size > 0).then_some(size)),
@@ -137,7 +135,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "store.sample_every",
         flag: "",
-        kind: "string",
         help: "Longest time between two stored samples of a connection: 1s to 1h.",
         reloads: true,
         set: |config, text| {
@@ -150,7 +147,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "trace.tcp",
         flag: "--tcp",
-        kind: "boolean",
         help: "Also trace plain TCP connections, as a baseline for comparison.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.tcp = value),
@@ -159,7 +155,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "trace.ledger",
         flag: "--no-ledger",
-        kind: "boolean",
         help: "Account for CPU time and energy.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.ledger = value),
@@ -168,7 +163,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "trace.method",
         flag: "--method",
-        kind: "string",
         help: "Method that detects shared bottlenecks: concordance, or for comparison one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
         set: |config, text| {
@@ -181,7 +175,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "log.level",
         flag: "--log-level",
-        kind: "string",
         help: "Log level: error, warn, info or debug.",
         reloads: false,
         set: |config, text| level(text).map(|level| config.log_level = level),
@@ -190,7 +183,6 @@ pub(super) static KEYS: &[Key] = &[
     Key {
         name: "log.format",
         flag: "--log-format",
-        kind: "string",
         help: "Log format: text, or json for one object per line.",
         reloads: false,
         set: |config, text| {

@@ -147,12 +147,12 @@ fn parse(path: &Path, text: &str) -> Result<Vec<FileValue>, ConfigError> {
     let mut values = Vec::new();
     flatten("", &read_toml(path, text)?, &mut values);
     let known = |(name, kind, text): (String, &str, String)| match KEYS.iter().find(|key| key.name == name) {
-        Some(key) if key.kind == kind => Ok(FileValue { key, text, path: path.to_owned() }),
+        Some(key) if key.kind() == kind => Ok(FileValue { key, text, path: path.to_owned() }),
         Some(key) => Err(ConfigError::BadValue {
             origin: Origin::File(path.to_owned()),
             key: key.name,
             value: text,
-            reason: format!("use {}", in_toml(key.kind)),
+            reason: format!("use {}", in_toml(key.kind())),
         }),
         None => {
             let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
@@ -214,7 +214,7 @@ pub(crate) fn schema() -> Value {
     });
     let defaults = Config::default();
     for key in KEYS {
-        let mut property = json!({ "type": key.kind, "description": key.help });
+        let mut property = json!({ "type": key.kind(), "description": key.help });
         // Values of these kinds look the same in TOML and in JSON.
         property["default"] = serde_json::from_str(&(key.show)(&defaults)).unwrap_or(Value::Null);
         match key.name.split_once('.') {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots for Prometheus. Sums are computed once per tick, on the tracker's thread; a scrape only formats them.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -56,7 +55,7 @@ impl Pages for Site {
     }
 
     fn access_changed(&self, outcome: Result<(), WebConfigError>) {
-        self.status.web_config_ok.store(outcome.is_ok(), Ordering::Relaxed);
+        self.status.web_config_was_read(outcome.is_ok());
         match outcome {
             Ok(()) => tracing::info!("web-config file and certificates reloaded"),
             Err(error) => tracing::error!(%error, "TLS and basic auth are unchanged"),

@@ -21,7 +21,6 @@ use std::time::Instant;
 use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
-use mpwatch_model::unit::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
@@ -102,7 +101,7 @@ fn serve(
         for sink in sinks.iter_mut() {
             sink.take(&snapshot);
         }
-        status.ticked(Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)));
+        status.ticked(began.elapsed());
         if !is_ready {
             is_ready = true;
             notify::send("READY=1");

@@ -12,19 +12,6 @@ use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
 use crate::procfs::{cgroup2_mount, read};
 
-/// Where `/proc` and `/sys` are; elsewhere in tests.
-#[derive(Clone, Debug)]
-pub(super) struct Roots {
-    pub(super) proc: PathBuf,
-    pub(super) sys: PathBuf,
-}
-
-impl Default for Roots {
-    fn default() -> Self {
-        Self { proc: "/proc".into(), sys: "/sys".into() }
-    }
-}
-
 /// Effective capabilities of this process, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capabilities(pub(super) u64);
@@ -46,9 +33,9 @@ pub(super) struct Energy {
 }
 
 impl Energy {
-    fn gather(sysfs: Option<&Path>) -> Self {
+    fn read(sysfs_root: Option<&Path>) -> Self {
         // No window is closed here, so the clock is never read.
-        let sampler = Sampler::new(Hardware::detect(sysfs), Box::new(Default::default));
+        let sampler = Sampler::new(Hardware::detect(sysfs_root), Box::new(Default::default));
         Self { source: sampler.source(), zones: sampler.zones(), notes: sampler.notes().to_vec() }
     }
 }
@@ -77,21 +64,25 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads all facts. `sysfs`: where the energy counters are, if not in `/sys`.
-    pub(super) fn gather(roots: &Roots, sysfs: Option<&Path>) -> Self {
-        let sysctl = |name: &str| read(roots.proc.join("sys").join(name));
-        let btf = roots.sys.join("kernel/btf/vmlinux");
+    /// Reads all facts of this machine. `sysfs_root` has the energy counters, if not `/sys`.
+    pub(super) fn gather(sysfs_root: Option<&Path>) -> Self {
+        Self::read(Path::new("/proc"), Path::new("/sys"), sysfs_root)
+    }
+
+    fn read(proc: &Path, sys: &Path, sysfs_root: Option<&Path>) -> Self {
+        let sysctl = |name: &str| read(proc.join("sys").join(name));
+        let btf = sys.join("kernel/btf/vmlinux");
         Self {
             release: sysctl("kernel/osrelease"),
             core: btf.exists().then(|| core_check::check_file(&btf).map_err(|error| error.to_string())),
             mptcp_enabled: sysctl("net/mptcp/enabled").map(|value| value != "0"),
             scheduler: sysctl("net/mptcp/scheduler"),
-            capabilities: read(roots.proc.join("self/status")).and_then(|status| effective(&status)),
-            in_initial_user_namespace: read(roots.proc.join("self/uid_map")).map(|map| is_initial(&map)),
-            lockdown: read(roots.sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
+            capabilities: read(proc.join("self/status")).and_then(|status| effective(&status)),
+            in_initial_user_namespace: read(proc.join("self/uid_map")).map(|map| is_initial(&map)),
+            lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
-            cgroup2: read(roots.proc.join("self/mounts")).and_then(|mounts| cgroup2_mount(&mounts)),
-            energy: Energy::gather(sysfs),
+            cgroup2: read(proc.join("self/mounts")).and_then(|mounts| cgroup2_mount(&mounts)),
+            energy: Energy::read(sysfs_root),
         }
     }
 }
@@ -119,20 +110,21 @@ mod tests {
 
     use super::*;
 
-    fn roots_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
-        let directory = tempfile::tempdir().unwrap();
-        let roots = Roots { proc: directory.path().join("proc"), sys: directory.path().join("sys") };
+    /// The facts of a machine with these files.
+    fn facts_of(files: &[(&str, &str)]) -> Facts {
+        let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            let path = directory.path().join(name);
+            let path = root.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        (directory, roots)
+        let sys = root.path().join("sys");
+        Facts::read(&root.path().join("proc"), &sys, Some(&sys))
     }
 
     #[test]
     fn facts_are_read_from_proc_and_sys() {
-        let (_directory, roots) = roots_with(&[
+        let facts = facts_of(&[
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("proc/sys/net/mptcp/enabled", "0\n"),
             ("proc/sys/net/mptcp/scheduler", "default\n"),
@@ -142,7 +134,6 @@ mod tests {
             ("proc/self/mounts", "cgroup /a cgroup rw 0 0\ncgroup2 /a/unified cgroup2 rw 0 0\n"),
             ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
-        let facts = Facts::gather(&roots, Some(&roots.sys));
         assert_eq!(facts.release.as_deref(), Some("6.12.1"));
         assert_eq!((facts.mptcp_enabled, facts.jit), (Some(false), Some(true)));
         assert_eq!(facts.scheduler.as_deref(), Some("default"));
@@ -155,8 +146,7 @@ mod tests {
 
     #[test]
     fn missing_files_give_unknown_facts() {
-        let (_directory, roots) = roots_with(&[("proc/self/uid_map", "0 1000 1\n")]);
-        let facts = Facts::gather(&roots, Some(&roots.sys));
+        let facts = facts_of(&[("proc/self/uid_map", "0 1000 1\n")]);
         assert!(facts.core.is_none() && facts.release.is_none() && facts.mptcp_enabled.is_none());
         assert!(facts.lockdown.is_none() && facts.capabilities.is_none() && facts.cgroup2.is_none());
         assert_eq!(facts.in_initial_user_namespace, Some(false));
@@ -164,8 +154,8 @@ mod tests {
 
     #[test]
     fn an_unreadable_btf_gives_the_reason() {
-        let (_directory, roots) = roots_with(&[("sys/kernel/btf/vmlinux", "no BTF")]);
-        let reason = Facts::gather(&roots, Some(&roots.sys)).core.unwrap().unwrap_err();
+        let facts = facts_of(&[("sys/kernel/btf/vmlinux", "no BTF")]);
+        let reason = facts.core.unwrap().unwrap_err();
         assert!(reason.contains("is not a kernel's raw BTF"), "{reason}");
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
     };
     let cpus = parse_list(&cpus);
     let mut found = Vec::new();
-    for (event, part) in EVENTS {
+    for (event, name) in EVENTS {
         let Some(config) = text(&format!("events/{event}")).as_deref().and_then(parse_config) else {
             continue;
         };
@@ -54,9 +54,9 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
             continue;
         };
         // There is one platform, and each CPU of the mask would count it again.
-        let of = if matches!(part, Part::Psys) { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
+        let of = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
         found.extend(of.iter().map(|cpu| FoundZone {
-            zone: zone(event, part, *cpu, &packages(&cpus, topology)),
+            zone: zone(event, name, *cpu, &packages(&cpus, topology)),
             path: PathBuf::from(format!("power/{event}")),
             read: open(Event { pmu, config, cpu: *cpu }).map(|read| unit.apply(read)),
         }));
@@ -64,21 +64,13 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
     found
 }
 
-#[derive(Clone, Copy)]
-enum Part {
-    Package,
-    Dram,
-    Core,
-    Uncore,
-    Psys,
-}
-
-const EVENTS: [(&str, Part); 5] = [
-    ("energy-pkg", Part::Package),
-    ("energy-ram", Part::Dram),
-    ("energy-cores", Part::Core),
-    ("energy-gpu", Part::Uncore),
-    ("energy-psys", Part::Psys),
+/// Events, with the names of their zones. The name of a package has its number.
+const EVENTS: [(&str, &str); 5] = [
+    ("energy-pkg", "package"),
+    ("energy-ram", "dram"),
+    ("energy-cores", "core"),
+    ("energy-gpu", "uncore"),
+    ("energy-psys", "psys"),
 ];
 
 /// Names of packages, or of dies if a package has several counters, by the CPU on which they are read.
@@ -98,15 +90,12 @@ fn packages(cpus: &[u32], topology: &Topology) -> Vec<(u32, String)> {
     locations.iter().enumerate().map(name).collect()
 }
 
-fn zone(event: &str, part: Part, cpu: u32, packages: &[(u32, String)]) -> Zone {
-    let package = packages.iter().find(|(on, _)| *on == cpu).map(|(_, name)| name.clone());
-    let parent = Some(format!("energy-pkg@{cpu}"));
-    let (name, parent) = match part {
-        Part::Package => (package, None),
-        Part::Dram => (Some("dram".to_owned()), parent),
-        Part::Core => (Some("core".to_owned()), parent),
-        Part::Uncore => (Some("uncore".to_owned()), parent),
-        Part::Psys => (Some("psys".to_owned()), None),
+fn zone(event: &str, name: &str, cpu: u32, packages: &[(u32, String)]) -> Zone {
+    let package = || packages.iter().find(|(on, _)| *on == cpu).map(|(_, name)| name.clone());
+    let (name, parent) = match name {
+        "package" => (package(), None),
+        "psys" => (Some(name.to_owned()), None),
+        _ => (Some(name.to_owned()), Some(format!("energy-pkg@{cpu}"))),
     };
     Zone { device: format!("{event}@{cpu}"), parent, name, backend: Backend::Perf, max: None, limit: None }
 }

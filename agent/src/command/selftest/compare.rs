@@ -12,6 +12,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::host::Losses;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::Bytes;
 
 use super::check::Check;
 
@@ -95,58 +96,34 @@ fn application(client: &End, server: &End) -> Vec<Check> {
     ]
 }
 
+/// The connection at one end. Values that an older kernel does not report are not compared.
 fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
-    let name = end.name;
+    let named = |what: &str| format!("{}: {what}", end.name);
     let found = find(&evidence.report.connections, end, &end.seen);
     let idle = find(&evidence.idle.connections, end, &end.seen);
     let (Some(ours), Some(idle)) = (found, idle) else {
-        return vec![Check::exact(format!("{name}: the connection is known"), 0_u64, 1_u64, APPLICATION)];
+        return vec![Check::exact(named("the connection is known"), 0_u64, 1_u64, APPLICATION)];
     };
-    let mut checks = vec![
-        Check::exact(
-            format!("{name}: bytes sent"),
-            ours.bytes_sent.map(|bytes| bytes.0),
-            end.seen.sent,
-            APPLICATION,
-        ),
-        Check::exact(
-            format!("{name}: bytes received"),
-            ours.bytes_received.map(|bytes| bytes.0),
-            end.seen.received,
-            APPLICATION,
-        ),
-    ];
-    checks.extend(kernel_totals(ours, end, peer));
-    checks.extend(subflows(ours, idle, end));
-    checks
-}
-
-/// The connection, compared with `MPTCP_FULL_INFO`. Values that an older kernel does not report are not compared.
-fn kernel_totals(ours: &Connection, end: &End, peer: &End) -> Vec<Check> {
-    let of = |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone());
-    let (Some(kernel), Some(kernel_of_peer)) = (of(end), of(peer)) else {
-        return vec![Check::exact(format!("{}: the kernel's report", end.name), 1_u64, 0_u64, FULL_INFO)];
-    };
+    let full_info =
+        |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default();
+    let (kernel, kernel_of_peer) = (full_info(end), full_info(peer));
+    let resent = ours.mptcp_bytes_retransmitted;
     let totals = [
-        ("bytes sent", ours.bytes_sent, kernel.bytes_sent),
-        ("bytes received", ours.bytes_received, kernel.bytes_received),
-        ("bytes retransmitted by MPTCP", ours.mptcp_bytes_retransmitted, kernel.bytes_retrans),
+        ("bytes sent", ours.bytes_sent, Some(end.seen.sent), APPLICATION),
+        ("bytes received", ours.bytes_received, Some(end.seen.received), APPLICATION),
+        ("bytes sent", ours.bytes_sent, kernel.bytes_sent, FULL_INFO),
+        ("bytes received", ours.bytes_received, kernel.bytes_received, FULL_INFO),
+        ("bytes retransmitted by MPTCP", resent, kernel.bytes_retrans, FULL_INFO),
     ];
-    let mut checks: Vec<Check> = totals
-        .into_iter()
-        .filter_map(|(what, ours, theirs)| {
-            let ours = ours.map(|bytes| bytes.0);
-            Some(Check::exact(format!("{}: {what}", end.name), ours, theirs?, FULL_INFO))
-        })
-        .collect();
-    let tokens = [ours.token, ours.remote_token].map(|token| token.map_or(0, |token| token.0));
-    let pair = |[own, of_peer]: [u32; 2]| format!("{own:08x}/{of_peer:08x}");
-    checks.push(Check::exact(
-        format!("{}: tokens, own/peer's", end.name),
-        pair(tokens),
-        pair([kernel.token, kernel_of_peer.token]),
-        FULL_INFO,
-    ));
+    let total = |(what, ours, theirs, source): (&str, Option<Bytes>, Option<u64>, _)| {
+        Some(Check::exact(named(what), ours.map(|bytes| bytes.0), theirs?, source))
+    };
+    let mut checks: Vec<Check> = totals.into_iter().filter_map(total).collect();
+    let pair = |own: u32, of_peer: u32| format!("{own:08x}/{of_peer:08x}");
+    let [own, of_peer] = [ours.token, ours.remote_token].map(|token| token.map_or(0, |token| token.0));
+    let theirs = pair(kernel.token, kernel_of_peer.token);
+    checks.push(Check::exact(named("tokens, own/peer's"), pair(own, of_peer), theirs, FULL_INFO));
+    checks.extend(subflows(ours, idle, end));
     checks
 }
 

@@ -4,7 +4,7 @@
 use mpwatch_lab::{Flow, MptcpInfo, TcpInfo};
 use mpwatch_model::fixture;
 use mpwatch_model::id::Token;
-use mpwatch_model::unit::{Bytes, Micros};
+use mpwatch_model::unit::Micros;
 
 use super::*;
 
