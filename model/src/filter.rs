@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter language of `--filter`: which connections to show. Terms stand side by side and must all hold; `!` before a
-//! term turns it round. A comparison with a value that is not known does not hold.
+//! The filter language of `--filter`. A connection is shown if all terms hold; `!` negates a term. A comparison with an unknown value
+//! does not hold.
 //!
 //! `peer:10.0/16 proc:nginx rate>1M !state:close`
 
@@ -16,23 +16,23 @@ use crate::lifecycle::{Protocol, Role, TcpState};
 pub use parse::FilterError;
 use value::{Network, Pattern, Quantity};
 
-/// What can stand in a filter, for help texts.
+/// The filter language, for help texts.
 pub const HELP: &str = "\
-Terms are separated by blanks and must all hold; !TERM turns one round.
-  peer:10.0/16  local:fd00::/8   an address, or a network
-  port:443                       a port, of either end
+Terms are separated by spaces and must all hold; !TERM negates.
+  peer:10.0/16  local:fd00::/8   an address or a network
+  port:443                       local or remote port
   proc:nginx                     name (with * and ?) or pid of the process
   iface:eth1  netns:blue         names, with * and ?; also cgroup:/user.slice*
-  id:5c11a0e2                    the beginning of the id or of the token
+  id:5c11a0e2                    prefix of the id or the token
   state:established              or close, syn_sent, ...
   role:client  class:long        or server; query, short
   rate>1M  bytes>=10G            bit/s and bytes, with k, M, G, T
   rtt>20ms                       smoothed RTT of any open subflow, in us, ms or s
   subflows<2                     open subflows
-  shared                         two of its subflows are known to share a bottleneck
+  shared                         at least two subflows share a bottleneck
   mptcp tcp fallback open closed stale";
 
-/// A parsed filter. Shown, it reads as a filter again.
+/// A parsed filter. `Display` prints it as text that parses to the same filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     terms: Vec<Term>,
@@ -61,7 +61,7 @@ enum Test {
     Word(Word),
 }
 
-/// What a comparison is about.
+/// The value that a comparison reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Rate,
@@ -90,12 +90,12 @@ enum Word {
 }
 
 impl Filter {
-    /// Reads a filter. An empty one lets everything through.
+    /// Parses a filter. An empty one matches everything.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Ok(Self { terms: parse::terms(text)? })
     }
 
-    /// Whether a connection passes.
+    /// Whether a connection matches.
     pub fn matches(&self, connection: &Connection) -> bool {
         self.terms.iter().all(|term| term.test.holds(connection) != term.negated)
     }
@@ -194,7 +194,7 @@ impl Subject {
         }
     }
 
-    /// In bit/s, microseconds, bytes or numbers; several where any of them counts, none where it is not known.
+    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
     fn values(self, c: &Connection) -> Vec<u64> {
         match self {
             Self::Rate => vec![c.send.0.saturating_add(c.receive.0)],

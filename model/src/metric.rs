@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metric table: the one place where a number gets its name, its unit, its column title and its meaning.
-//! Screens, reports, Prometheus and METRICS.md follow from it. Here are the numbers of a flow; in [`host`] those of the
-//! whole machine, in [`event_counter`] what is counted when it happens to a flow, in [`distribution`] what is told as a histogram.
+//! The metric table: the one place that declares a number's name, unit, column title and meaning. Screens, reports, JSON, SQLite,
+//! Prometheus and METRICS.md follow from it. This file has the metrics of flows, [`host`] those of the machine, [`event_counter`] counters
+//! of events, [`distribution`] histograms.
 
 pub mod distribution;
 pub mod event_counter;
@@ -19,7 +19,7 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts by size; only of distributions.
+    /// Counts by size; only for distributions.
     Histogram,
 }
 
@@ -59,8 +59,7 @@ impl Unit {
         }
     }
 
-    /// Whether a counter in it is what mpwatch itself has measured, and so begins with tracing. The others are the kernel's own and
-    /// begin with the flow.
+    /// Whether counters in this unit are measured by mpwatch and start with tracing. The others are the kernel's and start with the flow.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }
@@ -70,9 +69,9 @@ impl Unit {
     }
 }
 
-/// What has a cost.
+/// A subject with an energy figure.
 pub trait HasEnergy {
-    /// Its energy. `None`: not known.
+    /// Its energy. `None`: unknown.
     fn energy(&self) -> Option<&FlowEnergy>;
 }
 
@@ -100,7 +99,7 @@ pub struct Metric<T> {
     pub unit: Unit,
     /// Column title on screens.
     pub title: &'static str,
-    /// Reads it; `None`: not known.
+    /// Reads it; `None`: unknown.
     pub read: fn(&T) -> Option<f64>,
     /// Name of the key in JSON and of the column in CSV and SQLite, for a value that is computed from others. `None`: the value is a field
     /// of the subject and has its key and column from there.
@@ -153,33 +152,33 @@ metrics! {
         "mpwatch_subflow_sent_bytes_total" Counter Bytes "SENT" "Payload sent, TCP retransmissions included." |s| Some(bytes(s.bytes_sent));
         "mpwatch_subflow_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer." |s| Some(bytes(s.bytes_acked));
         "mpwatch_subflow_received_bytes_total" Counter Bytes "RECV" "Payload received." |s| Some(bytes(s.bytes_received));
-        "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETR B" "Payload sent again by TCP." |s| Some(bytes(s.bytes_retransmitted));
-        "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETR" "Segments sent again, SYN included." |s| Some(f64::from(s.segments_retransmitted));
+        "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP." |s| Some(bytes(s.bytes_retransmitted));
+        "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETX" "Segments retransmitted, SYN included." |s| Some(f64::from(s.segments_retransmitted));
         "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
-        "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; not known on kernels before 6.7." |s| s.timeouts.map(f64::from);
+        "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);
         "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |s| Some(rate(s.send));
         "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| Some(rate(s.receive));
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
-        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Part of the payload sent by all subflows of the connection." |s| s.share_sent;
+        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the payload sent by all subflows of the connection." |s| s.share_sent;
         "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(seconds);
         "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(seconds);
         "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(seconds);
-        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Lowest RTT of the kernel's window." |s| s.rtt_min.map(seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(seconds);
         "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(seconds);
         "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(seconds);
         "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(seconds);
         "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(seconds);
         "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
-        "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that looked at the subflow." |s| s.scheduler.map(|x| x.considered as f64);
-        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been given data." |s| s.scheduler.map(|x| x.picked as f64);
+        "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that considered the subflow." |s| s.scheduler.map(|x| x.considered as f64);
+        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been assigned data." |s| s.scheduler.map(|x| x.picked as f64);
         "mpwatch_subflow_wire_sent_bytes_total" Counter Bytes "WIRE TX" "Estimated bytes sent on the wire, headers included." |s| Some(bytes(s.wire_bytes_sent_estimate));
         "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
-        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; not known without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
-        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path, by CPU time." |s| joules(s, |e| e.active);
-        "mpwatch_subflow_active_low_joules_total" Counter Joules "LEAST" "Lower end of what the energy above idle may be." |s| joules(s, |e| e.lo);
-        "mpwatch_subflow_active_high_joules_total" Counter Joules "MOST" "Upper end of what the energy above idle may be." |s| joules(s, |e| e.hi);
-        "mpwatch_subflow_full_joules_total" Counter Joules "FULL" "Energy of its network path with a share of the idle energy, by CPU time." |s| joules(s, |e| e.full);
-        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle for each gigabyte (10^9) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
+        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |s| joules(s, |e| e.active);
+        "mpwatch_subflow_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
+        "mpwatch_subflow_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
+        "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |s| joules(s, |e| e.full);
+        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
     }
 }
 
@@ -189,26 +188,26 @@ metrics! {
         "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload sent, each byte once." |c| c.bytes_sent.map(bytes);
         "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP." |c| c.bytes_acked.map(bytes);
         "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
-        "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETR B" "Payload that TCP sent again, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
-        "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP sent again on another subflow." |c| c.bytes_reinjected.map(bytes);
+        "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
+        "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP reinjected on another subflow." |c| c.bytes_reinjected.map(bytes);
         "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |c| Some(rate(c.send));
         "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |c| Some(rate(c.receive));
-        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; not known of a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
+        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
-        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Part of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
+        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Fraction of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
-        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; not known without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
-        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path, by CPU time." |c| joules(c, |e| e.active);
-        "mpwatch_connection_active_low_joules_total" Counter Joules "LEAST" "Lower end of what the energy above idle may be." |c| joules(c, |e| e.lo);
-        "mpwatch_connection_active_high_joules_total" Counter Joules "MOST" "Upper end of what the energy above idle may be." |c| joules(c, |e| e.hi);
-        "mpwatch_connection_full_joules_total" Counter Joules "FULL" "Energy of its network path with a share of the idle energy, by CPU time." |c| joules(c, |e| e.full);
-        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle for each gigabyte (10^9) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
+        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);
+        "mpwatch_connection_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
+        "mpwatch_connection_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
+        "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |c| joules(c, |e| e.full);
+        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
     }
 }
 
 impl<T> Metric<T> {
-    /// Whether Prometheus gets it: rates are left to its `rate()`, over the period that the user asks for.
+    /// Whether it is exported to Prometheus. Rates are not: `rate()` computes them over any period.
     pub fn is_exported(&self) -> bool {
         self.unit != Unit::BitsPerSecond
     }
@@ -221,22 +220,22 @@ impl<T> Metric<T> {
     }
 }
 
-/// A gauge that is always 1 and whose labels say who a flow is, so that no other series has to.
+/// A gauge that is always 1 and whose labels identify a flow, so that other series need only its id.
 pub struct InfoMetric<T> {
     /// Full name, ending in `_info`.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Names of the labels, beside the ids.
+    /// Names of the labels, in addition to the ids.
     pub labels: &'static [&'static str],
-    /// Their values; what is not known is an empty one.
+    /// Their values; unknown is empty.
     pub read: fn(&T) -> Vec<String>,
 }
 
-/// Who a connection is.
+/// Identifies a connection.
 pub static CONNECTION_INFO: InfoMetric<Connection> = InfoMetric {
     name: "mpwatch_connection_info",
-    help: "Which connection it is.",
+    help: "Identity of a connection; always 1.",
     labels: &["local", "remote", "netns", "role", "process"],
     read: |c| {
         vec![
@@ -249,10 +248,10 @@ pub static CONNECTION_INFO: InfoMetric<Connection> = InfoMetric {
     },
 };
 
-/// Who a subflow is.
+/// Identifies a subflow.
 pub static SUBFLOW_INFO: InfoMetric<Subflow> = InfoMetric {
     name: "mpwatch_subflow_info",
-    help: "Which subflow it is.",
+    help: "Identity of a subflow; always 1.",
     labels: &["local", "remote", "interface", "backup"],
     read: |s| {
         vec![
@@ -265,12 +264,12 @@ pub static SUBFLOW_INFO: InfoMetric<Subflow> = InfoMetric {
 };
 
 impl<T: HasEnergy> Metric<T> {
-    /// Its value as people read it, with its unit; energy that no counter of this machine has measured begins with `~`.
+    /// Its value with its unit. Energy that was not measured by counters of this machine begins with `~`.
     pub fn display(&self, subject: &T) -> String {
         self.marked(subject, display)
     }
 
-    /// Its value for a narrow column, likewise.
+    /// Its value for a narrow column; marked like [`Self::display`].
     pub fn compact(&self, subject: &T) -> String {
         self.marked(subject, compact)
     }
@@ -289,7 +288,7 @@ pub fn find<T>(table: &'static [Metric<T>], name: &str) -> Option<&'static Metri
     table.iter().find(|metric| metric.name == name)
 }
 
-/// A value as people read it: three significant digits and a unit; a dash for what is not known.
+/// A value for people: three significant digits and a unit; a dash for unknown.
 pub fn display(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     match unit {
