@@ -11,7 +11,7 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::recording::Recorder;
 use crate::source::EventSource;
-use crate::tracker::{Closed, Tracker};
+use mpwatch_engine::tracker::{Closed, Tracker};
 
 /// What is made of the events.
 #[derive(Clone, Copy, Debug)]

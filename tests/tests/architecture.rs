@@ -14,9 +14,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
     ("mpwatch-ebpf", &["mpwatch-model"]),
+    ("mpwatch-engine", &["mpwatch-model"]),
     ("mpwatch-tui", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
-    ("mpwatch", &["mpwatch-model", "mpwatch-ebpf", "mpwatch-tui", "mpwatch-exporters", "mpwatch-lab"]),
+    (
+        "mpwatch",
+        &[
+            "mpwatch-model",
+            "mpwatch-ebpf",
+            "mpwatch-engine",
+            "mpwatch-tui",
+            "mpwatch-exporters",
+            "mpwatch-lab",
+        ],
+    ),
 ];
 const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";

@@ -24,7 +24,7 @@ use crate::live::stop_on_signals;
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
 use crate::source::EventSource as _;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// After the traffic has ended, this long at the most for the last sockets to close.

@@ -34,7 +34,7 @@ use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
 use crate::session::Outlook;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -15,7 +15,7 @@ use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
 use crate::session;
 use crate::source::EventSource;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// How long to record, and how often to look.
 #[derive(Clone, Copy)]

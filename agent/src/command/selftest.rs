@@ -25,7 +25,7 @@ use super::{print, trace};
 use crate::cli::Scope;
 use crate::live::{Live, stop_on_signals};
 use crate::session::{self, Outlook};
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const TRANSFER: u64 = 20_000_000;

@@ -15,7 +15,7 @@ use crate::cli::Scope;
 use crate::exit::NoSuchFlow;
 use crate::live::stop_on_signals;
 use crate::session;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// Long enough for a rate, short enough for an answer at once.
 const GLANCE: Duration = Duration::from_millis(300);

@@ -14,11 +14,11 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 use serde::Serialize;
 
-use crate::bottleneck::{Cap, Contestant, Detector, Look, PairEvaluation, TERMS, groups};
 use crate::cli::Scope;
 use crate::recording::Replay;
 use crate::source::EventSource as _;
-use crate::tracker::MOST_ACROSS;
+use mpwatch_engine::bottleneck::{Cap, Contestant, Detector, Look, PairEvaluation, TERMS, groups};
+use mpwatch_engine::tracker::MOST_ACROSS;
 
 /// A subflow of the recording.
 #[derive(Clone, Debug, Serialize)]

@@ -6,12 +6,12 @@
 use mpwatch_model::bottleneck::Evidence;
 
 /// What speaks, and how loud.
-pub(crate) struct Term {
+pub struct Term {
     /// For people, and for the table that the regression prints.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     weight: f64,
     /// Of the evidence.
-    pub(crate) of: fn(&Evidence) -> f64,
+    pub of: fn(&Evidence) -> f64,
 }
 
 /// The regression weighs single looks; a verdict rests on several that agree, so each weighs this much more than it found.
@@ -22,7 +22,7 @@ const LOOKS: f64 = 1.8;
 const BIAS: f64 = -2.6;
 
 /// All terms.
-pub(crate) const TERMS: [Term; 9] = [
+pub const TERMS: [Term; 9] = [
     Term { name: "alike", weight: 5.6, of: alike },
     Term { name: "very alike", weight: 4.6, of: very_alike },
     Term { name: "unlike", weight: 4.1, of: unlike },

@@ -20,19 +20,19 @@ const LATE: u64 = 300_000_000;
 const LONGEST_PAUSE: u64 = 20_000_000_000;
 
 /// What a method thinks at one time.
-pub(crate) struct Look<'a> {
+pub struct Look<'a> {
     /// Up to when it had the samples. It is told [`LATE`] after this.
-    pub(crate) at: Nanos,
+    pub at: Nanos,
     /// What it thinks of each two subflows.
-    pub(crate) evaluations: &'a [PairEvaluation],
+    pub evaluations: &'a [PairEvaluation],
     /// Caps that subflows share without sharing a queue.
-    pub(crate) caps: &'a [Cap],
+    pub caps: &'a [Cap],
     /// The subflows that it would have closed by now. `None`: it does not choose; one of each group is enough.
-    pub(crate) closed: Option<Vec<SubflowId>>,
+    pub closed: Option<Vec<SubflowId>>,
 }
 
 /// One connection under a method.
-pub(crate) struct Detector {
+pub struct Detector {
     method: Box<dyn Method + Send>,
     looked: Option<u64>,
     newest: u64,
@@ -51,27 +51,27 @@ impl Detector {
     }
 
     /// The same, which sees all that there is, at every look.
-    pub(crate) fn restless(self) -> Self {
+    pub fn restless(self) -> Self {
         Self { rest: None, ..self }
     }
 
     /// The same, which of paths that would rest sees only what the kernel would have sent of them.
-    pub(crate) fn rehearsing(self) -> Self {
+    pub fn rehearsing(self) -> Self {
         Self { rehearsed: Some(BTreeMap::new()), ..self }
     }
 
     /// Orders to the kernel that have not been handed over yet.
-    pub(crate) fn take_orders(&mut self) -> Vec<sample::Rest> {
+    pub fn take_orders(&mut self) -> Vec<sample::Rest> {
         self.rest.as_mut().map(Rest::take_orders).unwrap_or_default()
     }
 
     /// Takes in points.
-    pub(crate) fn take(&mut self, samples: &SampleBatch) {
+    pub fn take(&mut self, samples: &SampleBatch) {
         self.take_and(samples, &mut |_| {});
     }
 
     /// As [`Detector::take`]; `each` sees what is thought at each look on the way.
-    pub(crate) fn take_and(&mut self, samples: &SampleBatch, each: &mut dyn FnMut(&Look<'_>)) {
+    pub fn take_and(&mut self, samples: &SampleBatch, each: &mut dyn FnMut(&Look<'_>)) {
         let points = self.sent(samples);
         let Some(latest) = points.last() else { return };
         // A clock that was set back: nothing before it counts.
@@ -88,12 +88,12 @@ impl Detector {
     }
 
     /// Everything up to now has been handed over, as far as it was there.
-    pub(crate) fn advance(&mut self, now: Nanos) {
+    pub fn advance(&mut self, now: Nanos) {
         self.advance_and(now, &mut |_| {});
     }
 
     /// As [`Detector::advance`]; `each` sees what is thought at each look on the way.
-    pub(crate) fn advance_and(&mut self, now: Nanos, each: &mut dyn FnMut(&Look<'_>)) {
+    pub fn advance_and(&mut self, now: Nanos, each: &mut dyn FnMut(&Look<'_>)) {
         let due = now.0.saturating_sub(LATE) / PACE;
         let earliest = due.saturating_sub(LONGEST_PAUSE / PACE);
         let from = self.looked.map_or(due, |looked| (looked + 1).max(earliest));
@@ -137,12 +137,12 @@ impl Detector {
     }
 
     /// No more points come: looks until everything that came was looked at.
-    pub(crate) fn finish_and(&mut self, each: &mut dyn FnMut(&Look<'_>)) {
+    pub fn finish_and(&mut self, each: &mut dyn FnMut(&Look<'_>)) {
         self.advance_and(Nanos(self.newest + LATE + PACE), each);
     }
 
     /// A subflow has ended.
-    pub(crate) fn forget(&mut self, subflow: SubflowId) {
+    pub fn forget(&mut self, subflow: SubflowId) {
         self.method.forget(subflow);
         if let Some(rest) = &mut self.rest {
             rest.forget(subflow);
@@ -151,12 +151,12 @@ impl Detector {
     }
 
     /// Caps that subflows share without sharing a queue.
-    pub(crate) fn caps(&self) -> &[Cap] {
+    pub fn caps(&self) -> &[Cap] {
         self.method.caps()
     }
 
     /// What the method thinks now.
-    pub(crate) fn evaluations(&self) -> &[PairEvaluation] {
+    pub fn evaluations(&self) -> &[PairEvaluation] {
         &self.evaluations
     }
 }

@@ -28,7 +28,7 @@ use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
 use across::Across;
-pub(crate) use across::MOST_SUBFLOWS as MOST_ACROSS;
+pub use across::MOST_SUBFLOWS as MOST_ACROSS;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
@@ -36,7 +36,7 @@ use index::{Index, Key};
 
 /// What becomes of a connection once it has closed and its finals were shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub enum Closed {
     /// Forget it: a live view shows it once.
     Forget,
     /// Keep it for the report at the end of the run.
@@ -67,7 +67,7 @@ impl Names {
 }
 
 /// Follows all connections.
-pub(crate) struct Tracker {
+pub struct Tracker {
     start: Start,
     closed: Closed,
     flows: HashMap<Key, Flow>,
@@ -88,7 +88,7 @@ pub(crate) struct Tracker {
 
 impl Tracker {
     /// Begins with the first event of a stream.
-    pub(crate) fn new(start: Start, closed: Closed) -> Self {
+    pub fn new(start: Start, closed: Closed) -> Self {
         Self {
             tick: Tick { at: start.at, ..Tick::default() },
             energy: start.machine.as_ref().map(Energy::new),
@@ -109,17 +109,17 @@ impl Tracker {
     }
 
     /// Finds bottlenecks by this method.
-    pub(crate) fn with_method(self, method: DetectionMethod) -> Self {
+    pub fn with_method(self, method: DetectionMethod) -> Self {
         Self { method, ..self }
     }
 
     /// Also compares connections to one address with each other.
-    pub(crate) fn across(self) -> Self {
+    pub fn across(self) -> Self {
         Self { across: Some(Across::new(self.method)), ..self }
     }
 
     /// Takes in one event.
-    pub(crate) fn apply(&mut self, event: &KernelEvent) {
+    pub fn apply(&mut self, event: &KernelEvent) {
         match event {
             KernelEvent::Start(start) => self.start = start.clone(),
             KernelEvent::Subflow(record) => self.on_subflow(record),
@@ -140,7 +140,7 @@ impl Tracker {
     }
 
     /// The picture after a tick. What has closed is in it for the last time.
-    pub(crate) fn snapshot(&mut self) -> Snapshot {
+    pub fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
         let across = self.across.as_ref().map(|across| across.shown(&self.index, &self.flows, &self.names));
         let is_done = |flow: &Flow| {
@@ -173,7 +173,7 @@ impl Tracker {
     }
 
     /// Every connection of the run, after the last tick.
-    pub(crate) fn report(mut self) -> Report {
+    pub fn report(mut self) -> Report {
         let mut connections = std::mem::take(&mut self.archive);
         connections.extend(self.views());
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));

@@ -7,7 +7,7 @@ use mpwatch_model::id::SubflowId;
 
 /// Who a nanosecond, and then a microjoule, belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Account {
+pub enum Account {
     /// Network path of a subflow.
     Flow(SubflowId),
     /// Code of processes that own sockets.
@@ -32,7 +32,7 @@ struct Entry {
 
 /// One window of the ledger. Keep it and clear it: the buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     entries: Vec<Entry>,
     /// Time of all flows together, by CPU.
     flows_on: Vec<(u32, u64)>,
@@ -43,7 +43,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Begins a new window.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.entries.clear();
         self.flows_on.clear();
         self.flows.clear();
@@ -51,12 +51,12 @@ impl Ledger {
     }
 
     /// Adds time of an account on a CPU; it may come more than once.
-    pub(crate) fn add(&mut self, cpu: u32, account: Account, time: u64) {
+    pub fn add(&mut self, cpu: u32, account: Account, time: u64) {
         self.entries.push(Entry { cpu, account, time });
     }
 
     /// Adds what the accounts of each CPU have grown by.
-    pub(crate) fn add_cpus(&mut self, before: &[CpuAccounts], now: &[CpuAccounts]) {
+    pub fn add_cpus(&mut self, before: &[CpuAccounts], now: &[CpuAccounts]) {
         for now in now {
             let before = before.iter().find(|before| before.cpu == now.cpu).copied().unwrap_or_default();
             let accounts = [
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     /// Adds the time of a flow, on whichever CPUs.
-    pub(crate) fn add_flow(&mut self, flow: SubflowId, time: u64) {
+    pub fn add_flow(&mut self, flow: SubflowId, time: u64) {
         if time > 0 {
             self.flows.push(flow);
             self.times.push(time);
@@ -82,14 +82,14 @@ impl Ledger {
     }
 
     /// Busy time of all CPUs, nanoseconds.
-    pub(crate) fn busy(&self) -> u64 {
+    pub fn busy(&self) -> u64 {
         let entries = self.entries.iter().map(|entry| entry.time);
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
     /// Hands out the time of each account on some CPUs. What they did for flows is divided among the flows by what each has cost
     /// everywhere; what no flow is known for (its record was lost, the ledger had no room for it) is shared network time.
-    pub(crate) fn on(&self, cpus: &Cpus, mut work: impl FnMut(Account, u64)) {
+    pub fn on(&self, cpus: &Cpus, mut work: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             work(entry.account, entry.time);
         }

@@ -56,7 +56,7 @@ impl Tracker {
     }
 
     /// Paths that the kernel may sample thinly from now on, or has to sample densely again. Told once.
-    pub(crate) fn rests(&mut self) -> Vec<Rest> {
+    pub fn rests(&mut self) -> Vec<Rest> {
         std::mem::take(&mut self.rests)
     }
 }

@@ -14,7 +14,7 @@ const LIKELY: f64 = 0.8;
 /// The subflows in groups: a partition, each group and the list of groups in the order of `subflows`. Groups grow from pairs that
 /// share by average linkage: of all pairs between two groups none may be disjoint, at least one shares, and on average they probably
 /// do; so one wrong pair does not chain two bottlenecks together.
-pub(crate) fn groups(subflows: &[SubflowId], evaluations: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
+pub fn groups(subflows: &[SubflowId], evaluations: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
     if !evaluations.iter().any(|evaluation| evaluation.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();
     }

@@ -12,7 +12,7 @@ use super::{Detector, Method};
 
 impl Detector {
     /// A detector by this method.
-    pub(crate) fn by(method: DetectionMethod) -> Self {
+    pub fn by(method: DetectionMethod) -> Self {
         Self::by_with_alpha(method, Parameters::default().alpha)
     }
 
@@ -32,9 +32,9 @@ impl Detector {
 
 /// A method with its parameters, as compared with others on the same samples.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Contestant {
+pub struct Contestant {
     /// Its name in tables.
-    pub(crate) name: String,
+    pub name: String,
     method: DetectionMethod,
     alpha: f64,
 }
@@ -44,7 +44,7 @@ impl Contestant {
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
     /// Every method, and those of MPTCP-D with each threshold that it was published with (as in `ese@1.1`).
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let usual = Parameters::default().alpha;
         let plain = DetectionMethod::ALL.iter().map(|&method| Self {
             name: method.as_str().to_owned(),
@@ -59,7 +59,7 @@ impl Contestant {
     }
 
     /// A detector by this method.
-    pub(crate) fn detector(&self) -> Detector {
+    pub fn detector(&self) -> Detector {
         Detector::by_with_alpha(self.method, self.alpha)
     }
 }

@@ -24,24 +24,24 @@ const LISTED: usize = 32;
 
 /// Joules of a flow over all zones, and where they come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Charge {
+pub struct Charge {
     /// Above idle.
-    pub(crate) active: Microjoules,
+    pub active: Microjoules,
     /// Lower end.
-    pub(crate) lo: Microjoules,
+    pub lo: Microjoules,
     /// Upper end.
-    pub(crate) hi: Microjoules,
+    pub hi: Microjoules,
     /// With a share of the idle energy.
-    pub(crate) full: Microjoules,
+    pub full: Microjoules,
     /// The weakest of the sources that it was charged by.
-    pub(crate) source: EnergySource,
+    pub source: EnergySource,
     /// The weakest idle baseline that was taken off.
-    pub(crate) idle: IdleSource,
+    pub idle: IdleSource,
 }
 
 impl Charge {
     /// As outputs show it.
-    pub(crate) fn energy(&self, cpu: Nanos) -> FlowEnergy {
+    pub fn energy(&self, cpu: Nanos) -> FlowEnergy {
         FlowEnergy {
             active: Some(self.active),
             lo: Some(self.lo),
@@ -58,7 +58,7 @@ impl Charge {
 
 /// Divides windows and remembers.
 #[derive(Default)]
-pub(crate) struct Split {
+pub struct Split {
     cpus: u32,
     calibration: Calibration,
     zones: Vec<Option<ZoneSplit>>,
@@ -72,17 +72,17 @@ pub(crate) struct Split {
 
 impl Split {
     /// For a machine.
-    pub(crate) fn of(machine: &MachinePower) -> Self {
+    pub fn of(machine: &MachinePower) -> Self {
         Self::new(machine.cpus, Calibration::of(&machine.calibrated))
     }
 
     /// For a machine with this many CPUs; `calibration` is empty where nothing matches.
-    pub(crate) fn new(cpus: u32, calibration: Calibration) -> Self {
+    pub fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }
     }
 
     /// Charges one window.
-    pub(crate) fn charge(&mut self, window: &EnergyWindow, ledger: &Ledger) {
+    pub fn charge(&mut self, window: &EnergyWindow, ledger: &Ledger) {
         self.now += window.elapsed;
         self.source = window.source;
         self.advice.clone_from(&window.advice);
@@ -114,7 +114,7 @@ impl Split {
     }
 
     /// What a subflow was charged with so far. `None`: not known; no window in which it did something has closed with energy.
-    pub(crate) fn flow(&self, id: SubflowId) -> Option<Charge> {
+    pub fn flow(&self, id: SubflowId) -> Option<Charge> {
         let zones = self.zones.iter().flatten();
         zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(|sum, part| Charge {
             active: sum.active + part.active,
@@ -127,22 +127,22 @@ impl Split {
     }
 
     /// Whether all CPU time of a subflow is charged: not so while a zone's window is still open.
-    pub(crate) fn is_settled(&self, id: SubflowId) -> bool {
+    pub fn is_settled(&self, id: SubflowId) -> bool {
         self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
     }
 
     /// Forgets a closed subflow; the totals of the zones keep what it was charged with.
-    pub(crate) fn forget(&mut self, id: SubflowId) {
+    pub fn forget(&mut self, id: SubflowId) {
         self.zones.iter_mut().flatten().for_each(|zone| zone.forget(Account::Flow(id)));
     }
 
     /// Windows whose sums did not come out even and were charged to nobody. Anything but zero is a bug of mpwatch.
-    pub(crate) fn broken(&self) -> u64 {
+    pub fn broken(&self) -> u64 {
         self.broken
     }
 
     /// Everything since tracing began.
-    pub(crate) fn snapshot(&self) -> SnapshotEnergy {
+    pub fn snapshot(&self) -> SnapshotEnergy {
         let zones = self.zones.iter().flatten().filter(|zone| zone.is_known);
         SnapshotEnergy {
             source: self.source,

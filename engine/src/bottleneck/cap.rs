@@ -35,15 +35,15 @@ const KEPT_FOR: u32 = 40;
 
 /// What some subflows share.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cap {
+pub struct Cap {
     /// Who, and how many segments a second each has got lately.
-    pub(crate) rates: Vec<(SubflowId, f64)>,
+    pub rates: Vec<(SubflowId, f64)>,
     /// When it was found.
-    pub(crate) since: Nanos,
+    pub since: Nanos,
     /// Variance of the sum of the rates over the sum of their variances.
-    pub(crate) sum_variation: f64,
+    pub sum_variation: f64,
     /// Coefficient of variation of the rate that moves least.
-    pub(crate) least_variation: f64,
+    pub least_variation: f64,
 }
 
 /// What a look at two subflows says of a cap that they share.

@@ -27,33 +27,33 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-pub(crate) use cap::Cap;
-pub(crate) use detector::{Detector, Look};
-pub(crate) use group::groups;
-pub(crate) use name::Contestant;
-pub(crate) use odds::TERMS;
-pub(crate) use rest::Rested;
+pub use cap::Cap;
+pub use detector::{Detector, Look};
+pub use group::groups;
+pub use name::Contestant;
+pub use odds::TERMS;
+pub use rest::Rested;
 
 /// What a method thinks of two subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PairEvaluation {
+pub struct PairEvaluation {
     /// The subflow with the lower id.
-    pub(crate) a: SubflowId,
+    pub a: SubflowId,
     /// The other one.
-    pub(crate) b: SubflowId,
+    pub b: SubflowId,
     /// What they have in common.
-    pub(crate) verdict: Verdict,
+    pub verdict: Verdict,
     /// Probability that they share a bottleneck. `None`: the method has no such figure, or no samples.
-    pub(crate) probability: Option<f64>,
+    pub probability: Option<f64>,
     /// When the verdict was reached. `None`: it is unknown.
-    pub(crate) since: Option<Nanos>,
+    pub since: Option<Nanos>,
     /// What it rests on. `None`: the method has none to show, or no samples.
-    pub(crate) evidence: Option<Evidence>,
+    pub evidence: Option<Evidence>,
 }
 
 /// A way to find out, for one connection. Methods see points in batches, a subflow's own in order, those of different subflows
 /// in any order; and are asked from time to time, with times that grow.
-pub(crate) trait Method {
+pub trait Method {
     /// Takes in points of a subflow.
     fn take(&mut self, subflow: SubflowId, points: &[DelaySample]);
 

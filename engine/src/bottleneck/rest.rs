@@ -120,13 +120,13 @@ pub(crate) enum Advice {
 
 /// A rest that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rested {
+pub struct Rested {
     /// How long it was.
-    pub(crate) time: Nanos,
+    pub time: Nanos,
     /// From when on paths are sampled densely again.
-    pub(crate) until: Nanos,
+    pub until: Nanos,
     /// Something has changed; else its time was over.
-    pub(crate) is_disturbed: bool,
+    pub is_disturbed: bool,
 }
 
 /// One subflow, four times a second at most.

@@ -17,7 +17,7 @@ use super::{Flow, Key, Names};
 use crate::bottleneck::{Detector, groups};
 
 /// Subflows that are compared at one address, and addresses at once.
-pub(crate) const MOST_SUBFLOWS: usize = 16;
+pub const MOST_SUBFLOWS: usize = 16;
 const MOST_DESTINATIONS: usize = 32;
 /// Who sends nothing for so long makes room.
 const SILENT: Nanos = Nanos(10_000_000_000);
