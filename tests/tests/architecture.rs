@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-engine", &["mpwatch-model"]),
     ("mpwatch-tui", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
+    ("mpwatch-store", &["mpwatch-model"]),
     (
         "mpwatch",
         &[
@@ -25,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-engine",
             "mpwatch-tui",
             "mpwatch-exporters",
+            "mpwatch-store",
             "mpwatch-lab",
         ],
     ),

@@ -66,7 +66,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let mut traffic = Traffic::start(topology)?;
     let report = session::run(
         live,
-        Outlook { closed: Closed::Keep, method: DetectionMethod::default(), across: false },
+        Outlook { closed: Closed::Keep, method: DetectionMethod::default() },
         None,
         |snapshot| {
             ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");

@@ -69,7 +69,7 @@ pub(crate) fn run(
         database.began(live.start().began());
         outlets.push(Box::new(database));
     }
-    let outlook = Outlook { closed: Closed::Forget, method: config.method, across: config.across };
+    let outlook = Outlook { closed: Closed::Forget, method: config.method };
     let outcome = serve(&mut live, &mut outlets, &control, &status, outlook);
     notify::tell("STOPPING=1");
     tracing::info!("stopping");

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use mpwatch_exporters::prometheus::{Settings, Totals, expose};
-use mpwatch_exporters::store::{Limits, Store, StoreLosses};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::fixture;
 use mpwatch_model::id::{SocketCookie, Token};
 use mpwatch_model::service::Service;
 use mpwatch_model::unit::Bytes;
+use mpwatch_store::{Limits, Store, StoreLosses};
 use rusqlite::OpenFlags;
 use tempfile::TempDir;
 
@@ -83,7 +83,7 @@ fn series_stay_bounded_and_totals_are_those_of_the_database() {
 }
 
 #[test]
-#[ignore = "takes half a minute; the one above does the same with fewer: cargo test -p mpwatch-exporters --test churn -- --ignored"]
+#[ignore = "takes half a minute; the one above does the same with fewer: cargo test -p mpwatch-tests --test churn -- --ignored"]
 fn a_hundred_thousand_short_connections() {
     churn(100_000);
 }

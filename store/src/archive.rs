@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading a store: the report over a period, from the file alone, on any machine.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mpwatch_model::energy::SnapshotEnergy;
 use mpwatch_model::host::{Host, Losses};
-use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
 use mpwatch_model::unit::{Bytes, Microjoules, Micros};
 use rusqlite::{CachedStatement, Connection};
@@ -33,28 +32,6 @@ pub struct Period {
     pub until: Option<Timestamp>,
 }
 
-/// Where the counters of a subflow stood at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When.
-    pub at: Timestamp,
-    /// Payload sent until then, retransmissions included.
-    pub bytes_sent: Bytes,
-    /// Payload received until then.
-    pub bytes_received: Bytes,
-    /// Payload sent again until then.
-    pub bytes_retransmitted: Bytes,
-    /// Smoothed RTT. `None`: not known.
-    pub srtt: Option<Micros>,
-    /// Congestion window, segments.
-    pub cwnd_segments: u32,
-    /// Energy above idle until then. `None`: not known.
-    pub active: Option<Microjoules>,
-}
-
-/// The samples of each subflow, by time; only long flows have any.
-pub type Samples = HashMap<(ConnectionId, SubflowId), Vec<Sample>>;
-
 /// A store that is only read.
 pub struct Archive {
     path: PathBuf,
@@ -72,7 +49,7 @@ impl Archive {
 
     /// Every connection of a period, and the samples of its subflows. Energy and CPU time of the machine are totals of a whole run:
     /// they are in the report where the period is one run, and not known otherwise.
-    pub fn report(&self, period: Period) -> Result<(Report, Samples), StoreError> {
+    pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         let outcome = self.look(period);
         if self.stamp.is_none() || self.stamp == open::quiet(&self.path) {
             return outcome;
@@ -81,7 +58,7 @@ impl Archive {
         Self::open(&self.path)?.look(period)
     }
 
-    fn look(&self, period: Period) -> Result<(Report, Samples), StoreError> {
+    fn look(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         // One transaction, so that a writer that goes on meanwhile is not seen in part.
         let transaction =
             self.database.unchecked_transaction().map_err(|error| damaged(&self.path, &error))?;
@@ -90,7 +67,7 @@ impl Archive {
         outcome.map_err(|error| StoreError::Read { path: self.path.clone(), why: error.to_string() })
     }
 
-    fn read(&self, period: Period) -> Result<(Report, Samples), Box<dyn std::error::Error>> {
+    fn read(&self, period: Period) -> Result<(Report, CounterSeries), Box<dyn std::error::Error>> {
         let since = period.since.map_or(i64::MIN, nanos);
         let until = period.until.map_or(i64::MAX, nanos);
         let runs: Vec<RunRow> = {
@@ -99,7 +76,7 @@ impl Archive {
             query.query_map([since, until], RunRow::read)?.collect::<rusqlite::Result<_>>()?
         };
         let dictionary = dictionary(&self.database)?;
-        let mut samples = Samples::new();
+        let mut samples = CounterSeries::new();
         let mut connections = Vec::new();
         let mut parts = Parts::of(&self.database)?;
         let mut query = self.database.prepare(&select::<ConnectionRow>(
@@ -175,14 +152,14 @@ impl<'a> Parts<'a> {
         Ok(Stored { row, subflows, verdicts, events })
     }
 
-    fn samples(&mut self, subflow: i64, began_ns: i64) -> rusqlite::Result<Vec<Sample>> {
+    fn samples(&mut self, subflow: i64, began_ns: i64) -> rusqlite::Result<Vec<CounterSample>> {
         let rows = self.samples.query_map([subflow], SampleRow::read)?;
         rows.map(|row| row.map(|row| sample(&row, began_ns))).collect()
     }
 }
 
-fn sample(row: &SampleRow, began_ns: i64) -> Sample {
-    Sample {
+fn sample(row: &SampleRow, began_ns: i64) -> CounterSample {
+    CounterSample {
         at: timestamp(began_ns.saturating_add(row.after_ns)),
         bytes_sent: Bytes(counter(row.bytes_sent)),
         bytes_received: Bytes(counter(row.bytes_received)),

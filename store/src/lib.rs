@@ -29,7 +29,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Snapshot;
 
-pub use archive::{Archive, Period, Sample, Samples};
+pub use archive::{Archive, Period};
 pub use continued::Beginning;
 pub use open::StoreError;
 use queue::{EndsWith, Offered, Queue};

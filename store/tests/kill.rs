@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use mpwatch_exporters::store::{Archive, Limits, Period, Store};
 use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
+use mpwatch_store::{Archive, Limits, Period, Store};
 
 /// Set in the process that is going to be killed.
 const FILE: &str = "MPWATCH_TEST_STORE";

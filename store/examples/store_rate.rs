@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::SignedDuration;
-use mpwatch_exporters::store::{Archive, Limits, Period, Store};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::fixture;
 use mpwatch_model::id::{SocketCookie, Token};
 use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
+use mpwatch_store::{Archive, Limits, Period, Store};
 
 const IN_A_SNAPSHOT: u32 = 1_000;
 

@@ -11,6 +11,7 @@ use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::ratio::excess;
+use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
@@ -44,7 +45,7 @@ fn another(connection: &Flow, birth: u64) -> Flow {
     other
 }
 
-fn read(file: &std::path::Path) -> (Report, Samples) {
+fn read(file: &std::path::Path) -> (Report, CounterSeries) {
     Archive::open(file).unwrap().report(Period::default()).unwrap()
 }
 
@@ -140,7 +141,7 @@ fn the_last_picture_of_a_connection_is_kept_once() {
 }
 
 /// Samples of ten minutes of a connection that carries so much each second.
-fn samples_of_ten_minutes(each_second: u64) -> Vec<Sample> {
+fn samples_of_ten_minutes(each_second: u64) -> Vec<CounterSample> {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     for second in 0..600_u32 {
