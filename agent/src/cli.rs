@@ -48,17 +48,9 @@ pub(crate) struct Scope {
     #[arg(long, global = true)]
     pub(crate) no_bottlenecks: bool,
 
-    /// Sample every path densely all of the time, also where verdicts on bottlenecks have been standing: for comparing methods
-    #[arg(long, global = true, hide = true)]
-    pub(crate) never_rest: bool,
-
     /// How to find subflows that share a bottleneck; the published methods are there to compare with [default: concordance]
     #[arg(long, global = true, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks", hide_short_help = true)]
     pub(crate) method: Option<DetectionMethod>,
-
-    /// Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples (docs/bottleneck.md)
-    #[arg(long, global = true, conflicts_with = "no_bottlenecks", hide_short_help = true)]
-    pub(crate) across: bool,
 
     /// Look for energy counters below this folder instead of /sys
     #[arg(long, global = true, value_name = "DIR", value_parser = parse_folder)]
@@ -142,14 +134,8 @@ pub(crate) enum Command {
         /// Print every snapshot instead, one JSON object a line
         #[arg(long)]
         snapshots: bool,
-        /// Print instead what every method thought of each two subflows at each look, one JSON object a line (docs/bottleneck.md)
-        #[arg(long, conflicts_with_all = ["snapshots", "db", "method"])]
-        verdicts: bool,
-        /// With --verdicts: our own method sees of paths that would have rested only what the kernel would have sent of them
-        #[arg(long, requires = "verdicts", hide = true)]
-        rested: bool,
         /// Show it in the live view instead: Space stops it, the keys of brackets step through it
-        #[arg(long, conflicts_with_all = ["snapshots", "verdicts", "output", "db"])]
+        #[arg(long, conflicts_with_all = ["snapshots", "output", "db"])]
         screen: bool,
         /// Also write every connection to this database, for `mpwatch report`
         #[arg(long, value_name = "FILE")]

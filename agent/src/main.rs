@@ -3,7 +3,6 @@
 //! command and turns its outcome into an exit code.
 
 mod attach;
-mod bottleneck;
 mod cli;
 mod clock;
 mod command;
@@ -20,7 +19,6 @@ mod recording;
 mod screen;
 mod session;
 mod source;
-mod tracker;
 
 use std::process::ExitCode;
 

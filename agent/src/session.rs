@@ -11,7 +11,7 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::recording::Recorder;
 use crate::source::EventSource;
-use crate::tracker::{Closed, Tracker};
+use mpwatch_engine::tracker::{Closed, Tracker};
 
 /// What is made of the events.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +20,6 @@ pub(crate) struct Outlook {
     pub(crate) closed: Closed,
     /// How shared bottlenecks are found.
     pub(crate) method: DetectionMethod,
-    /// Whether they are looked for between connections to one address as well.
-    pub(crate) across: bool,
 }
 
 /// Runs until the source ends or `each` has seen enough; the report over everything that was seen.
@@ -32,9 +30,6 @@ pub(crate) fn run(
     mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
 ) -> Result<Report> {
     let mut tracker = Tracker::new(source.start().clone(), outlook.closed).with_method(outlook.method);
-    if outlook.across {
-        tracker = tracker.across();
-    }
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {

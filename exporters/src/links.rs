@@ -9,7 +9,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 
-use crate::store::{Sample, Samples};
+use mpwatch_model::series::{CounterSample, CounterSeries};
 
 const MINUTE: i128 = 60_000_000_000;
 
@@ -29,7 +29,7 @@ struct CounterReading {
 }
 
 /// All minutes of a report in which something was carried. What a connection had carried before mpwatch came is in none.
-pub fn per_minute(report: &Report, samples: &Samples) -> Result<String, csv::Error> {
+pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, csv::Error> {
     let mut links = Links::new();
     for connection in &report.connections {
         for subflow in &connection.subflows {
@@ -52,7 +52,7 @@ pub fn per_minute(report: &Report, samples: &Samples) -> Result<String, csv::Err
 fn points(
     connection: &Connection,
     subflow: &Subflow,
-    samples: &[Sample],
+    samples: &[CounterSample],
     last: Timestamp,
 ) -> Vec<CounterReading> {
     let began = subflow.created_at.map(|at| CounterReading { at_ns: at.as_nanosecond(), bytes: [0, 0] });
@@ -130,7 +130,7 @@ mod tests {
     use mpwatch_model::unit::Bytes;
 
     /// Rows without the header.
-    fn rows(report: &Report, samples: &Samples) -> Vec<Vec<String>> {
+    fn rows(report: &Report, samples: &CounterSeries) -> Vec<Vec<String>> {
         let text = per_minute(report, samples).unwrap();
         let lines = text.lines().skip(1);
         lines.map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn every_byte_is_in_one_minute_and_shares_of_a_minute_sum_to_one() {
         let report = fixture::report(vec![fixture::closed(1), fixture::failover(2)]);
-        let rows = rows(&report, &Samples::new());
+        let rows = rows(&report, &CounterSeries::new());
         let subflows = || report.connections.iter().flat_map(|one| &one.subflows);
         assert_eq!(sum(&rows, 3), subflows().map(|one| one.bytes_sent.0).sum::<u64>());
         assert_eq!(sum(&rows, 4), subflows().map(|one| one.bytes_received.0).sum::<u64>());
@@ -161,7 +161,7 @@ mod tests {
         flow.subflows[0].bytes_received = Bytes(0);
         let mut report = fixture::report(vec![flow.clone()]);
         report.run.to = fixture::at(0) + SignedDuration::from_mins(4);
-        let sample = |minutes, bytes| Sample {
+        let sample = |minutes, bytes| CounterSample {
             at: fixture::at(0) + SignedDuration::from_mins(minutes),
             bytes_sent: Bytes(bytes),
             bytes_received: Bytes(0),
@@ -171,7 +171,7 @@ mod tests {
             active: None,
         };
         let of_it = vec![sample(1, 100), sample(3, 900)];
-        let samples = Samples::from([((flow.id, flow.subflows[0].id), of_it)]);
+        let samples = CounterSeries::from([((flow.id, flow.subflows[0].id), of_it)]);
         let rows = rows(&report, &samples);
         let sent: Vec<&str> = rows.iter().map(|row| row[3].as_str()).collect();
         assert_eq!(sent[..4], ["100", "400", "400", "100"], "{rows:?}");
@@ -183,6 +183,6 @@ mod tests {
     fn what_was_carried_before_mpwatch_came_is_in_no_minute() {
         let mut flow = fixture::connection(1, 1);
         flow.subflows[0].created_at = None;
-        assert!(rows(&fixture::report(vec![flow]), &Samples::new()).is_empty());
+        assert!(rows(&fixture::report(vec![flow]), &CounterSeries::new()).is_empty());
     }
 }

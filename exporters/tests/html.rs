@@ -4,19 +4,19 @@
 
 use jiff::SignedDuration;
 use mpwatch_exporters::html;
-use mpwatch_exporters::store::{Sample, Samples};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::fixture;
+use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::unit::Bytes;
 
 /// Counters of every second, growing evenly.
-fn samples(connections: &[Connection]) -> Samples {
-    let mut samples = Samples::new();
+fn samples(connections: &[Connection]) -> CounterSeries {
+    let mut samples = CounterSeries::new();
     for connection in connections {
         for subflow in &connection.subflows {
             let last = subflow.bytes_sent.0;
-            let of_it = (1..=8_u32).map(|second| Sample {
+            let of_it = (1..=8_u32).map(|second| CounterSample {
                 at: fixture::at(0) + SignedDuration::from_secs(second.into()),
                 bytes_sent: Bytes(last * u64::from(second) / 12),
                 bytes_received: Bytes(0),
@@ -80,7 +80,7 @@ fn no_name_becomes_markup() {
     connection.cgroup = Some("/\" onload=\"x".to_owned());
     let mut report = fixture::report(vec![connection]);
     report.run.host.name = "</title><script>".to_owned();
-    let text = html::report(&report, &Samples::new());
+    let text = html::report(&report, &CounterSeries::new());
     for tag in ["<script", "<b>", "\" onload", "</svg>\"", "&</svg>"] {
         assert!(!text.contains(tag), "{tag} came through");
     }
@@ -90,7 +90,7 @@ fn no_name_becomes_markup() {
 #[test]
 fn a_fleet_makes_a_file_that_can_be_mailed() {
     let connections: Vec<_> = (1..=10_000).map(|token| fixture::connection(token, 2)).collect();
-    let text = html::report(&fixture::report(connections), &Samples::new());
+    let text = html::report(&fixture::report(connections), &CounterSeries::new());
     assert!(text.len() < 1_000_000, "{} bytes", text.len());
 }
 
@@ -121,7 +121,7 @@ fn a_long_life_with_many_samples_makes_no_longer_drawing() {
     for of_it in samples.values_mut() {
         let first = of_it[0];
         *of_it = (0..60_000_i64)
-            .map(|nth| Sample {
+            .map(|nth| CounterSample {
                 at: first.at + SignedDuration::from_micros(nth * 150),
                 bytes_sent: Bytes(nth.unsigned_abs() * 700),
                 ..first
@@ -139,6 +139,8 @@ fn nothing_known_is_nothing_drawn() {
     connection.timeline.clear();
     let subflow = &mut connection.subflows[0];
     (subflow.rtt_p50, subflow.rtt_p99, subflow.energy, subflow.interface) = (None, None, None, None);
-    assert!(!html::report(&fixture::report(vec![connection]), &Samples::new()).contains("<svg"));
-    assert!(html::report(&fixture::report(Vec::new()), &Samples::new()).contains("no connection was seen"));
+    assert!(!html::report(&fixture::report(vec![connection]), &CounterSeries::new()).contains("<svg"));
+    assert!(
+        html::report(&fixture::report(Vec::new()), &CounterSeries::new()).contains("no connection was seen")
+    );
 }

@@ -23,6 +23,7 @@ pub mod metric;
 pub mod outage;
 pub mod ratio;
 pub mod sample;
+pub mod series;
 pub mod service;
 pub mod snapshot;
 pub mod subflow;

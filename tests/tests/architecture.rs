@@ -9,15 +9,29 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may use of ours. The tests may use everything.
+/// What each crate may use of ours. The benches and the tests may use everything, and nobody uses the tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
     ("mpwatch-ebpf", &["mpwatch-model"]),
+    ("mpwatch-engine", &["mpwatch-model"]),
     ("mpwatch-tui", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
-    ("mpwatch", &["mpwatch-model", "mpwatch-ebpf", "mpwatch-tui", "mpwatch-exporters", "mpwatch-lab"]),
+    ("mpwatch-store", &["mpwatch-model"]),
+    (
+        "mpwatch",
+        &[
+            "mpwatch-model",
+            "mpwatch-ebpf",
+            "mpwatch-engine",
+            "mpwatch-tui",
+            "mpwatch-exporters",
+            "mpwatch-store",
+            "mpwatch-lab",
+        ],
+    ),
 ];
+const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
@@ -42,7 +56,7 @@ fn rooms_use_each_other_only_along_the_arrows() {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut wrong = Vec::new();
     for package in &metadata.packages {
-        if package.name.as_str() == TESTS {
+        if [BENCH, TESTS].contains(&package.name.as_str()) {
             continue;
         }
         let Some(allowed) = allowed.get(package.name.as_str()) else {
@@ -71,7 +85,8 @@ fn the_program_uses_every_room_and_nobody_uses_the_tests() {
     for (room, _) in &ARROWS[..ARROWS.len() - 1] {
         assert!(users_of(room).contains("mpwatch"), "{room} is of no use to the program");
     }
-    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTS]));
+    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", BENCH, TESTS]));
+    assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(TESTS), BTreeSet::new());
 }
 

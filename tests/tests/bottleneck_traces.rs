@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use mpwatch_tests::bench::bottleneck::score::{Tally, score};
-use mpwatch_tests::bench::bottleneck::truth::{Labels, SECOND};
-use mpwatch_tests::bench::bottleneck::verdict::{Said, Verdicts};
+use mpwatch_bench::bottleneck::score::{Tally, score};
+use mpwatch_bench::bottleneck::truth::{Labels, SECOND};
+use mpwatch_bench::bottleneck::verdict::{Said, Verdicts};
 use mpwatch_tests::mpwatch;
 
 fn folder() -> PathBuf {
@@ -47,7 +47,7 @@ fn every_method_says_of_stored_traces_what_it_said() {
             for (a, b) in verdicts.pairs() {
                 let looks = verdicts.looks(method, verdicts.subflows[a].connection);
                 let first = looks.first().map_or(0, |look| look.at);
-                let of = |look: Option<&mpwatch_tests::bench::bottleneck::verdict::Look>| {
+                let of = |look: Option<&mpwatch_bench::bottleneck::verdict::Look>| {
                     words(look.and_then(|look| look.of(a, b)).map_or(Said::Unknown, |pair| pair.verdict))
                 };
                 let at_3_s = of(looks.iter().rev().find(|look| look.at <= first + 3 * SECOND));

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mpwatch_bench::dashboards::{DASHBOARDS, Draw, file, query};
 use mpwatch_exporters::prometheus::described;
 use mpwatch_model::metric::Kind;
-use mpwatch_tests::dashboards::{DASHBOARDS, Draw, file, query};
 use mpwatch_tests::{list, skip, text};
 use serde_json::Value;
 

@@ -2,7 +2,8 @@
 //! The bench program runs and prints every row. What it measures in so short a time says nothing, and no figure is looked at.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use mpwatch_tests::{bench, may_run_as_root};
+use mpwatch_bench::command;
+use mpwatch_tests::may_run_as_root;
 
 #[test]
 fn the_bench_prints_a_row_for_everything_that_it_compares() {
@@ -10,7 +11,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
         return;
     }
     let mut text = String::new();
-    bench::run(["--quick".to_owned()].into_iter(), |piece| text.push_str(piece)).unwrap();
+    command::run(["--quick".to_owned()].into_iter(), |piece| text.push_str(piece)).unwrap();
     println!("{text}");
     let has_row = |cells: &str| text.lines().any(|line| line.starts_with(&format!("| {cells} |")));
     for traffic in ["bulk", "64 B requests, one CPU", "64 B requests, two CPUs"] {

@@ -3,10 +3,10 @@
 //! figures that count are in docs/bottleneck.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use mpwatch_tests::bench::bottleneck::grid::Grid;
-use mpwatch_tests::bench::bottleneck::score::{Score, score};
-use mpwatch_tests::bench::bottleneck::tables::OURS;
-use mpwatch_tests::bench::bottleneck::{live, replayed};
+use mpwatch_bench::bottleneck::grid::Grid;
+use mpwatch_bench::bottleneck::score::{Score, score};
+use mpwatch_bench::bottleneck::tables::OURS;
+use mpwatch_bench::bottleneck::{live, replayed};
 use mpwatch_tests::{may_run_as_root, skip};
 
 /// Wrong verdicts among so many pairs are a noisy machine; more are a fault.

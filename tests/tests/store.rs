@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mpwatch_exporters::store::{Limits, Store};
+use mpwatch_store::{Limits, Store};
 use mpwatch_tests::{Outcome, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -80,7 +80,7 @@ fn of_version_one(folder: &Path) -> String {
     let database = rusqlite::Connection::open(&file).unwrap();
     database.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
     database.pragma_update(None, "application_id", i32::from_be_bytes(*b"mpw1")).unwrap();
-    for text in [read("../exporters/src/store/schema/1.sql"), read("fixtures/store/1.sql")] {
+    for text in [read("../store/src/schema/1.sql"), read("fixtures/store/1.sql")] {
         database.execute_batch(&format!("BEGIN; {text} COMMIT;")).unwrap();
     }
     database.pragma_update(None, "user_version", 1).unwrap();

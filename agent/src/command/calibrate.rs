@@ -15,11 +15,12 @@ use mpwatch_model::energy::power::MeasuredZone;
 use super::print;
 use crate::cli::{CalibrateOptions, Scope};
 use crate::clock;
-use crate::energy::calibrate::{Pace, Reading, drift, measure, plan, summarise};
+use crate::energy::calibrate::{Pace, measure};
 use crate::energy::calibration::{Configuration, File};
 use crate::energy::sampler::Sampler;
 use crate::energy::topology::Topology;
 use crate::exit::NoCounters;
+use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise};
 
 /// Other programs may use this part of the CPUs; with more, rest would not be rest.
 const QUIET: f64 = 0.05;

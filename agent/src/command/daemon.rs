@@ -15,7 +15,7 @@ pub(super) fn run(options: &DaemonOptions, scope: &Scope) -> anyhow::Result<()> 
     let scope = scope.clone();
     daemon::run(layers(options, &scope), move |loaded, stop| {
         let config = &loaded.config;
-        let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, across: config.across, ..scope };
+        let traced = Scope { tcp: config.tcp, no_ledger: !config.ledger, ..scope };
         trace(config.interval, &traced, stop)
     })
 }
@@ -59,7 +59,6 @@ fn layers(options: &DaemonOptions, scope: &Scope) -> Layers {
         ("trace.tcp", scope.tcp.then(|| "true".to_owned())),
         ("trace.ledger", scope.no_ledger.then(|| "false".to_owned())),
         ("trace.method", scope.method.map(|method| method.as_str().to_owned())),
-        ("trace.across", scope.across.then(|| "true".to_owned())),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),
     ];

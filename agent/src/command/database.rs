@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mpwatch_exporters::store::{Beginning, Limits, Store};
 use mpwatch_model::event::Start;
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_store::{Beginning, Limits, Store};
 
 /// A store that was asked for.
 pub(super) struct Database {

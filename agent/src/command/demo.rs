@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpwatch_exporters::store::Samples;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
+use mpwatch_model::series::CounterSeries;
 use mpwatch_tui::screen::{Link, Settings};
 
 use self::simulation::Simulation;
@@ -24,7 +24,7 @@ use crate::live::stop_on_signals;
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
 use crate::source::EventSource as _;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// After the traffic has ended, this long at the most for the last sockets to close.
@@ -77,7 +77,7 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
     let format = if options.json { Format::Json } else { Format::Text };
     // A full disk must not cost the report as well.
     let stored = database.map(Database::close).transpose();
-    print_report(&report, &Samples::new(), &ReportOptions { format, output: None })?;
+    print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
     stored?;
     Ok(())
 }

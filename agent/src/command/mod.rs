@@ -12,7 +12,6 @@ mod report;
 mod selftest;
 mod show;
 mod top;
-mod verdicts;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -24,9 +23,9 @@ use anyhow::Context as _;
 use clap::CommandFactory;
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::store::Samples;
 use mpwatch_exporters::{csv, html, links, markdown, text};
 use mpwatch_model::connection::Connection;
+use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::{Cli, Command, Format, ReportOptions, Scope, TopOptions};
@@ -34,7 +33,7 @@ use crate::doctor;
 use crate::energy::meter;
 use crate::live::{Live, Options};
 use crate::session::Outlook;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// Runs the command that was asked for.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -50,7 +49,6 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let limits = record::Limits { seconds: *seconds, interval: *interval };
             record::record(file, limits, db.as_deref(), report, scope)?;
         }
-        Some(Command::Replay { file, verdicts: true, rested, .. }) => verdicts::print(file, *rested, scope)?,
         Some(Command::Replay { file, screen: true, .. }) => replay_view::run(file, scope)?,
         Some(Command::Replay { file, snapshots, db, report, .. }) => {
             record::replay(file, *snapshots, db.as_deref(), report, scope)?;
@@ -91,9 +89,6 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
-        // What one path is compared with may be of another connection.
-        rests: !scope.never_rest && !scope.across,
-        lone_samples: scope.across,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
         ..defaults
@@ -112,7 +107,7 @@ impl Scope {
 
     /// What is made of events, by these options.
     fn outlook(&self, closed: Closed) -> Outlook {
-        Outlook { closed, method: self.method.unwrap_or_default(), across: self.across }
+        Outlook { closed, method: self.method.unwrap_or_default() }
     }
 
     /// Whether a connection is to be shown.
@@ -123,9 +118,6 @@ impl Scope {
 
     fn narrow(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.connections.retain(|connection| self.shows(connection));
-        if let (Some(across), Some(netns)) = (&mut snapshot.across, &self.netns) {
-            across.destinations.retain(|destination| destination.netns == *netns);
-        }
         snapshot
     }
 
@@ -153,7 +145,7 @@ fn warn_of_unknown_namespace(scope: &Scope) {
 }
 
 /// `samples`: counters over time, for the drawings; only a database has them.
-fn print_report(report: &Report, samples: &Samples, options: &ReportOptions) -> anyhow::Result<()> {
+fn print_report(report: &Report, samples: &CounterSeries, options: &ReportOptions) -> anyhow::Result<()> {
     let text = match options.format {
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mpwatch_exporters::store::Samples;
+use mpwatch_model::series::CounterSeries;
 
 use super::database::Database;
 use super::{files, print_line, print_report, trace};
@@ -15,7 +15,7 @@ use crate::live::stop_on_signals;
 use crate::recording::{Recorder, Replay};
 use crate::session;
 use crate::source::EventSource;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// How long to record, and how often to look.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ pub(super) fn record(
     // A full disk must not cost the report as well.
     let written = recorder.finish();
     let stored = database.map(Database::close).transpose();
-    print_report(&scope.narrow_report(report), &Samples::new(), options)?;
+    print_report(&scope.narrow_report(report), &CounterSeries::new(), options)?;
     written?;
     stored?;
     Ok(())
@@ -77,5 +77,9 @@ pub(super) fn replay(
     if let Some(why) = replay.cut_short() {
         eprintln!("mpwatch: {}: {why}; everything before that is shown", file.display());
     }
-    if snapshots { Ok(()) } else { print_report(&scope.narrow_report(report), &Samples::new(), options) }
+    if snapshots {
+        Ok(())
+    } else {
+        print_report(&scope.narrow_report(report), &CounterSeries::new(), options)
+    }
 }

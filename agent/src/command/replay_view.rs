@@ -15,7 +15,7 @@ use crate::live::stop_on_signals;
 use crate::recording::Replay;
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 pub(super) fn run(file: &Path, scope: &Scope) -> anyhow::Result<()> {
     ensure!(on_a_terminal(), "--screen needs a terminal; without it the report is printed");

@@ -2,7 +2,7 @@
 //! `mpwatch report`: what a database holds of a period, in the forms that `replay` has too.
 
 use jiff::Timestamp;
-use mpwatch_exporters::store::{Archive, Period};
+use mpwatch_store::{Archive, Period};
 
 use super::{files, print_report};
 use crate::cli::{PeriodOptions, Scope};

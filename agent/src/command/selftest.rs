@@ -25,7 +25,7 @@ use super::{print, trace};
 use crate::cli::Scope;
 use crate::live::{Live, stop_on_signals};
 use crate::session::{self, Outlook};
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const TRANSFER: u64 = 20_000_000;
@@ -66,7 +66,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let mut traffic = Traffic::start(topology)?;
     let report = session::run(
         live,
-        Outlook { closed: Closed::Keep, method: DetectionMethod::default(), across: false },
+        Outlook { closed: Closed::Keep, method: DetectionMethod::default() },
         None,
         |snapshot| {
             ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");

@@ -15,7 +15,7 @@ use crate::cli::Scope;
 use crate::exit::NoSuchFlow;
 use crate::live::stop_on_signals;
 use crate::session;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// Long enough for a rate, short enough for an answer at once.
 const GLANCE: Duration = Duration::from_millis(300);
@@ -33,11 +33,7 @@ pub(super) fn list(as_json: bool, as_csv: bool, scope: &Scope) -> anyhow::Result
 pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> {
     let snapshot = scope.narrow(glance(scope)?);
     let connection = find(&snapshot.connections, id)?;
-    print(&if as_json {
-        json::connection(connection, Layout::Pretty)?
-    } else {
-        text::connection(connection) + &text::across(&snapshot, Some(connection.id))
-    })
+    print(&if as_json { json::connection(connection, Layout::Pretty)? } else { text::connection(connection) })
 }
 
 /// The daemon's latest snapshot, or two of our own, so that the second one has rates.

@@ -17,7 +17,7 @@ use crate::cli::{Scope, TopOptions};
 use crate::live::stop_on_signals;
 use crate::session;
 use crate::source::EventSource as _;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// Time between two snapshots where nobody says.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -50,7 +50,6 @@ impl Default for Config {
             tcp: false,
             ledger: true,
             method: DetectionMethod::default(),
-            across: false,
             log_level: LevelFilter::INFO,
             log_json: false,
         }
@@ -210,16 +209,6 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| method(text).map(|method| config.method = method),
         show: |config| quoted(config.method.as_str()),
-    },
-    Key {
-        name: "trace.across",
-        environment: "MPWATCH_TRACE_ACROSS",
-        flag: "--across",
-        kind: "boolean",
-        help: "Also look for bottlenecks that connections to one address share, also such with one subflow; costs more samples.",
-        reloads: false,
-        set: |config, text| boolean(text).map(|value| config.across = value),
-        show: |config| config.across.to_string(),
     },
     Key {
         name: "log.level",

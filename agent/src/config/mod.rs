@@ -54,8 +54,6 @@ pub(crate) struct Config {
     pub(crate) ledger: bool,
     /// How shared bottlenecks are found.
     pub(crate) method: DetectionMethod,
-    /// Compare connections to one address with each other.
-    pub(crate) across: bool,
     /// What is worth a line of log.
     pub(crate) log_level: LevelFilter,
     /// One JSON object a line instead of text.

@@ -28,8 +28,8 @@ use crate::live::Live;
 use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, Outlook};
 use crate::source::EventSource as _;
-use crate::tracker::Closed;
 use metrics::{Metrics, Site};
+use mpwatch_engine::tracker::Closed;
 use outlet::Outlet;
 pub(crate) use socket::PROTOCOL;
 use socket::Socket;
@@ -69,7 +69,7 @@ pub(crate) fn run(
         database.began(live.start().began());
         outlets.push(Box::new(database));
     }
-    let outlook = Outlook { closed: Closed::Forget, method: config.method, across: config.across };
+    let outlook = Outlook { closed: Closed::Forget, method: config.method };
     let outcome = serve(&mut live, &mut outlets, &control, &status, outlook);
     notify::tell("STOPPING=1");
     tracing::info!("stopping");

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use mpwatch_exporters::store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 use mpwatch_model::host::Losses;
 use mpwatch_model::service::StoreState;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
+use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 
 use super::outlet::Outlet;
 use super::status::Status;

@@ -11,8 +11,6 @@ use std::path::Path;
 use mpwatch_model::energy::power::MeasuredZone;
 use serde::{Deserialize, Serialize};
 
-use super::curve::Curve;
-
 /// Where the file is unless told otherwise.
 pub(crate) const PATH: &str = "/var/lib/mpwatch/power.toml";
 /// Version of the file's form.
@@ -53,21 +51,6 @@ pub(crate) struct Configuration {
     pub(crate) kernel: Option<String>,
 }
 
-/// What is known of the zones of this machine. Empty: nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Calibration(Vec<(String, ZonePower)>);
-
-/// What is known of a zone.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ZonePower {
-    /// Power at rest, microwatts.
-    pub(crate) idle_uw: u64,
-    /// Its standard deviation, microwatts.
-    pub(crate) sigma_uw: u64,
-    /// Power against load. `None`: not measured.
-    pub(crate) curve: Option<Curve>,
-}
-
 /// What came of looking for a calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Loaded {
@@ -81,47 +64,20 @@ pub(crate) enum Loaded {
     Unusable(String),
 }
 
-impl Calibration {
-    /// Of zones that were measured.
-    pub(crate) fn of(zones: &[MeasuredZone]) -> Self {
-        let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
-        Self(known.map(|zone| (zone.name.clone(), ZonePower::of(zone))).collect())
-    }
-
-    /// What is known of a zone.
-    pub(crate) fn zone(&self, label: &str) -> Option<&ZonePower> {
-        self.0.iter().find(|(name, _)| name == label).map(|(_, power)| power)
-    }
-
+impl Loaded {
     /// Reads a file and holds it against the machine.
-    pub(crate) fn load(path: &Path, now: &Configuration) -> Loaded {
+    pub(crate) fn from_file(path: &Path, now: &Configuration) -> Self {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Loaded::Missing,
-            Err(error) => return Loaded::Unusable(format!("{}: {error}", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::Missing,
+            Err(error) => return Self::Unusable(format!("{}: {error}", path.display())),
         };
         match File::parse(&text) {
-            Err(reason) => Loaded::Unusable(format!("{}: {reason}", path.display())),
+            Err(reason) => Self::Unusable(format!("{}: {reason}", path.display())),
             Ok(file) => match file.machine.differences(now) {
-                differences if differences.is_empty() => Loaded::Fits(file.zones),
-                differences => Loaded::Differs(differences),
+                differences if differences.is_empty() => Self::Fits(file.zones),
+                differences => Self::Differs(differences),
             },
-        }
-    }
-}
-
-impl ZonePower {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "watts of a machine, never negative"
-    )]
-    fn of(zone: &MeasuredZone) -> Self {
-        let microwatts = |watts: f64| (watts * 1e6).round().max(0.0) as u64;
-        Self {
-            idle_uw: microwatts(zone.idle_watts),
-            sigma_uw: microwatts(zone.idle_sigma_watts),
-            curve: Curve::new(zone.knots.clone()),
         }
     }
 }
@@ -205,6 +161,7 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_engine::energy::calibration::Calibration;
     use mpwatch_model::energy::power::CurvePoint;
 
     use super::*;
@@ -231,10 +188,10 @@ mod tests {
         let path = folder.path().join("new/power.toml");
         file().save(&path).unwrap();
         assert_eq!(File::parse(&fs::read_to_string(&path).unwrap()), Ok(file()));
-        let Loaded::Fits(zones) = Calibration::load(&path, &file().machine) else { panic!("does not fit") };
+        let Loaded::Fits(zones) = Loaded::from_file(&path, &file().machine) else { panic!("does not fit") };
         let calibration = Calibration::of(&zones);
         let zone = calibration.zone("package-0").unwrap();
-        assert_eq!((zone.idle_uw, zone.sigma_uw, zone.curve.is_some()), (17_680_000, 40_000, true));
+        assert_eq!((zone.idle_uw, zone.sigma_uw), (17_680_000, 40_000));
         assert_eq!(calibration.zone("package-1"), None);
     }
 
@@ -245,26 +202,26 @@ mod tests {
         file().save(&path).unwrap();
         let mut now = file().machine;
         now.kernel = Some("7.0.0".into());
-        assert!(matches!(Calibration::load(&path, &now), Loaded::Fits(_)));
+        assert!(matches!(Loaded::from_file(&path, &now), Loaded::Fits(_)));
         now.governor = Some("powersave".into());
         now.turbo = None;
         let expected = [
             "governor: calibrated with performance, now powersave",
             "turbo: calibrated with true, now not known",
         ];
-        assert_eq!(Calibration::load(&path, &now), Loaded::Differs(expected.map(str::to_owned).to_vec()));
+        assert_eq!(Loaded::from_file(&path, &now), Loaded::Differs(expected.map(str::to_owned).to_vec()));
     }
 
     #[test]
     fn what_is_missing_or_wrong_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("power.toml");
-        assert_eq!(Calibration::load(&path, &Configuration::default()), Loaded::Missing);
+        assert_eq!(Loaded::from_file(&path, &Configuration::default()), Loaded::Missing);
         for (text, part) in
             [("schema = 1\nx = 2", "x"), ("schema = 2", "measured_at"), ("nonsense", "nonsense")]
         {
             fs::write(&path, text).unwrap();
-            let Loaded::Unusable(why) = Calibration::load(&path, &Configuration::default()) else {
+            let Loaded::Unusable(why) = Loaded::from_file(&path, &Configuration::default()) else {
                 panic!("{text}")
             };
             assert!(why.contains(part) && why.contains("power.toml"), "{why}");

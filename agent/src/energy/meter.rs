@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use mpwatch_ebpf::tracer::Tracer;
+use mpwatch_engine::energy::ledger::Ledger;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::energy::window::EnergyWindow;
 
-use super::calibration::{Calibration, Configuration, Loaded};
-use super::ledger::Ledger;
+use super::calibration::{Configuration, Loaded};
 use super::sampler::Sampler;
 use super::source::Hardware;
 use crate::clock;
@@ -48,7 +48,7 @@ impl Meter {
     pub(crate) fn start(options: &Options) -> Self {
         let hardware = options.hardware();
         let now = Configuration::of_this_machine(hardware.cpus);
-        let calibrated = match Calibration::load(&options.calibration, &now) {
+        let calibrated = match Loaded::from_file(&options.calibration, &now) {
             Loaded::Fits(zones) => zones,
             Loaded::Missing => Vec::new(),
             Loaded::Differs(differences) => {

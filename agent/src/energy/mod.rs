@@ -6,20 +6,14 @@
 //! windows, [`meter`] does so at every tick; windows are part of the event stream and of recordings. *Splitting*: [`attribute`] is
 //! a function of those windows and of the CPU ledger ([`ledger`]), without I/O; the tracker charges with it.
 
-mod apportion;
-pub(crate) mod attribute;
-mod baseline;
 pub(crate) mod calibrate;
 pub(crate) mod calibration;
 mod counter;
-mod curve;
 mod estimate;
-pub(crate) mod ledger;
 pub(crate) mod meter;
 mod perf;
 mod powercap;
 pub(crate) mod sampler;
-mod share;
 mod slot;
 pub(crate) mod source;
 pub(crate) mod topology;

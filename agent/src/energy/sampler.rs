@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use mpwatch_engine::energy::ledger::Ledger;
 use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
-use super::ledger::Ledger;
 use super::slot::{Readout, Slot};
 use super::source::{Hardware, Note, discover};
 use super::zone::Role;

@@ -10,14 +10,14 @@ mod scenarios;
 
 use std::sync::{Arc, Mutex};
 
+use mpwatch_engine::energy::attribute::Split;
+use mpwatch_engine::energy::calibration::Calibration;
+use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_lab::raplsim::replay::{Scenario, Who, Window as Load};
 use mpwatch_lab::raplsim::{Layout, Machine, Picojoules, Shape, Tree};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 
-use super::attribute::Split;
-use super::calibration::Calibration;
-use super::ledger::{Account, Ledger};
 use super::sampler::{Sampler, Times};
 use super::source::Hardware;
 use mpwatch_model::energy::power::MeasuredZone;

@@ -13,7 +13,7 @@ use mpwatch_model::timeline::TimelineEvent;
 
 use super::drawing::{Scale, colour, figure, name, seconds, svg};
 use super::escape;
-use crate::store::{Sample, Samples};
+use mpwatch_model::series::{CounterSample, CounterSeries};
 
 /// Into so many steps at most a life is drawn: more could not be seen, and a week would make a file that nobody can open.
 const STEPS: f64 = 160.0;
@@ -65,7 +65,7 @@ const NARROW: Layout = Layout {
 };
 
 /// A lane for each subflow from its SYN to its end.
-pub(super) fn lanes(connection: &Connection, samples: &Samples) -> String {
+pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String {
     let Some(clock) = Clock::of(connection).filter(|_| !connection.subflows.is_empty()) else {
         return String::new();
     };
@@ -120,7 +120,7 @@ impl Step {
 }
 
 /// What was carried between samples, from the SYN to the end. Empty without samples.
-fn steps(subflow: &Subflow, samples: &[Sample], clock: &Clock) -> Vec<Step> {
+fn steps(subflow: &Subflow, samples: &[CounterSample], clock: &Clock) -> Vec<Step> {
     if samples.is_empty() {
         return Vec::new();
     }

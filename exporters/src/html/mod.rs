@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
-use crate::store::Samples;
 use crate::text::told::{self, Grid, Side, capital};
+use mpwatch_model::series::CounterSeries;
 
 const STYLE: &str = include_str!("style.css");
 /// Facts of a connection that stand below its drawing; the others follow further down.
 const FIRST: [&str; 4] = ["2nd path", "bottleneck", "energy", "joined"];
 
 /// The report. `samples`: counters of long connections over time, for the drawings; may be empty.
-pub fn report(report: &Report, samples: &Samples) -> String {
+pub fn report(report: &Report, samples: &CounterSeries) -> String {
     let host = escape(&mpwatch_model::endpoint::printable(&report.run.host.name));
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -67,7 +67,7 @@ fn list(class: &str, anomalies: &[String]) -> String {
 }
 
 /// `above`: what the page begins with.
-fn connection(connection: &Connection, samples: &Samples, above: &[String]) -> String {
+fn connection(connection: &Connection, samples: &CounterSeries, above: &[String]) -> String {
     let mut text =
         format!("<section>\n<h2>{}</h2>\n", escape(&told::heading(connection)).replace("  ", " · "));
     let trouble = told::anomalies_of(connection);

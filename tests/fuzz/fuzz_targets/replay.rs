@@ -3,8 +3,6 @@
 #![no_main]
 #![allow(dead_code, reason = "the program uses more of its files than this target does")]
 
-#[path = "../../../agent/src/bottleneck/mod.rs"]
-mod bottleneck;
 mod program;
 #[path = "../../../agent/src/recording.rs"]
 mod recording;
@@ -12,7 +10,5 @@ mod recording;
 mod session;
 #[path = "../../../agent/src/source.rs"]
 mod source;
-#[path = "../../../agent/src/tracker/mod.rs"]
-mod tracker;
 
 libfuzzer_sys::fuzz_target!(|lines: &[u8]| program::replay(lines));

@@ -3,8 +3,6 @@
 #![no_main]
 #![allow(dead_code, reason = "the program uses more of its files than this target does")]
 
-#[path = "../../../agent/src/bottleneck/mod.rs"]
-mod bottleneck;
 mod program;
 #[path = "../../../agent/src/recording.rs"]
 mod recording;
@@ -12,8 +10,6 @@ mod recording;
 mod session;
 #[path = "../../../agent/src/source.rs"]
 mod source;
-#[path = "../../../agent/src/tracker/mod.rs"]
-mod tracker;
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
     if let Ok(decoder) = zstd::Decoder::with_buffer(file) {

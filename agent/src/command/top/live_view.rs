@@ -16,7 +16,7 @@ use crate::cli::{Scope, TopOptions};
 use crate::exit;
 use crate::screen::{Screen, load_settings};
 use crate::session;
-use crate::tracker::Closed;
+use mpwatch_engine::tracker::Closed;
 
 /// How often a daemon is looked for.
 const RETRY: Duration = Duration::from_millis(500);

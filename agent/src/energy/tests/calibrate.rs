@@ -8,7 +8,8 @@ use mpwatch_lab::raplsim::{Machine, Power, Shape};
 use mpwatch_model::unit::Nanos;
 
 use super::Rig;
-use crate::energy::calibrate::{Pace, measure, plan, summarise};
+use crate::energy::calibrate::{Pace, measure};
+use mpwatch_engine::energy::fit::{plan, summarise};
 
 const PACE: Pace = Pace { settle: Duration::from_secs(3), measure: Duration::from_secs(10) };
 

@@ -11,10 +11,10 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Dice, Rig, SECOND, account, flow};
-use crate::energy::attribute::Split;
-use crate::energy::calibration::Calibration;
 use crate::energy::counter::{Counter, Step};
-use crate::energy::ledger::{Account, Ledger};
+use mpwatch_engine::energy::attribute::Split;
+use mpwatch_engine::energy::calibration::Calibration;
+use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 use mpwatch_model::energy::window::Cpus;

@@ -10,7 +10,7 @@ use mpwatch_lab::raplsim::replay::{Scenario, Who};
 use mpwatch_model::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
-use crate::energy::ledger::Account;
+use mpwatch_engine::energy::ledger::Account;
 
 /// Relative error of the flows' energy in one scenario.
 struct Row {

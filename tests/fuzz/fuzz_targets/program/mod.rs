@@ -9,9 +9,10 @@ use std::path::Path;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{csv, text};
 
+use mpwatch_engine::tracker::Closed;
+
 use crate::recording::Replay;
 use crate::session;
-use crate::tracker::Closed;
 
 /// Reads to the end or to the first error; what was understood must be told in every format.
 pub(crate) fn replay(lines: impl BufRead) {

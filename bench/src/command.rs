@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `./dev bench`.
+
+use crate::effort::Effort;
+use crate::subjects::{SUBJECTS, Subject};
+use crate::{bottleneck, machine};
+
+const USAGE: &str = "Usage: ./dev bench [overhead|snapshot|idle|scrape|detection|tui]... [--rounds N] [--quick], or ./dev bench bottleneck [OPTIONS]";
+
+/// What was asked for on the command line.
+#[derive(Debug)]
+struct Request {
+    subjects: Vec<(&'static str, Subject)>,
+    effort: Effort,
+}
+
+impl Request {
+    fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut request = Self { subjects: Vec::new(), effort: Effort::FULL };
+        let mut rounds = None;
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => request.effort = Effort::QUICK,
+                "--rounds" => {
+                    let number = arguments.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+                    rounds = Some(number.ok_or("--rounds wants a number above 0")?);
+                }
+                name => match SUBJECTS.iter().find(|(subject, _)| *subject == name) {
+                    Some(subject) => request.subjects.push(*subject),
+                    None => return Err(format!("no subject or option `{name}`")),
+                },
+            }
+        }
+        if request.subjects.is_empty() {
+            request.subjects = SUBJECTS.to_vec();
+        }
+        request.effort.rounds = rounds.unwrap_or(request.effort.rounds);
+        Ok(request)
+    }
+}
+
+/// Measures what the arguments ask for and hands on each piece of text as it is ready; an error is wrong usage.
+pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str)) -> Result<(), String> {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == "bottleneck").is_some() {
+        return bottleneck::run(arguments, print);
+    }
+    let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
+    print(&format!("{}\nLoad average before: {}.\n", machine::description(), machine::load_average()));
+    for (name, subject) in &request.subjects {
+        print(&format!("\n## {name}\n\n{}", subject(request.effort)));
+    }
+    print(&format!("\nLoad average after: {}.\n", machine::load_average()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Request, String> {
+        Request::parse(arguments.iter().map(|&argument| argument.to_owned()))
+    }
+
+    #[test]
+    fn subjects_and_options_are_checked() {
+        assert_eq!(parse(&[]).unwrap().subjects.len(), SUBJECTS.len());
+        let request = parse(&["--rounds", "3", "overhead", "--quick"]).unwrap();
+        assert_eq!((request.effort.rounds, request.subjects[0].0), (3, "overhead"));
+        for wrong in [&["overheads"][..], &["--rounds"], &["--rounds", "0"], &["--round", "3"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?} was taken");
+        }
+    }
+}
