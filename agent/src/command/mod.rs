@@ -91,8 +91,6 @@ fn trace_with(
         trace_tcp: scope.tcp,
         ledger: !scope.no_ledger,
         samples: !scope.no_bottlenecks,
-        // What one path is compared with may be of another connection.
-        rests: !scope.never_rest && !scope.across,
         lone_samples: scope.across,
         ring_bytes: scope.ring_size.unwrap_or(defaults.ring_bytes),
         overflow_bytes: scope.overflow_size.unwrap_or(defaults.overflow_bytes),
