@@ -9,17 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottlenecks;
 use crate::cpu::CpuTimes;
+use crate::derived;
 use crate::energy::FlowEnergy;
 use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use crate::metric;
+use crate::ratio::excess;
 use crate::subflow::Subflow;
 use crate::timeline::TimelineEntry;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One connection. `null` always means "not known", never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(transform = derived::extend_schema::<Connection>)]
 pub struct Connection {
     /// `netns-token-birth` in hexadecimal; stable for the life of the connection and across restarts of the agent on one boot.
     pub id: ConnectionId,
@@ -86,8 +91,6 @@ pub struct Connection {
     pub cpu: Option<CpuTimes>,
     /// Energy that it has cost on this machine since tracing began, the sum of its subflows'. `null`: CPU time is not accounted for, or nothing of it was charged yet.
     pub energy: Option<FlowEnergy>,
-    /// `1 - goodput / throughput` `[UPD18]`: the part of the estimated wire bytes that was not payload delivered once.
-    pub excess_ratio: Option<f64>,
     /// Jain's fairness index of the subflows' mean rates `[RN10]`. `null` with fewer than two.
     pub jain_index: Option<f64>,
     /// When the second path came and began to help `[ICPE19]`. `null`: no subflow joined, or it was not seen.
@@ -103,7 +106,26 @@ pub struct Connection {
     pub timeline: Vec<TimelineEntry>,
 }
 
+derived::tabled!(Connection, metric::CONNECTION);
+
 impl Connection {
+    /// Payload in both directions, each byte once. Where the connection has no counter of its own, the subflows' is the best there is.
+    pub fn payload(&self) -> Bytes {
+        let sent_by_subflows = || self.subflows.iter().map(Subflow::unique_sent).sum();
+        self.bytes_sent.unwrap_or_else(sent_by_subflows) + self.bytes_received.unwrap_or_default()
+    }
+
+    /// Estimated bytes on the wire in both directions, over all subflows.
+    pub fn wire_bytes_estimate(&self) -> Bytes {
+        self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
+    }
+
+    /// Excess traffic `[UPD18]`: `1 - goodput / throughput`, the part of the estimated wire bytes that was not payload delivered once.
+    /// `None` before anything was on the wire.
+    pub fn excess_ratio(&self) -> Option<f64> {
+        excess(self.payload(), self.wire_bytes_estimate())
+    }
+
     /// Whether it is still open.
     pub fn is_open(&self) -> bool {
         self.closed_at.is_none()

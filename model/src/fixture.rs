@@ -148,7 +148,6 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         flow_class: FlowClass::Query,
         cpu: None,
         energy: None,
-        excess_ratio: Some(0.063),
         jain_index: (subflows > 1).then_some(0.9),
         second_path: (subflows > 1).then_some(SecondPath {
             after: Micros(80_600),
@@ -282,7 +281,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
     (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
-    (connection.bytes_reinjected, connection.excess_ratio) = (None, None);
+    connection.bytes_reinjected = None;
     settle(&mut connection);
     connection.timeline = vec![entry(1_500_000, ObservedBy::Sampled, TimelineEvent::Adopted)];
     connection

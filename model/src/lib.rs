@@ -8,6 +8,7 @@ pub mod across;
 pub mod bottleneck;
 pub mod connection;
 pub mod cpu;
+pub mod derived;
 pub mod endpoint;
 pub mod energy;
 pub mod event;

@@ -102,6 +102,9 @@ pub struct Metric<T> {
     pub title: &'static str,
     /// Reads it; `None`: not known.
     pub read: fn(&T) -> Option<f64>,
+    /// Name of the key in JSON and of the column in CSV and SQLite, for a value that is computed from others. `None`: the value is a field
+    /// of the subject and has its key and column from there.
+    pub column: Option<&'static str>,
 }
 
 fn bytes(value: Bytes) -> f64 {
@@ -120,8 +123,17 @@ fn joules(subject: &impl HasEnergy, read: fn(&FlowEnergy) -> Option<Microjoules>
     subject.energy().and_then(read).map(Microjoules::joules)
 }
 
+macro_rules! column {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+
 macro_rules! metrics {
-    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr;)* }) => {
+    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr $(=> $column:literal)?;)* }) => {
         $(#[$doc])*
         pub static $table: &[Metric<$subject>] = &[$(Metric {
             name: $name,
@@ -130,6 +142,7 @@ macro_rules! metrics {
             unit: Unit::$unit,
             title: $title,
             read: $read,
+            column: column!($($column)?),
         }),*];
     };
 }
@@ -182,7 +195,7 @@ metrics! {
         "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |c| Some(rate(c.receive));
         "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; not known of a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
-        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Part of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio;
+        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Part of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; not known without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());

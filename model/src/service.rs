@@ -91,6 +91,7 @@ macro_rules! rows {
             unit: Unit::$unit,
             title: "",
             read: $read,
+            column: None,
         }),*];
     };
 }

@@ -8,14 +8,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuTimes;
+use crate::derived;
 use crate::endpoint::Name;
 use crate::energy::FlowEnergy;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
+use crate::metric;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means "not known", never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(transform = derived::extend_schema::<Subflow>)]
 pub struct Subflow {
     /// `cookie.generation`; stable for the life of the subflow.
     pub id: SubflowId,
@@ -113,6 +117,8 @@ pub struct Subflow {
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
 }
+
+derived::tabled!(Subflow, metric::SUBFLOW);
 
 impl Subflow {
     /// Payload sent, each byte once.
