@@ -15,7 +15,6 @@ use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
-use crate::metric;
 use crate::ratio::excess;
 use crate::subflow::Subflow;
 use crate::timeline::TimelineEntry;
@@ -106,8 +105,6 @@ pub struct Connection {
     /// What happened, in order.
     pub timeline: Vec<TimelineEntry>,
 }
-
-derived::tabled!(Connection, metric::CONNECTION);
 
 impl Connection {
     /// Payload in both directions, each byte once. Without a counter of the connection, the sum over its subflows.

@@ -3,7 +3,8 @@
 
 use jiff::Timestamp;
 
-use crate::metric::{Kind, Metric, Unit};
+use crate::metric::row::{Kind, Metric};
+use crate::metric::unit::Unit;
 use crate::unit::{Bytes, Nanos};
 
 /// State of the daemon.

@@ -13,7 +13,6 @@ use crate::endpoint::Name;
 use crate::energy::FlowEnergy;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
-use crate::metric;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means unknown, never zero.
@@ -117,8 +116,6 @@ pub struct Subflow {
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
 }
-
-derived::tabled!(Subflow, metric::SUBFLOW);
 
 impl Subflow {
     /// Payload sent, each byte once.

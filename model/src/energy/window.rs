@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EnergySource, LostReason};
+use super::source::{EnergySource, LostReason};
 use crate::unit::{Microjoules, Nanos};
 
 /// The CPUs of a zone.

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use super::value::{Network, Pattern, Quantity};
-use super::{Comparison, Subject, Term, Test, Word};
+use super::term::{Term, Test, Word};
+use super::value::{Comparison, Network, Pattern, Quantity, Subject};
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{Role, TcpState};
 

@@ -4,7 +4,78 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::Subject;
+use crate::connection::Connection;
+
+/// The value that a comparison reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Rate,
+    Rtt,
+    Bytes,
+    Subflows,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Less,
+    AtMost,
+    AtLeast,
+    More,
+}
+
+impl Subject {
+    pub(super) const ALL: [Self; 4] = [Self::Rate, Self::Rtt, Self::Bytes, Self::Subflows];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Rtt => "rtt",
+            Self::Bytes => "bytes",
+            Self::Subflows => "subflows",
+        }
+    }
+
+    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
+    pub(super) fn values(self, c: &Connection) -> Vec<u64> {
+        match self {
+            Self::Rate => vec![c.send.0.saturating_add(c.receive.0)],
+            Self::Rtt => {
+                let open = c.subflows.iter().filter(|s| s.closed.is_none());
+                open.filter_map(|s| s.srtt).map(|srtt| srtt.0).collect()
+            }
+            Self::Bytes => c
+                .bytes_sent
+                .zip(c.bytes_received)
+                .map(|(sent, received)| (sent + received).0)
+                .into_iter()
+                .collect(),
+            Self::Subflows => vec![c.subflows.iter().filter(|s| s.closed.is_none()).count() as u64],
+        }
+    }
+}
+
+impl Comparison {
+    /// Longer signs first: `>=` begins with `>`.
+    pub(super) const ALL: [Self; 4] = [Self::AtMost, Self::AtLeast, Self::Less, Self::More];
+
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::AtLeast => ">=",
+            Self::More => ">",
+        }
+    }
+
+    pub(super) fn holds(self, value: u64, limit: u64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::AtLeast => value >= limit,
+            Self::More => value > limit,
+        }
+    }
+}
 
 /// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

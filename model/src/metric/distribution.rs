@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Histograms over all flows, with fixed buckets.
 
-use super::Unit;
+use super::unit::Unit;
 use crate::connection::Connection;
 use crate::subflow::Subflow;
 

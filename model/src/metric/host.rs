@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics of the whole machine. No label has more values than the machine has parts.
 
-use super::{Kind, Unit};
+use super::row::Kind;
+use super::unit::Unit;
 use crate::bottleneck::Verdict;
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
