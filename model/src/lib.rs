@@ -4,7 +4,6 @@
 //! [`event`] is what the kernel side tells, [`snapshot`] is what every output draws, [`metric`] is the one
 //! place where a number gets its name, unit and meaning. Everything else is a part of those.
 
-pub mod across;
 pub mod bottleneck;
 pub mod connection;
 pub mod cpu;

@@ -30,9 +30,6 @@ impl Tracker {
         match flow {
             Some(flow) => {
                 flow.detector.get_or_insert_with(new).take(samples);
-                if let Some(across) = &mut self.across {
-                    across.take(flow, samples);
-                }
             }
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
@@ -48,9 +45,6 @@ impl Tracker {
         let now = self.tick.at;
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
-        }
-        if let Some(across) = &mut self.across {
-            across.look(self.flows.values(), now);
         }
     }
 }
@@ -115,12 +109,7 @@ fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
     }
 }
 
-pub(super) fn shown(
-    a: SubflowId,
-    b: SubflowId,
-    evaluation: Option<&PairEvaluation>,
-    from: Nanos,
-) -> PairVerdict {
+fn shown(a: SubflowId, b: SubflowId, evaluation: Option<&PairEvaluation>, from: Nanos) -> PairVerdict {
     PairVerdict {
         a,
         b,

@@ -18,7 +18,6 @@ use proptest::prelude::*;
 
 use super::{Closed, Tracker};
 
-mod across;
 mod bottleneck;
 mod cost;
 
