@@ -120,21 +120,3 @@ fn our_own_method_is_right_or_undecided_about_stored_traces() {
     // Two identical links without other traffic may stay `unknown` for all of five seconds.
     assert!(decided >= 3, "{decided} traces are decided");
 }
-
-#[test]
-fn with_across_all_subflows_to_one_address_are_under_one_detector() {
-    let trace = folder().join("shared-n2-20m-none-uneq-bbr-5s-s0.mpw");
-    let replay = |more: &[&str]| {
-        let outcome = mpwatch(&[&["replay", trace.to_str().unwrap(), "--verdicts"], more].concat());
-        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
-        Verdicts::parse(&outcome.stdout).unwrap()
-    };
-    let (within, across) = (replay(&[]), replay(&["--across"]));
-    let [(a, b)] = within.pairs()[..] else { panic!("{:?}", within.pairs()) };
-    let last = |verdicts: &Verdicts| {
-        let looks = verdicts.looks("concordance", within.subflows[a].connection);
-        looks.last().unwrap().of(a, b).unwrap().verdict
-    };
-    assert_eq!((last(&within), last(&across)), (Said::Shared, Said::Shared));
-    assert!(across.across && across.pairs().is_empty(), "one connection is not compared with itself");
-}
