@@ -46,19 +46,9 @@ impl Snapshots {
         Self { child, lines }
     }
 
-    /// The only connection, once it is as wanted.
+    /// The only connection, in the first snapshot in which this holds for it.
     #[track_caller]
-    fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let only = |snapshot: &Value| match list(snapshot, "connections") {
-            [connection] => is_it(connection),
-            _ => false,
-        };
-        self.wait_for_snapshot(what, only)["connections"][0].clone()
-    }
-
-    /// The first snapshot that is as wanted.
-    #[track_caller]
-    fn wait_for_snapshot(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut latest = Value::Null;
         loop {
@@ -66,8 +56,10 @@ impl Snapshots {
             let line = self.lines.recv_timeout(left);
             let line = line.unwrap_or_else(|error| panic!("waiting for {what}: {error}; {latest:#}"));
             latest = serde_json::from_str(&line).expect("a line is a snapshot");
-            if is_it(&latest) {
-                return latest;
+            if let [connection] = list(&latest, "connections")
+                && holds(connection)
+            {
+                return connection.clone();
             }
         }
     }
@@ -152,30 +144,6 @@ fn equal_paths_of_their_own_are_never_taken_for_one() {
         verdicts == ["disjoint"]
     });
     assert_eq!(found["extra_subflows"], 0);
-}
-
-/// Two connections with a subflow each, through one queue.
-#[test]
-fn connections_to_one_address_are_compared_where_that_is_asked_for() {
-    if !may_run_as_root() {
-        return;
-    }
-    let lab = Topology::shared(&[Quality::default()], path(40.0, 20)).unwrap();
-    let snapshots = Snapshots::of(lab.client().name(), &["--across"]);
-    let mut spec = Spec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(PATIENCE * 2));
-    spec.congestion = Some("cubic".to_owned());
-    (spec.connections, spec.concurrency, spec.deadline) = (2, 2, PATIENCE * 3);
-    let control = Arc::new(Control::default());
-    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let is_from = |one: &&Value| one["netns"] == lab.client().name();
-    let found = snapshots.wait_for_snapshot("a shared pair", |snapshot| {
-        let destinations = list(&snapshot["across"], "destinations");
-        destinations.iter().filter(is_from).any(|one| one["pairs"][0]["verdict"] == "shared")
-    });
-    let one = list(&found["across"], "destinations").iter().find(is_from).unwrap();
-    assert_eq!((list(one, "subflows").len(), one["left_out"].as_u64()), (2, Some(0)), "{one:#}");
-    control.cancel();
-    let _ = transfer.join();
 }
 
 #[test]
