@@ -12,7 +12,9 @@ const USAGE: &str =
 
 /// Whether these arguments ask for a measurement that makes namespaces or traces.
 pub fn needs_root(arguments: &[String]) -> bool {
-    arguments.first().is_none_or(|first| first != "store")
+    let is_store = arguments.first().is_some_and(|first| first == "store");
+    let is_offline = |two: &[String]| two[0] == "--only" && ["score", "fit"].contains(&two[1].as_str());
+    !is_store && !arguments.windows(2).any(is_offline)
 }
 
 /// Measures what the arguments ask for and prints each piece of text as soon as it is ready. An error is wrong usage.
@@ -84,8 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_store_is_measured_without_root() {
-        assert!(!needs_root(&["store".to_owned()]));
-        assert!(needs_root(&["idle".to_owned()]) && needs_root(&[]));
+    fn whatever_traces_needs_root() {
+        let needs_root =
+            |line: &str| needs_root(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert!(needs_root("") && needs_root("idle") && needs_root("bottleneck --only live"));
+        assert!(!needs_root("store 1000") && !needs_root("bottleneck --grid ci --only score"));
     }
 }
