@@ -60,7 +60,7 @@ fn measure(file: &Path, wanted: u32, size: &str, divisor: u64) -> Vec<String> {
         store.deliver(snapshot);
     }
     store.close();
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), (own_cpu_time() - cpu).as_secs_f64());
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), own_cpu_time().saturating_sub(cpu).as_secs_f64());
     drop(snapshots);
     let bytes = fs::metadata(file).expect("the database was written").len() as f64;
     let start = Instant::now();

@@ -25,8 +25,8 @@ struct Closed {
     connections: u32,
     /// Subflows beyond one per path.
     extra: u32,
-    /// Of these, those that were closed.
-    closed: u32,
+    /// Of these, those that the method closed.
+    found: u32,
     paths: u32,
     /// Paths whose subflows were all closed.
     lost_paths: u32,
@@ -36,7 +36,7 @@ impl AddAssign for Closed {
     fn add_assign(&mut self, other: Self) {
         self.connections += other.connections;
         self.extra += other.extra;
-        self.closed += other.closed;
+        self.found += other.found;
         self.paths += other.paths;
         self.lost_paths += other.lost_paths;
     }
@@ -84,8 +84,7 @@ impl Table {
         let mut row = vec![format!("`{method}`, {length}")];
         for (_, subflows) in COLUMNS {
             let sum = self.0.get(&(is_short, method.to_owned(), subflows)).copied().unwrap_or_default();
-            let (success, false_closes) =
-                (decimal(sum.closed, sum.extra), decimal(sum.lost_paths, sum.paths));
+            let (success, false_closes) = (decimal(sum.found, sum.extra), decimal(sum.lost_paths, sum.paths));
             row.push(format!("{success} / {false_closes}"));
         }
         row
@@ -116,7 +115,7 @@ fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: Socket
     let mut sum = Closed { connections: 1, ..Closed::default() };
     for (subflows, closed) in paths.into_iter().filter(|(subflows, _)| *subflows > 0) {
         sum.extra += subflows - 1;
-        sum.closed += closed.min(subflows - 1);
+        sum.found += closed.min(subflows - 1);
         sum.paths += 1;
         sum.lost_paths += u32::from(closed == subflows);
     }
