@@ -11,7 +11,6 @@ use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::Host;
-use mpwatch_model::sample::Rest;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock;
@@ -154,10 +153,6 @@ impl EventSource for Live {
         sink(&KernelEvent::Tick(tick))?;
         self.due = next_due(self.due, self.interval, Instant::now());
         Ok(true)
-    }
-
-    fn rest(&mut self, orders: &[Rest]) {
-        self.tracer.rest(orders);
     }
 }
 

@@ -38,7 +38,6 @@ pub(crate) fn run(
             tracker.apply(event);
             Ok(())
         })?;
-        source.rest(&tracker.rests());
         let is_over = each(tracker.snapshot())?.is_break();
         // What could not be written is still told.
         if !more || is_over || recorder.as_deref().is_some_and(Recorder::has_failed) {

@@ -2,7 +2,6 @@
 //! Where events come from: the kernel ([`crate::live`]) or a file ([`crate::recording`]). Everything above is the same.
 
 use mpwatch_model::event::{KernelEvent, Start};
-use mpwatch_model::sample::Rest;
 
 /// Takes events as they come.
 pub(crate) type Sink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;
@@ -14,9 +13,6 @@ pub(crate) trait EventSource {
 
     /// Hands on events up to and with the next tick. `false`: there is nothing more.
     fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool>;
-
-    /// These paths are of little interest for a while. A recording has been recorded.
-    fn rest(&mut self, _orders: &[Rest]) {}
 
     /// Why there is nothing more although there was more once. `None`: it has been told to its end.
     fn cut_short(&self) -> Option<&str> {

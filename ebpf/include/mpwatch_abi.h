@@ -371,17 +371,4 @@ struct mpw_samples {
 	struct mpw_point points[MPW_POINTS];
 };
 
-/* A path, by its socket's cookie, that need not be sampled densely. */
-struct mpw_rest {
-	/* CLOCK_BOOTTIME. */
-	__u64 until_ns;
-	/* RTTs in this range are no news, in microseconds. */
-	__u32 rtt_from_us;
-	__u32 rtt_to_us;
-	/* Of which use of the socket. */
-	__u32 generation;
-	/* Least time from one point to the next, in microseconds. */
-	__u32 pause_us;
-};
-
 #endif

@@ -14,7 +14,6 @@ mod iterator;
 mod ledger;
 pub mod namespace;
 pub mod program;
-mod rest;
 mod settings;
 pub mod support;
 pub mod tracer;

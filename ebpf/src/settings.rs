@@ -25,8 +25,6 @@ pub struct Settings {
     pub lone_samples: bool,
     /// Size of the ring for samples.
     pub samples_bytes: u32,
-    /// Let paths rest on which the verdicts have been standing. Else all are sampled densely all of the time.
-    pub rests: bool,
 }
 
 impl Default for Settings {
@@ -40,7 +38,6 @@ impl Default for Settings {
             samples: true,
             lone_samples: false,
             samples_bytes: 4 << 20,
-            rests: true,
         }
     }
 }
@@ -61,7 +58,6 @@ pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: boo
         match map.name().to_str() {
             Some("events") => map.set_max_entries(settings.ring_bytes)?,
             Some("samples") => map.set_max_entries(settings.samples_bytes)?,
-            Some("resting") if !settings.samples => map.set_max_entries(1)?,
             Some("overflow") => map.set_max_entries(settings.overflow_bytes)?,
             Some("costs" | "free_slots") => map.set_max_entries(cost_slots)?,
             Some(name) if name.ends_with(".rodata.settings") => {

@@ -420,7 +420,8 @@ impl AttachPlan {
             segments: has("on_segment"),
             ledger,
             samples: has("on_segment"),
-            rests: has("on_segment"),
+            // Older versions asked the kernel for fewer samples of some subflows; this one never does.
+            rests: false,
             calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
         }
     }

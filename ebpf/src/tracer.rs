@@ -16,7 +16,6 @@ use libbpf_rs::{
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
-use mpwatch_model::sample::Rest;
 use mpwatch_model::unit::Bytes;
 
 use crate::abi;
@@ -27,7 +26,6 @@ use crate::iterator;
 use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
 use crate::program::{self, ProgramStats};
-use crate::rest::Resting;
 use crate::settings::configure;
 use crate::support::{Attach, AttachPlan, HOOKS, Hook, KernelSupport, SupportError, VMLINUX_BTF};
 
@@ -112,9 +110,7 @@ pub struct Tracer {
     counters: MapHandle,
     ledger: Option<Ledger>,
     links: HashMap<&'static str, Link>,
-    resting: Resting,
     takes_samples: bool,
-    rests: bool,
     plan: AttachPlan,
     records_received: u64,
     points: u64,
@@ -164,9 +160,7 @@ impl Tracer {
             counters,
             ledger,
             links,
-            resting: Resting::open(&object)?,
             takes_samples: settings.samples,
-            rests: settings.rests,
             plan,
             records_received: 0,
             points: 0,
@@ -227,11 +221,6 @@ impl Tracer {
         self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
         self.deliver(sink);
         self.deliver_samples(sink)
-    }
-
-    /// Lets paths rest, or wakes them. Those that the kernel cannot be told of are sampled as ever.
-    pub fn rest(&mut self, orders: &[Rest]) {
-        self.resting.tell(orders);
     }
 
     /// Host-wide counters and losses since the start.
@@ -298,8 +287,7 @@ impl Tracer {
     /// What can be known with the attached hooks.
     pub fn traces(&self) -> Traces {
         let traces = self.plan.traces();
-        let samples = traces.samples && self.takes_samples;
-        Traces { samples, rests: samples && self.rests, ..traces }
+        Traces { samples: traces.samples && self.takes_samples, ..traces }
     }
 
     fn summed_counters(&self) -> Result<[u64; abi::MPW_COUNTERS as usize], TracerError> {

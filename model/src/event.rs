@@ -86,7 +86,7 @@ pub struct Traces {
     /// SampleBatch, from which bottlenecks are found (`tcp_probe`, and a setting).
     #[serde(default)]
     pub samples: bool,
-    /// Paths on which the verdicts have been standing are sampled thinly for a while. Recordings say so, because a replay looks when the run looked.
+    /// Older versions only: samples were taken less often while verdicts were stable. A replay then evaluates when that version did.
     #[serde(default)]
     pub rests: bool,
 }
@@ -100,7 +100,7 @@ impl Traces {
         ledger: true,
         calls: true,
         samples: true,
-        rests: true,
+        rests: false,
     };
 }
 

@@ -17,8 +17,6 @@
 #define BATCH_US 100000
 /* How soon to look again whether a connection with one subflow has got another. */
 #define LOOK_AGAIN_US 50000
-/* Where a path that rests has an RTT that is none of the usual ones, its points are no further apart. */
-#define REST_NEWS_US 250000
 
 /* The batch that a subflow fills. Only subflows that were sampled have one; freed with the socket. */
 struct {
@@ -33,18 +31,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } samples SEC(".maps") __weak;
-
-/*
- * Paths that need not be sampled densely, because the verdicts on them have been standing, or have not come. User space writes it and takes
- * out what has passed (rest.rs). Where there is no room or nobody writes, paths are sampled as ever.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1 << 16);
-	__type(key, __u64);
-	__type(value, struct mpw_rest);
-} resting SEC(".maps") __weak;
 
 /* Where neither field exists, every connection counts as having one subflow: no bottleneck is looked for. */
 static __always_inline bool has_several_subflows(struct mptcp_sock *msk)
@@ -77,9 +63,7 @@ static __always_inline void send_batch(struct mpw_samples *batch)
 	batch->count = 0;
 }
 
-/* `at_once`: the batch does not wait for more. */
-static __always_inline void append_point(struct mpw_samples *batch, struct tcp_sock *tp, __u64 at,
-					 bool at_once)
+static __always_inline void append_point(struct mpw_samples *batch, struct tcp_sock *tp, __u64 at)
 {
 	__u8 ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	__u32 place = batch->count;
@@ -95,44 +79,31 @@ static __always_inline void append_point(struct mpw_samples *batch, struct tcp_s
 	point->lost = tp->lost;
 	point->cut = ca_state >= TCP_CA_CWR;
 	batch->count = place + 1;
-	if (at_once || batch->count == MPW_POINTS || at - batch->points[0].at_us >= BATCH_US)
+	if (batch->count == MPW_POINTS || at - batch->points[0].at_us >= BATCH_US)
 		send_batch(batch);
 }
 
-/* Least time from this point to the next, in microseconds, of a path at rest; the rest ends in time. */
-static __always_inline __u64 pause_of_rest(const struct mpw_rest *rest, __u32 rtt_us, __u64 now)
-{
-	bool is_news = rtt_us < rest->rtt_from_us || rtt_us > rest->rtt_to_us;
-	__u64 left = (rest->until_ns - now) / 1000;
-	__u64 pause = rest->pause_us;
-
-	if (is_news && pause > REST_NEWS_US)
-		pause = REST_NEWS_US;
-	return pause < left ? pause : left;
-}
-
-/* The same of one that does not rest. */
-static __always_inline __u64 pause_of(struct tcp_sock *tp)
+/* Least time between the sending of two points, in microseconds. */
+static __always_inline __u64 sampling_interval(struct tcp_sock *tp)
 {
 	/* srtt_us is in eighths of a microsecond. */
-	__u32 pause = (tp->srtt_us >> 3) / POINTS_A_RTT;
+	__u32 interval = (tp->srtt_us >> 3) / POINTS_A_RTT;
 
-	return pause > POINT_US ? pause : POINT_US;
+	return interval > POINT_US ? interval : POINT_US;
 }
 
 /*
  * The tracepoint fires before the segment at hand is processed, so this is the state after the one before it, with that one's own
- * time: see sample_rtt(). `msk`: its connection. `now`: of the boot clock.
+ * time: see sample_rtt(). `msk`: its connection.
  */
 static __always_inline void take_point(struct subflow_state *state, struct sock *sk,
-				       struct tcp_sock *tp, struct mptcp_sock *msk, __u64 now)
+				       struct tcp_sock *tp, struct mptcp_sock *msk)
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
 	/* By time of sending: acknowledgements that come all at once tell of queues at different times. */
 	__u64 sent = at - rtt_us;
 	struct mpw_samples *batch;
-	struct mpw_rest *rest;
 
 	if (sent <= state->point_due_us || !rtt_us)
 		return;
@@ -140,10 +111,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 		state->point_due_us = sent + LOOK_AGAIN_US;
 		return;
 	}
-	rest = bpf_map_lookup_elem(&resting, &state->cookie);
-	if (rest && (now >= rest->until_ns || rest->generation != state->generation))
-		rest = NULL;
-	state->point_due_us = sent + (rest ? pause_of_rest(rest, rtt_us, now) : pause_of(tp)) - 1;
+	state->point_due_us = sent + sampling_interval(tp) - 1;
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;
@@ -153,7 +121,7 @@ static __always_inline void take_point(struct subflow_state *state, struct sock 
 	batch->kind = MPW_RECORD_SAMPLES;
 	batch->cookie = state->cookie;
 	batch->generation = state->generation;
-	append_point(batch, tp, at, rest);
+	append_point(batch, tp, at);
 }
 
 #endif

@@ -122,7 +122,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		watch_progress(state, msk);
 		state->heard_ns = now;
 		if (settings.samples)
-			take_point(state, sk, tp, msk, now);
+			take_point(state, sk, tp, msk);
 	}
 	if (wanted_effective)
 		watch_effective(state, tp, msk, now);

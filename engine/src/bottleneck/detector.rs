@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{self, DelaySample, SampleBatch};
+use mpwatch_model::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::rest::{Advice, Rest};
@@ -58,11 +58,6 @@ impl Detector {
     /// The same, which of paths that would rest sees only what the kernel would have sent of them.
     pub fn rehearsing(self) -> Self {
         Self { rehearsed: Some(BTreeMap::new()), ..self }
-    }
-
-    /// Orders to the kernel that have not been handed over yet.
-    pub fn take_orders(&mut self) -> Vec<sample::Rest> {
-        self.rest.as_mut().map(Rest::take_orders).unwrap_or_default()
     }
 
     /// Takes in points.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{self, DelaySample, RttRange};
+use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::PairEvaluation;
@@ -80,8 +80,6 @@ pub(super) struct Rest {
     /// Points since then.
     came: usize,
     disturbed: bool,
-    /// Until when paths may rest, if the kernel was not told yet.
-    order: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +127,19 @@ pub struct Rested {
     pub is_disturbed: bool,
 }
 
+/// RTTs from one to another, both included.
+#[derive(Clone, Copy)]
+struct RttRange {
+    from: Micros,
+    to: Micros,
+}
+
+impl RttRange {
+    fn holds(&self, rtt: Micros) -> bool {
+        (self.from..=self.to).contains(&rtt)
+    }
+}
+
 /// One subflow, four times a second at most.
 #[derive(Default)]
 struct Pulse {
@@ -164,15 +175,6 @@ impl Rest {
         self.disturbed |= self.pulses.remove(&subflow).is_some();
     }
 
-    /// The kernel may be told this: until when the paths of this connection rest, those that have samples. Told once.
-    pub(super) fn take_orders(&mut self) -> Vec<sample::Rest> {
-        let Some(until) = self.order.take() else { return Vec::new() };
-        let (pause, pulses) = (self.pause(), self.pulses.iter());
-        let order =
-            |(id, pulse): (&SubflowId, &Pulse)| sample::Rest { id: *id, until, pause, usual: pulse.usual() };
-        pulses.map(order).collect()
-    }
-
     /// From when on the kernel would take the next point after this one, had it been told at once.
     pub(super) fn due_after(&self, subflow: SubflowId, point: &DelaySample) -> Nanos {
         let State::Resting { from, until } = self.state else { return point.at };
@@ -201,7 +203,6 @@ impl Rest {
         // Rates are known once for each point.
         if at < from || self.disturbed || (at.0.is_multiple_of(self.pause().0) && self.is_other_rate(at)) {
             self.disturbed = false;
-            self.order = Some(Nanos(0));
             if self.was_silent() {
                 self.state = State::Checking { from: at };
                 return Advice::LookAfter(Rested { time: Nanos(0), until: from.min(at), is_disturbed: true });
@@ -280,7 +281,6 @@ impl Rest {
         self.disturbed = false;
         (self.usual, self.came) = (self.usual_rates(at), 0);
         // Of a silence there is nothing to be left out, and how it ends is seen as soon as without a rest: only nobody looks.
-        self.order = Some(if self.was_silent() { Nanos(0) } else { until });
         for pulse in self.pulses.values_mut() {
             pulse.news = 0;
         }

@@ -3,7 +3,7 @@
 
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{Rest, SampleBatch};
+use mpwatch_model::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::Tracker;
@@ -48,16 +48,10 @@ impl Tracker {
         let now = self.tick.at;
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
-            self.rests.extend(flow.detector.iter_mut().flat_map(|detector| detector.take_orders()));
         }
         if let Some(across) = &mut self.across {
             across.look(self.flows.values(), now);
         }
-    }
-
-    /// Paths that the kernel may sample thinly from now on, or has to sample densely again. Told once.
-    pub fn rests(&mut self) -> Vec<Rest> {
-        std::mem::take(&mut self.rests)
     }
 }
 

@@ -23,7 +23,6 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
-use mpwatch_model::sample::Rest;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
@@ -74,7 +73,6 @@ pub struct Tracker {
     index: Index,
     names: Names,
     early: Early,
-    rests: Vec<Rest>,
     method: DetectionMethod,
     /// `None`: connections are not compared with each other.
     across: Option<Across>,
@@ -98,7 +96,6 @@ impl Tracker {
             index: Index::default(),
             names: Names::default(),
             early: Early::default(),
-            rests: Vec::new(),
             method: DetectionMethod::default(),
             across: None,
             previous_tick: None,

@@ -180,20 +180,6 @@ fn a_subflow_that_joins_in_a_rest_is_judged() {
     assert_eq!(found, [Verdict::Shared; 3]);
 }
 
-#[test]
-fn orders_name_every_subflow_until_when_it_rests() {
-    let mut detector = Detector::by(DetectionMethod::default());
-    let mut orders = Vec::new();
-    for samples in batches(&run(&[BUSY], &on(0, 2), 12, 2)) {
-        detector.take(&samples);
-        orders.extend(detector.take_orders());
-    }
-    let [one, other, ..] = orders[..] else { panic!("{orders:?}") };
-    assert_eq!((one.id, other.id, one.until), (id(1), id(2), other.until));
-    assert!((8 * SECOND..14 * SECOND).contains(&one.until.0), "{one:?}");
-    assert!(detector.take_orders().is_empty(), "told once");
-}
-
 /// A verdict and its probability.
 type Thought = (Verdict, Option<f64>);
 
@@ -306,19 +292,4 @@ fn a_decision_that_becomes_possible_is_made_after_a_rest() {
     let [(_, Verdict::Unknown), (at, Verdict::Shared), ..] = turns[..] else { panic!("{turns:?}") };
     assert!((60.0..95.0).contains(&at), "a rest of 32 s and the search after it: {turns:?}");
     assert!(looks < 4 * 110 / 2, "{looks} looks in 110 s");
-}
-
-#[test]
-fn nobody_rests_who_was_told_not_to_and_no_other_method_does() {
-    let rows = run(&[BUSY], &on(0, 2), 25, 2);
-    let all = DetectionMethod::ALL.iter().filter(|method| **method != DetectionMethod::Concordance);
-    let detectors = all
-        .map(|&method| Detector::by(method))
-        .chain([Detector::by(DetectionMethod::Concordance).restless()]);
-    for mut detector in detectors {
-        for samples in batches(&rows) {
-            detector.take(&samples);
-            assert!(detector.take_orders().is_empty());
-        }
-    }
 }
