@@ -421,7 +421,6 @@ impl AttachPlan {
             ledger,
             samples: has("on_segment"),
             // Older versions asked the kernel for fewer samples of some subflows; this one never does.
-            rests: false,
             calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
         }
     }

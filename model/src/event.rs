@@ -54,6 +54,10 @@ pub struct Start {
     pub at: Nanos,
     /// What this kernel lets us trace.
     pub traces: Traces,
+    /// Evaluation of connections with stable verdicts is suspended for a time (`engine::bottleneck`). Recordings store it so that a replay
+    /// evaluates when the live run did; those of older versions, in which it is missing, are evaluated at every interval.
+    #[serde(default)]
+    pub backoff: bool,
     /// The machine whose energy is divided. `None`: nobody looks at its energy.
     #[serde(default)]
     pub machine: Option<MachinePower>,
@@ -86,22 +90,12 @@ pub struct Traces {
     /// SampleBatch, from which bottlenecks are found (`tcp_probe`, and a setting).
     #[serde(default)]
     pub samples: bool,
-    /// Older versions only: samples were taken less often while verdicts were stable. A replay then evaluates when that version did.
-    #[serde(default)]
-    pub rests: bool,
 }
 
 impl Traces {
     /// A kernel that has every hook.
-    pub const ALL: Self = Self {
-        retransmits: true,
-        scheduler: true,
-        segments: true,
-        ledger: true,
-        calls: true,
-        samples: true,
-        rests: false,
-    };
+    pub const ALL: Self =
+        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
 }
 
 /// End of one round of reading.

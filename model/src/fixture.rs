@@ -302,7 +302,6 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
         },
         cpus: Some(vec![cpu(0), cpu(1)]),
         energy: Some(zones()),
-        across: None,
         losses: Losses::default(),
     }
 }

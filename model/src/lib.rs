@@ -3,7 +3,6 @@
 //!
 //! [`event`] has what the kernel reports, [`snapshot`] what outputs show, [`metric`] declares each number's name, unit and meaning.
 
-pub mod across;
 pub mod bottleneck;
 pub mod connection;
 pub mod cpu;

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::across::Across;
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
 use crate::energy::SnapshotEnergy;
@@ -35,9 +34,6 @@ pub struct Snapshot {
     pub cpus: Option<Vec<CpuAccounts>>,
     /// Energy of the machine since tracing began, by zone and account. `null`: CPU time is not accounted.
     pub energy: Option<SnapshotEnergy>,
-    /// Which subflows of different connections to one address share a bottleneck. `null`: nobody looks (`--across`).
-    #[serde(default)]
-    pub across: Option<Across>,
     /// Counters of lost data.
     pub losses: Losses,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_engine::bottleneck::{Contestant, Detector, Look, PairEvaluation, TERMS, groups};
+use mpwatch_engine::bottleneck::{self as engine, Contestant, Detector, PairEvaluation, TERMS, groups};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, SubflowId};
 
@@ -35,14 +35,13 @@ pub fn replay(trace: &Path) -> Result<Verdicts, String> {
         let KernelEvent::Samples(samples) = event else { continue };
         let Some(&connection) = connections.get(&samples.id) else { continue };
         for (index, method) in methods.iter().enumerate() {
-            let new = || method.detector().restless();
-            let detector = detectors.entry((connection, index)).or_insert_with(new);
-            detector.take_and(samples, &mut |look| verdicts.push(&method.name, connection, evaluation(look)));
+            let detector = detectors.entry((connection, index)).or_insert_with(|| method.detector());
+            detector.take_and(samples, &mut |result| verdicts.push(&method.name, connection, copied(result)));
         }
     }
     for ((connection, index), detector) in &mut detectors {
         let method = &methods[*index].name;
-        detector.finish_and(&mut |look| verdicts.push(method, *connection, evaluation(look)));
+        detector.finish_and(&mut |result| verdicts.push(method, *connection, copied(result)));
     }
     Ok(verdicts)
 }
@@ -59,7 +58,7 @@ fn subflows(events: &[KernelEvent]) -> BTreeMap<SubflowId, Subflow> {
     subflows
 }
 
-fn evaluation(look: &Look<'_>) -> Evaluation {
+fn copied(evaluation: &engine::Evaluation<'_>) -> Evaluation {
     let pair = |evaluation: &PairEvaluation| {
         let PairEvaluation { a, b, verdict, evidence, .. } = *evaluation;
         let terms =
@@ -67,10 +66,10 @@ fn evaluation(look: &Look<'_>) -> Evaluation {
         Pair { a, b, verdict, terms }
     };
     Evaluation {
-        at: look.at.0,
-        pairs: look.evaluations.iter().map(pair).collect(),
-        caps: look.caps.iter().map(|cap| cap.rates.iter().map(|(id, _)| *id).collect()).collect(),
-        extra: look.closed.clone().unwrap_or_else(|| beyond_one_per_group(look.evaluations)),
+        at: evaluation.at.0,
+        pairs: evaluation.pairs.iter().map(pair).collect(),
+        caps: evaluation.caps.iter().map(|cap| cap.rates.iter().map(|(id, _)| *id).collect()).collect(),
+        extra: evaluation.closed.clone().unwrap_or_else(|| beyond_one_per_group(evaluation.pairs)),
     }
 }
 

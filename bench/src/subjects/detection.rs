@@ -39,11 +39,11 @@ struct Mode {
     slices: u32,
 }
 
-/// With slices of 2 s, detection has run for 96 s before it is measured, and 80 s are measured: evaluation of most connections has then
-/// reached its longest backoff.
+/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods of 30 s
+/// of backoff and 3 s of evaluation.
 const MODES: [Mode; 2] = [
     Mode { name: "tracing alone", options: &["--no-bottlenecks"], settling: 3, slices: 10 },
-    Mode { name: "with detection", options: &[], settling: 48, slices: 40 },
+    Mode { name: "with detection", options: &[], settling: 30, slices: 33 },
 ];
 
 const HEADER: [&str; 10] = [

@@ -2,7 +2,6 @@
 //! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
 //! of the event stream, so that a replay ends where the live run ended.
 
-mod across;
 mod bottleneck;
 mod close;
 mod energy;
@@ -26,8 +25,6 @@ use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use across::Across;
-pub use across::MOST_SUBFLOWS as MOST_ACROSS;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
@@ -74,8 +71,6 @@ pub struct Tracker {
     names: Names,
     early: Early,
     method: DetectionMethod,
-    /// `None`: connections are not compared with each other.
-    across: Option<Across>,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -97,7 +92,6 @@ impl Tracker {
             names: Names::default(),
             early: Early::default(),
             method: DetectionMethod::default(),
-            across: None,
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
@@ -108,11 +102,6 @@ impl Tracker {
     /// Finds bottlenecks by this method.
     pub fn with_method(self, method: DetectionMethod) -> Self {
         Self { method, ..self }
-    }
-
-    /// Also compares connections to one address with each other.
-    pub fn across(self) -> Self {
-        Self { across: Some(Across::new(self.method)), ..self }
     }
 
     /// Takes in one event.
@@ -139,7 +128,6 @@ impl Tracker {
     /// The picture after a tick. What has closed is in it for the last time.
     pub fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
-        let across = self.across.as_ref().map(|across| across.shown(&self.index, &self.flows, &self.names));
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
@@ -164,7 +152,6 @@ impl Tracker {
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
-            across,
             losses: self.losses(),
         }
     }
