@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of docs/json.md and METRICS.md, made from the schemas and the metric table so that neither can go stale. A
-//! test compares them with the files.
+//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test compares them with the files, so they are always
+//! current.
 
 use std::fmt::Write as _;
 
@@ -15,15 +15,15 @@ const JSON_INTRODUCTION: &str = "\
 <!-- Generated from model/src by tests/tests/docs_generated.rs. Change the doc comments there, then run
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
 
-A **snapshot** is one object a line: `mpwatch top --batch --json`, `mpwatch ls --json`. A **report** is one object over a whole
-run: `mpwatch replay --format json`, `mpwatch demo --json`. An object of `connections` alone: `mpwatch show ID --json`.
+A **snapshot** is one object per line: `mpwatch top --batch --json`, `mpwatch ls --json`. A **report** is one object about a whole run:
+`mpwatch replay --format json`, `mpwatch demo --json`. `mpwatch show ID --json` prints one object of `connections`.
 JSON Schemas: [snapshot.schema.json](snapshot.schema.json), [report.schema.json](report.schema.json).
 
-- Every field is always there. `null` means *not known*, never zero; the last column says when that happens.
-- Numbers carry their unit in the name or in the column *unit*. Counters are totals over the flow's life, rates are over the interval.
-- Times are RFC 3339 in UTC. Addresses are `address:port`, IPv6 in brackets. Ids and tokens are strings.
-- A connection that closed stands in the next snapshot once more, with its final counters: the last object that names it is complete.
-- New fields may come at any time. What a field means changes only with `schema`.
+- Every field is always present. `null` means *unknown*, never zero; the last column says when a field is `null`.
+- Units are in the name of a field or in the column *unit*. Counters are totals since the flow was opened, rates are over the interval.
+- Times are RFC 3339 in UTC. Addresses are `address:port`, with IPv6 addresses in brackets. Ids and tokens are strings.
+- A closed connection appears once more in the next snapshot, with its final counters. The last object of a connection is therefore complete.
+- New fields may be added at any time. The meaning of a field changes only with `schema`.
 
 The busiest subflow of each connection:
 
@@ -38,19 +38,20 @@ const METRICS_INTRODUCTION: &str = "\
 <!-- Generated from model/src/metric.rs and model/src/metric/ by tests/tests/docs_generated.rs. Change the tables there, then run
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
 
-What the daemon serves to Prometheus. A value that is not known has no series, it is never zero. Counters never go down: what a flow has carried
-stays in every sum when the flow ends. Of a connection that is older than the daemon, sums hold what came since.
+The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
+bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only what came after the daemon started.
 
-The number of series does not follow the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each, the rest is in `__other__`;
-interfaces of one name in several namespaces are one. With `--metrics.top-flows N` the N largest connections and up to 8 subflows of each have
-series, and as many again that closed within five minutes, with their finals; `connection=\"__other__\"` is everything else. A connection's
-counters begin when it comes among the largest, so that with `__other__` they are always the sum of the host.
+The number of series is bounded, however many flows there are. Interfaces have at most 64 label values, peers and control groups 100 each; the
+rest is summed in `__other__`. Interfaces with the same name in several namespaces are one label value. With `--metrics.top-flows N`, the N
+largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
+`connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that the sum over all
+series is always that of the host.
 ";
 
 const SCREEN_INTRODUCTION: &str = "
-## Titles on screens
+## Column titles
 
-Every number of a flow with its column title on screens and in reports. Rates are not scraped: Prometheus makes them with `rate()`.
+The values of a flow, with their column titles on the screen and in reports. Rates are not exported: Prometheus computes them with `rate()`.
 ";
 
 /// docs/json.md.
@@ -59,14 +60,14 @@ pub fn json_md() -> String {
     let mut text = JSON_INTRODUCTION.to_owned();
     text.push_str(&object("Snapshot", &snapshot, &snapshot));
     text.push_str(&object("Report", &report, &report));
-    // What only a snapshot has stands behind what both have.
-    let of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
-    let both = of(&report);
-    let beyond = of(&snapshot).into_iter().filter(|(name, _)| !both.contains_key(name));
-    let definitions: Vec<(String, Value, &Value)> = both
+    // Definitions of the report come first, then those that only a snapshot has.
+    let definitions_of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
+    let shared = definitions_of(&report);
+    let snapshot_only = definitions_of(&snapshot).into_iter().filter(|(name, _)| !shared.contains_key(name));
+    let definitions: Vec<(String, Value, &Value)> = shared
         .iter()
         .map(|(name, schema)| (name.clone(), schema.clone(), &report))
-        .chain(beyond.map(|(name, schema)| (name, schema, &snapshot)))
+        .chain(snapshot_only.map(|(name, schema)| (name, schema, &snapshot)))
         .collect();
     for (name, schema, root) in definitions.iter().filter(|(_, schema, _)| schema["properties"].is_object()) {
         text.push_str(&object(name, schema, root));
@@ -148,13 +149,13 @@ fn row(label: &str, field: &str, property: &Value, root: &Value) -> String {
     let null = match (nullable(property), null) {
         (false, _) => String::new(),
         (true, Some(when)) => when,
-        (true, None) => "not known".to_owned(),
+        (true, None) => "unknown".to_owned(),
     };
     let unit = unit(field, property);
     format!("| {label} | {} | {unit} | {} | {} |\n", kind(property, root), cell(&meaning), cell(&null))
 }
 
-/// One event of the timeline: its tag, then the fields that only this event has.
+/// The rows of one timeline event: its tag, then its own fields.
 fn variant_rows(variant: &Value, root: &Value) -> String {
     let mut text = String::new();
     for (field, property) in variant["properties"].as_object().into_iter().flatten() {
@@ -240,11 +241,11 @@ fn description(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A description's part about `null`, apart from the rest.
+/// Splits a description into its meaning and the part about `null`.
 fn split_at_null(text: &str) -> (String, Option<String>) {
     let Some(start) = text.find("`null`") else { return (text.to_owned(), None) };
     let (before, after) = text.split_at(start);
-    // "`null`: plain TCP. More." ends with its sentence.
+    // In "`null`: plain TCP. More." the part about `null` ends with its sentence.
     let after = after.trim_start_matches("`null`").trim_start_matches(':').trim();
     let (when, rest) = after.split_once(". ").unwrap_or((after, ""));
     (format!("{before}{rest}").trim().to_owned(), Some(when.trim_end_matches('.').to_owned()))
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_null_means_is_told_apart() {
+    fn the_meaning_of_null_is_separated_from_the_description() {
         let (meaning, null) = split_at_null("Local token. `null`: plain TCP, or worse. Eight digits.");
         assert_eq!(meaning, "Local token. Eight digits.");
         assert_eq!(null.as_deref(), Some("plain TCP, or worse"));

@@ -6,71 +6,81 @@ use std::time::Duration;
 /// How long and how often to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Repetitions of everything that is compared.
+    /// Repetitions of every comparison.
     pub(crate) rounds: usize,
-    /// How long traffic runs, and tracing has begun, before it is measured.
+    /// Time that traffic and tracing run before a measurement begins.
     pub(crate) warm_up: Duration,
-    /// How long it is measured.
+    /// Length of one measurement.
     pub(crate) window: Duration,
-    /// Subflows of which a snapshot is taken, in one series of measurements each.
+    /// Numbers of subflows that a snapshot is measured with.
     pub(crate) subflows: &'static [u32],
-    /// How long an idle mpwatch is watched.
+    /// How long an idle mpwatch is measured.
     pub(crate) idle: Duration,
-    /// Connections in which bottlenecks are looked for.
-    pub(crate) crowds: &'static [Crowd],
-    /// What their measurements are cut into.
-    pub(crate) crowd_slice: Duration,
+    /// Workloads that bottleneck detection is measured with.
+    pub(crate) workloads: &'static [DetectionWorkload],
+    /// Their measurements are divided into slices of this length.
+    pub(crate) slice: Duration,
     /// Frames of the live view that are drawn, of each kind.
     pub(crate) frames: usize,
 }
 
-/// Connections at once, each with one subflow on every path, and as much of it as any other.
+/// Parallel connections, each with one subflow per path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowd {
-    /// How many.
+pub(crate) struct DetectionWorkload {
+    /// Number of connections.
     pub(crate) connections: u32,
-    /// Paths, and subflows of each.
+    /// Number of paths, and so of subflows per connection.
     pub(crate) paths: usize,
-    /// What a path gives each of them, in Mbit/s.
-    pub(crate) mbit_a_subflow: f64,
-    /// How long a path may queue.
+    /// Rate of a path divided by its subflows, Mbit/s.
+    pub(crate) mbit_per_subflow: f64,
+    /// Length of the queue of a path, as a time.
     pub(crate) queue: Duration,
 }
 
-/// A thousand subflows; two hundred that are fast enough for verdicts (more at that rate are too much for two processors); and as many in
-/// connections of two, of which there is one verdict that stands, where of twenty-eight some always come or go.
-const CROWDS: [Crowd; 3] = [
-    Crowd { connections: 125, paths: 8, mbit_a_subflow: 0.3, queue: Duration::from_millis(300) },
-    Crowd { connections: 25, paths: 8, mbit_a_subflow: 1.5, queue: Duration::from_millis(100) },
-    Crowd { connections: 100, paths: 2, mbit_a_subflow: 1.5, queue: Duration::from_millis(100) },
+/// 1 000 slow subflows; 200 that are fast enough for verdicts (two CPUs cannot carry more at that rate); and 200 in connections of two,
+/// which have one verdict each. Of the 28 verdicts of a connection with eight subflows, some keep changing.
+const WORKLOADS: [DetectionWorkload; 3] = [
+    DetectionWorkload {
+        connections: 125,
+        paths: 8,
+        mbit_per_subflow: 0.3,
+        queue: Duration::from_millis(300),
+    },
+    DetectionWorkload { connections: 25, paths: 8, mbit_per_subflow: 1.5, queue: Duration::from_millis(100) },
+    DetectionWorkload {
+        connections: 100,
+        paths: 2,
+        mbit_per_subflow: 1.5,
+        queue: Duration::from_millis(100),
+    },
 ];
-const SMALL_CROWDS: [Crowd; 3] = [
-    Crowd { connections: 2, ..CROWDS[0] },
-    Crowd { connections: 1, ..CROWDS[1] },
-    Crowd { connections: 2, ..CROWDS[2] },
+const SMALL_WORKLOADS: [DetectionWorkload; 3] = [
+    DetectionWorkload { connections: 2, ..WORKLOADS[0] },
+    DetectionWorkload { connections: 1, ..WORKLOADS[1] },
+    DetectionWorkload { connections: 2, ..WORKLOADS[2] },
 ];
 
 impl Effort {
-    /// What figures are published from.
+    /// For published figures.
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),
         window: Duration::from_millis(500),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
-        crowds: &CROWDS,
-        crowd_slice: Duration::from_secs(2),
+        workloads: &WORKLOADS,
+        slice: Duration::from_secs(2),
         frames: 200,
     };
-    /// Enough to see that it works; its figures say nothing.
+    /// Enough to see that the bench works. Its figures mean nothing.
     pub(crate) const QUICK: Self = Self {
         rounds: 1,
         warm_up: Duration::from_millis(20),
         window: Duration::from_millis(50),
         subflows: &[40],
         idle: Duration::from_millis(100),
-        crowds: &SMALL_CROWDS,
-        crowd_slice: Duration::from_millis(20),
+        workloads: &SMALL_WORKLOADS,
+        slice: Duration::from_millis(20),
         frames: 2,
     };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `./dev bench` and `./dev pictures` run, and the generators of dashboards and reference documents. Panics with a reason where a
-//! measurement cannot continue: nothing here is part of the shipped program.
+//! What `./dev bench` and `./dev pictures` run, and the generators of dashboards and reference documents. This code panics with a reason
+//! where a measurement cannot continue: none of it is part of the shipped program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +17,8 @@ pub mod pictures;
 
 mod effort;
 mod machine;
+mod process;
 mod statistics;
+mod store;
 mod subjects;
 mod table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that is measured on: what it is, and how busy.
+//! The machine that runs the bench: what it is, and how busy it is.
 
 use std::fs;
 
@@ -12,28 +12,28 @@ pub(crate) fn description() -> String {
     };
     let virtual_machine =
         if of_cpu("flags").split(' ').any(|flag| flag == "hypervisor") { ", a virtual machine" } else { "" };
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{}, {cpus} CPUs{virtual_machine}; Linux {}", of_cpu("model name"), kernel.trim())
+    format!("{}, {} CPUs{virtual_machine}; Linux {}", of_cpu("model name"), cpus(), kernel.trim())
 }
 
+/// Of the last 1, 5 and 15 minutes.
 pub(crate) fn load_average() -> String {
     read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
-}
-
-/// Seconds that all CPUs together have been idle.
+/// Seconds that all CPUs together have been idle since the machine was started.
 pub(crate) fn idle_time() -> f64 {
     let stat = read("/proc/stat");
-    let field = |place: usize| stat.split_whitespace().nth(place)?.parse::<f64>().ok();
-    // user nice system idle iowait, in hundredths
+    let field = |index: usize| stat.split_whitespace().nth(index)?.parse::<f64>().ok();
+    // user nice system idle iowait, in hundredths of a second
     (field(4).unwrap_or(0.0) + field(5).unwrap_or(0.0)) / 100.0
 }
 
-/// Number of CPUs.
-pub(crate) fn cpus() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+/// CPUs that this process may use.
+pub(crate) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }

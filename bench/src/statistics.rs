@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What paired measurements say: the median, an interval for it that assumes nothing about how they are distributed, and whether
-//! a target is met.
+//! Statistics of paired measurements: the median, its confidence interval without any assumption about the distribution, and whether a
+//! target is met.
 
-use super::table::figure;
+use crate::table::figure;
 
-/// The middle of some numbers; 0 of none.
-pub(super) fn median(values: &[f64]) -> f64 {
+/// The median; 0 of an empty list.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     match sorted.len() {
         0 => 0.0,
@@ -14,11 +14,11 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Where the true median lies with a probability of at least 95 %: between the values of two ranks (sign test). `None`: too few.
-pub(super) fn interval(values: &[f64]) -> Option<(f64, f64)> {
+/// The 95 % confidence interval of the median: the values of two ranks, by the sign test. `None`: too few values.
+pub(crate) fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let count = sorted.len();
-    // Probability that at most `rank` of the values lie below the true median.
+    // Probability that at most `below` of the values are below the true median.
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let mut at_most = exactly;
     let mut rank = None;
@@ -39,42 +39,42 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The cost of something, measured often.
-pub(super) struct Cost {
+/// The cost of something, in percent of the rate without it.
+pub(crate) struct Cost {
     percent: f64,
     interval: Option<(f64, f64)>,
 }
 
 impl Cost {
-    /// From the rates with it and without, measured in pairs.
-    pub(super) fn of_rates(with: &[f64], without: &[f64]) -> Self {
+    /// From the rates with it and without it, measured in pairs.
+    pub(crate) fn of_rates(with: &[f64], without: &[f64]) -> Self {
         let costs: Vec<f64> =
             with.iter().zip(without).map(|(with, without)| (1.0 - with / without) * 100.0).collect();
         Self { percent: median(&costs), interval: interval(&costs) }
     }
 
-    /// The median and its interval.
-    pub(super) fn text(&self) -> String {
+    /// The median and its confidence interval.
+    pub(crate) fn text(&self) -> String {
         match self.interval {
             Some((low, high)) => format!("{:.1} % ({low:+.1} to {high:+.1})", self.percent),
             None => format!("{:.1} % (too few rounds)", self.percent),
         }
     }
 
-    /// Whether it is at most so many percent, as far as the interval tells.
-    pub(super) fn verdict(&self, most: f64) -> &'static str {
+    /// Whether the cost is at most `target` percent.
+    pub(crate) fn verdict(&self, target: f64) -> &'static str {
         match self.interval {
             None => "unknown",
-            Some((_, high)) if high <= most => "met",
-            Some((low, _)) if low > most => "missed",
-            Some((low, high)) if low <= 0.0 && high >= 0.0 => "open: lost in noise",
-            Some(_) => "open: inside the interval",
+            Some((_, high)) if high <= target => "met",
+            Some((low, _)) if low > target => "missed",
+            Some((low, high)) if low <= 0.0 && high >= 0.0 => "undecided: within noise",
+            Some(_) => "undecided: target inside the interval",
         }
     }
 }
 
-/// The median of some numbers and its interval, in a unit.
-pub(super) fn spread(values: &[f64], unit: &str) -> String {
+/// The median and its confidence interval, with a unit.
+pub(crate) fn spread(values: &[f64], unit: &str) -> String {
     let middle = figure(median(values));
     match interval(values) {
         Some((low, high)) => format!("{middle} {unit} ({} to {})", figure(low), figure(high)),
@@ -98,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_met_or_missed_only_when_the_interval_says_so() {
+    fn a_target_inside_the_interval_is_neither_met_nor_missed() {
         let cost = |low, high| Cost { percent: 0.0, interval: Some((low, high)) };
         assert_eq!(cost(0.5, 2.9).verdict(3.0), "met");
         assert_eq!(cost(3.1, 5.0).verdict(3.0), "missed");
-        assert_eq!(cost(2.0, 5.0).verdict(3.0), "open: inside the interval");
-        assert_eq!(cost(-2.0, 5.0).verdict(3.0), "open: lost in noise");
+        assert_eq!(cost(2.0, 5.0).verdict(3.0), "undecided: target inside the interval");
+        assert_eq!(cost(-2.0, 5.0).verdict(3.0), "undecided: within noise");
     }
 }

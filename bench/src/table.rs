@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// A table; the columns after the first are numbers and stand to the right.
+/// A table. The columns after the first are aligned to the right.
 pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = line(&header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
@@ -14,8 +14,8 @@ pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with three digits that mean something.
-pub(super) fn figure(value: f64) -> String {
+/// A number with three significant digits.
+pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         large if large >= 99.95 => 0,
         medium if medium >= 9.995 => 1,

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bench program; `./dev bench` builds and runs it as root. What it measures is in `mpwatch_bench`.
+//! The bench program that `./dev bench` builds and runs.
 
 use std::process::ExitCode;
 
+use mpwatch_bench::command;
+
 fn main() -> ExitCode {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("bench: needs root: it makes namespaces and traces. Run:  ./dev bench");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if command::needs_root(&arguments) && !nix::unistd::geteuid().is_root() {
+        eprintln!("bench: needs root to make namespaces and to trace. Run:  ./dev bench");
         return ExitCode::FAILURE;
     }
-    match mpwatch_bench::command::run(std::env::args().skip(1), |text| print!("{text}")) {
+    match command::run(arguments.into_iter(), |text| print!("{text}")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the pictures of the documents; `./dev pictures` builds and runs it as root.
+//! Draws the pictures of the documents. `./dev pictures` builds and runs it as root.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "docs/images".to_owned());
-    match mpwatch_bench::pictures::make_all(Path::new(&folder)) {
+    match mpwatch_bench::pictures::draw_all(Path::new(&folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pictures: {folder}: {error}");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One scenario of the evaluation: its factors, its name, and the one place where training and evaluation are kept apart: no rate,
-//! RTT, buffer or seed is in both. Pure.
+//! One scenario of the evaluation: its factors and its name. Training and evaluation have no rate, RTT, buffer or seed in common. Pure.
 
 use std::fmt;
 
@@ -9,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// What a cell is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Set {
-    /// Weights are fitted on it. Nothing that is published comes from it.
+    /// Weights are fitted on it. No published figure comes from it.
     Training,
-    /// What is published is measured on it. Nothing is chosen by it.
+    /// Published figures are measured on it. No parameter is chosen by it.
     Evaluation,
 }
 
@@ -24,7 +23,7 @@ impl Set {
         }
     }
 
-    /// What comes with a seed: equal RTT, unequal RTTs, and buffer, in milliseconds.
+    /// What a seed determines: equal RTT, unequal RTTs, and buffer, in milliseconds.
     pub fn of_seed(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {
             (Self::Training, 0) => ([10, 8, 30], 30),
@@ -36,7 +35,7 @@ impl Set {
         }
     }
 
-    /// Seeds, the first ones first.
+    /// The first seeds.
     pub fn seeds(self, count: u32) -> std::ops::Range<u32> {
         match self {
             Self::Training => 300..300 + count,
@@ -45,40 +44,40 @@ impl Set {
     }
 }
 
-/// Who meets where.
+/// Which subflows share a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Layout {
     /// All subflows go through one queue.
     Shared,
-    /// Each has a queue of its own, all alike.
+    /// Each has its own queue, all with the same parameters.
     Disjoint,
-    /// One half goes through one queue, the other half through another.
+    /// One half of them goes through one queue, the other half through another.
     Partly,
-    /// Two have queues of their own; in mid-transfer the route of one changes, and they share.
+    /// Two have their own queues. In the middle of the transfer the route of one changes, and they share.
     Switching,
-    /// One rate, but a queue for each (htb with a class a subflow): no queue is shared.
+    /// One rate, but a queue per subflow (htb with a class per subflow): no queue is shared.
     Fair,
     /// Table III of `[MPTCP-D]`: as `Partly`, the first queue at the given rate, the second at a fifth of it.
     TwoRates,
 }
 
-/// What else goes through the queues.
+/// Other traffic in the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cross {
     /// Nothing.
     None,
-    /// Bulk TCP: through a shared queue one to three connections, else one through every second queue.
+    /// Bulk TCP: one to three connections through a shared queue, otherwise one through every second queue.
     Bulk,
-    /// One short TCP connection of 60 kB after the other.
+    /// Short TCP connections of 60 kB, one after the other.
     Short,
 }
 
 /// What the application does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum App {
-    /// Sends as fast as it can.
+    /// Sends without a limit.
     Bulk,
-    /// Sends 70 % of what fits through.
+    /// Sends at 70 % of the rate of all queues.
     Limited,
     /// Sends 0.5 MB on one connection after the other.
     Short,
@@ -87,15 +86,15 @@ pub enum App {
 /// One scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What it is for.
+    /// Training or evaluation.
     pub set: Set,
-    /// Who meets where.
+    /// Which subflows share a queue.
     pub layout: Layout,
     /// Subflows of the connection.
     pub subflows: usize,
     /// Rate of each bottleneck, Mbit/s.
     pub mbit: u32,
-    /// What else goes through.
+    /// Other traffic.
     pub cross: Cross,
     /// Whether base RTTs differ between subflows.
     pub unequal: bool,
@@ -103,18 +102,15 @@ pub struct Cell {
     pub congestion: Congestion,
     /// What the application does.
     pub app: App,
-    /// How many connections at once.
+    /// Parallel connections.
     pub connections: u32,
-    /// Chooses RTTs and buffer, and when cross traffic starts.
+    /// Determines RTTs and buffer, and when the traffic starts.
     pub seed: u32,
-    /// For how long.
+    /// Duration.
     pub seconds: u32,
-    /// Without delays, and so without the relays in user space that make them: only so the machine can fill fast links.
+    /// Without delays, and so without the user-space relays that emulate them, which are too slow for fast links.
     #[serde(default)]
     pub direct: bool,
-    /// Each subflow is a connection of its own, all to one address (`--across`).
-    #[serde(default)]
-    pub lone: bool,
 }
 
 /// Congestion control.
@@ -129,7 +125,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// As the kernel calls it.
+    /// The kernel's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -155,11 +151,10 @@ impl Cell {
             seed: set.seeds(1).start,
             seconds: 6,
             direct: false,
-            lone: false,
         }
     }
 
-    /// RTT without queue of a subflow's path, milliseconds; what a cable has, counts as 0.
+    /// RTT of a subflow's path with empty queues, milliseconds; 0 without emulated delay.
     pub fn rtt_ms(&self, subflow: usize) -> u32 {
         if self.direct {
             return 0;
@@ -172,12 +167,12 @@ impl Cell {
         }
     }
 
-    /// Longest time in a queue, milliseconds.
+    /// Longest waiting time in a queue, milliseconds.
     pub fn buffer_ms(&self) -> u32 {
         self.set.of_seed(self.seed).1
     }
 
-    /// Queues that subflows wait in.
+    /// Number of queues.
     pub fn queues(&self) -> usize {
         match self.layout {
             Layout::Shared => 1,
@@ -186,11 +181,11 @@ impl Cell {
         }
     }
 
-    /// The queue of a subflow, before and after the route changes (if it does).
+    /// The queue of a subflow, before or after the route changes.
     pub fn queue_of(&self, subflow: usize, after_switch: bool) -> usize {
         match self.layout {
             Layout::Shared => 0,
-            // The kernel allows nine: eight on the first path leave one for the second.
+            // The kernel allows nine subflows in all: eight on the first path leave one for the second.
             Layout::TwoRates if self.subflows == 9 => usize::from(subflow == 8),
             Layout::Partly | Layout::TwoRates => usize::from(subflow >= self.subflows / 2),
             Layout::Switching if after_switch => 1,
@@ -203,7 +198,7 @@ impl Cell {
         if self.layout == Layout::TwoRates && queue == 1 { self.mbit / 5 } else { self.mbit }
     }
 
-    /// What goes through all queues together, Mbit/s.
+    /// Rate of all queues together, Mbit/s.
     pub fn total_mbit(&self) -> u32 {
         match self.layout {
             Layout::Fair | Layout::Shared => self.mbit,
@@ -211,7 +206,7 @@ impl Cell {
         }
     }
 
-    /// The name without the seed: what it is in tables.
+    /// The name without the seed, as in tables.
     pub fn kind(&self) -> String {
         let layout = match self.layout {
             Layout::Shared => "shared",
@@ -235,12 +230,8 @@ impl Cell {
         let many = if self.connections > 1 { format!("-c{}", self.connections) } else { String::new() };
         let Self { subflows, mbit, congestion, seconds, .. } = self;
         let direct = if self.direct { "-direct" } else { "" };
-        let apart = if self.lone { "-lone" } else { "" };
         let long = if *seconds == 6 { String::new() } else { format!("-{seconds}s") };
-        format!(
-            "{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}{apart}",
-            congestion.name()
-        )
+        format!("{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}", congestion.name())
     }
 }
 

@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cells belong to which grid. Pure.
+//! Grids: sets of cells. Pure.
 
-use super::cell::{App, Cell, Congestion, Cross, Layout, Set};
+use crate::bottleneck::cell::{App, Cell, Congestion, Cross, Layout, Set};
 
-/// A collection of cells, as asked for on the command line.
+/// A set of cells, as named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
-    /// Six cells of the core grid: a minute.
+    /// Six cells of the core grid; takes a minute.
     Ci,
     /// The cells that must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
     Core,
-    /// The core, and everything that is harder or rarer.
+    /// The core, and harder or rarer cells.
     Full,
-    /// Links of 500 Mbit/s, and eight of 100, over bare cables.
+    /// Links of 500 Mbit/s, and eight of 100, without emulated delay.
     Fast,
-    /// What weights are fitted on.
+    /// The cells that weights are fitted on.
     Training,
     /// Table III of `[MPTCP-D]`.
     Table3,
-    /// One rate, and a queue for each subflow.
+    /// One rate, and a queue per subflow.
     Caps,
-    /// Connections with one subflow each, to one address.
-    Across,
 }
 
 impl Grid {
     /// All of them, by their names.
-    pub const ALL: [(&str, Self); 8] = [
+    pub const ALL: [(&str, Self); 7] = [
         ("ci", Self::Ci),
         ("core", Self::Core),
         ("full", Self::Full),
@@ -34,11 +32,10 @@ impl Grid {
         ("training", Self::Training),
         ("table3", Self::Table3),
         ("caps", Self::Caps),
-        ("across", Self::Across),
     ];
 
-    /// Its cells, with so many seeds each. Those with fewer subflows and lower rates come last only within a seed, so that a run that
-    /// is cut short has seen all of one seed before the next.
+    /// Its cells, with a number of seeds each. All cells of one seed precede those of the next, so that an interrupted run has covered
+    /// whole seeds.
     pub fn cells(self, seeds: u32) -> Vec<Cell> {
         match self {
             Self::Ci => ci(),
@@ -57,7 +54,6 @@ impl Grid {
             }
             Self::Table3 => table3(seeds),
             Self::Caps => with_seeds(&caps(), seeds),
-            Self::Across => with_seeds(&across(), seeds),
         }
     }
 }
@@ -86,7 +82,7 @@ fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// What the core leaves out.
+/// Cells that are not in the core.
 fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &mbit in rates {
@@ -114,7 +110,7 @@ fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// What relays in user space are too slow for: no delay but that of the queue.
+/// Rates that are too high for user-space relays: no delay but that of the queue.
 fn fast() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (layout, subflows, mbit) in [
@@ -134,7 +130,7 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
-/// Where rates are divided, but no queue is shared. Whether they move depends on buffer and RTT, which come with the seed.
+/// Subflows share a rate but no queue. Whether their rates vary depends on buffer and RTT, and so on the seed.
 fn caps() -> Vec<Cell> {
     let mut cells = Vec::new();
     for mbit in [20, 100] {
@@ -148,14 +144,7 @@ fn caps() -> Vec<Cell> {
     cells
 }
 
-/// As the core, where relays are fast enough, but with a connection for each path.
-fn across() -> Vec<Cell> {
-    let mut cells = core(Set::Evaluation, &[2, 4], &[20]);
-    cells.extend(core(Set::Evaluation, &[2], &[100]));
-    cells.into_iter().map(|cell| Cell { lone: true, ..cell }).collect()
-}
-
-/// A minute of live cells that a noisy machine can still show: slow enough links, and what is told apart well.
+/// A minute of live cells that even a busy machine can emulate: slow links, and cases that are easy to decide.
 fn ci() -> Vec<Cell> {
     let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
     let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
@@ -169,7 +158,7 @@ fn ci() -> Vec<Cell> {
     ]
 }
 
-/// Two paths of 100 and 20 Mbit/s; 2, 4 and 8 subflows on a path, and the control with one; long transfers and 0.5 MB ones.
+/// Two paths of 100 and 20 Mbit/s with 1 (the control), 2, 4 and 8 subflows on a path; long transfers and transfers of 0.5 MB.
 fn table3(rounds: u32) -> Vec<Cell> {
     let mut cells = Vec::new();
     for seed in Set::Evaluation.seeds(rounds) {
@@ -190,10 +179,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_core_has_the_cells_that_were_asked_for() {
+    fn the_core_has_144_cells_and_no_two_cells_have_the_same_name() {
         assert_eq!(Grid::Core.cells(1).len(), 144);
         let names: BTreeSet<String> = Grid::Full.cells(2).iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), Grid::Full.cells(2).len(), "no name twice");
+        assert_eq!(names.len(), Grid::Full.cells(2).len());
     }
 
     #[test]
@@ -207,9 +196,7 @@ mod tests {
             let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
             [rates, rtts, buffers, seeds]
         };
-        for evaluated in
-            [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps, Grid::Across]
-        {
+        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps] {
             for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
                 assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
             }

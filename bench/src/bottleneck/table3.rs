@@ -1,132 +1,151 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table III of `[MPTCP-D]` on the real kernel, with what the paper leaves out. Success: of the subflows beyond one a path, how many
-//! were closed. False: of the paths, how many lost their last subflow. Pure.
+//! Table III of `[MPTCP-D]` on the real kernel. Success: of the subflows beyond one per path, how many were closed. False: how many paths
+//! lost their last subflow, which the paper does not report. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
 
-use super::cell::{App, Cell, Layout};
-use super::score::Share;
-use super::truth::{Labels, SECOND, Time};
-use super::verdict::Verdicts;
+use mpwatch_model::id::SocketCookie;
+
+use crate::bottleneck::cell::{App, Cell, Layout};
+use crate::bottleneck::score::Proportion;
+use crate::bottleneck::truth::{Labels, SECOND, Time};
+use crate::bottleneck::verdict::Verdicts;
 use crate::table::markdown;
+
+/// Columns: their title, and the number of subflows of a connection.
+const COLUMNS: [(&str, usize); 4] =
+    [("2 per path", 4), ("4 per path", 8), ("8 and 1", 9), ("1 per path (control)", 2)];
+/// A long transfer is evaluated this long after its beginning, a short one at its end.
+const EVALUATED_AFTER: Time = 18 * SECOND;
 
 /// Counts over connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Closed {
     connections: u32,
-    right: u32,
+    /// Subflows beyond one per path.
     extra: u32,
-    lost: u32,
+    /// Of these, those that the method closed.
+    found: u32,
     paths: u32,
+    /// Paths whose subflows were all closed.
+    lost_paths: u32,
 }
 
-/// Columns: subflows on the first path, and the connection's in all.
-const COLUMNS: [(&str, usize); 4] =
-    [("2 a path", 4), ("4 a path", 8), ("8 and 1", 9), ("1 a path (control)", 2)];
+impl AddAssign for Closed {
+    fn add_assign(&mut self, other: Self) {
+        self.connections += other.connections;
+        self.extra += other.extra;
+        self.found += other.found;
+        self.paths += other.paths;
+        self.lost_paths += other.lost_paths;
+    }
+}
 
-/// Adds up what each method would have closed. Long transfers are asked this long after their beginning, short ones at their end.
-const ASKED: Time = 18 * SECOND;
-
-/// What the methods would have closed, by length of transfer, method and subflows.
+/// What the methods would have closed, by length of transfer, method and number of subflows.
 #[derive(Clone, Debug, Default)]
-pub struct Table(BTreeMap<(bool, String, usize), Closed>);
+pub(crate) struct Table(BTreeMap<(bool, String, usize), Closed>);
 
 impl Table {
-    /// Takes in a cell; others than those of this table are left out.
-    pub fn add(&mut self, labels: &Labels, verdicts: &Verdicts) {
+    /// Adds a cell, if it belongs to this table.
+    pub(crate) fn add(&mut self, labels: &Labels, verdicts: &Verdicts) {
         if labels.cell.layout != Layout::TwoRates {
             return;
         }
-        let connections: BTreeSet<u64> = verdicts.subflows.values().map(|one| one.connection).collect();
+        let connections: BTreeSet<_> = verdicts.subflows.values().map(|one| one.connection).collect();
         for method in verdicts.methods() {
             for &connection in &connections {
-                let closed = closed(labels, verdicts, method, connection);
                 let is_short = labels.cell.app == App::Short;
                 let sum = self.0.entry((is_short, method.to_owned(), labels.cell.subflows)).or_default();
-                sum.connections += closed.connections;
-                sum.right += closed.right;
-                sum.extra += closed.extra;
-                sum.lost += closed.lost;
-                sum.paths += closed.paths;
+                *sum += closed(labels, verdicts, method, connection);
             }
         }
     }
 
-    /// As Markdown: success and false closes, in percent.
-    pub fn markdown(&self) -> String {
-        let mut rows = Vec::new();
+    /// As Markdown.
+    pub(crate) fn markdown(&self) -> String {
         let kinds: BTreeSet<(bool, &str)> =
             self.0.keys().map(|(short, method, _)| (*short, method.as_str())).collect();
-        for (is_short, method) in kinds {
-            let length = if is_short { "0.5 MB" } else { "long" };
-            let mut row = vec![format!("`{method}`, {length}")];
-            for (_, subflows) in COLUMNS {
-                let of = self.0.get(&(is_short, method.to_owned(), subflows)).copied().unwrap_or_default();
-                row.push(format!("{} / {}", part(of.right, of.extra), part(of.lost, of.paths)));
-            }
-            rows.push(row);
-        }
+        let rows: Vec<_> = kinds.into_iter().map(|(is_short, method)| self.row(is_short, method)).collect();
         let header: Vec<String> =
-            COLUMNS.iter().map(|(title, _)| format!("{title}: found / false")).collect();
+            COLUMNS.iter().map(|(title, _)| format!("{title}: success / false")).collect();
         let header: Vec<&str> = ["method"].into_iter().chain(header.iter().map(String::as_str)).collect();
-        let text = markdown(&header, &rows);
         let counts = COLUMNS.iter().map(|(title, subflows)| {
             let of = |short| self.0.iter().find(|(key, _)| key.0 == short && key.2 == *subflows);
             let count = |short| of(short).map_or(0, |(_, closed)| closed.connections);
             format!("{title}: {} long, {} of 0.5 MB", count(false), count(true))
         });
-        text + "\nConnections: " + &counts.collect::<Vec<_>>().join("; ") + ".\n"
+        let counts = counts.collect::<Vec<_>>().join("; ");
+        markdown(&header, &rows) + "\nConnections: " + &counts + ".\n"
+    }
+
+    fn row(&self, is_short: bool, method: &str) -> Vec<String> {
+        let length = if is_short { "0.5 MB" } else { "long" };
+        let mut row = vec![format!("`{method}`, {length}")];
+        for (_, subflows) in COLUMNS {
+            let sum = self.0.get(&(is_short, method.to_owned(), subflows)).copied().unwrap_or_default();
+            let (success, false_closes) = (decimal(sum.found, sum.extra), decimal(sum.lost_paths, sum.paths));
+            row.push(format!("{success} / {false_closes}"));
+        }
+        row
     }
 }
 
-fn part(part: u32, all: u32) -> String {
-    Share::new(part, all).map_or("-".to_owned(), |share| format!("{:.3}", share.value))
+fn decimal(part: u32, all: u32) -> String {
+    Proportion::new(part, all).map_or("-".to_owned(), |proportion| format!("{:.3}", proportion.value))
 }
 
-/// What became of one connection.
-fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: u64) -> Closed {
+/// What a method would have closed of one connection.
+fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: SocketCookie) -> Closed {
     let cell: &Cell = &labels.cell;
+    let subflows = || verdicts.subflows.iter().filter(|(_, one)| one.connection == connection);
+    let start = subflows().filter_map(|(_, one)| one.established).min().unwrap_or(0);
+    let evaluations = verdicts.evaluations(method, connection).iter();
+    let last = evaluations.rev().find(|evaluation| evaluation.at <= start + EVALUATED_AFTER);
     // Subflows of each path, and those of them that were closed.
     let mut paths = [(0, 0); 2];
-    let begun = verdicts.subflows.values().filter(|one| one.connection == connection);
-    let from = begun.filter_map(|one| one.established).min().unwrap_or(0);
-    let looks = verdicts.looks(method, connection);
-    let last = looks.iter().rev().find(|look| look.at <= from + ASKED);
-    for (id, subflow) in &verdicts.subflows {
-        if subflow.connection != connection || subflow.established.is_none() {
-            continue;
-        }
-        let Some(place) = labels.addresses.iter().position(|address| *address == subflow.address()) else {
+    for (id, subflow) in subflows().filter(|(_, one)| one.established.is_some()) {
+        let Some(index) = labels.addresses.iter().position(|address| *address == subflow.address) else {
             continue;
         };
-        let path = &mut paths[cell.queue_of(place, false)];
+        let path = &mut paths[cell.queue_of(index, false)];
         path.0 += 1;
-        path.1 += u32::from(last.is_some_and(|look| look.extra.contains(id)));
+        path.1 += u32::from(last.is_some_and(|evaluation| evaluation.extra.contains(id)));
     }
     let mut sum = Closed { connections: 1, ..Closed::default() };
     for (subflows, closed) in paths.into_iter().filter(|(subflows, _)| *subflows > 0) {
         sum.extra += subflows - 1;
-        sum.right += closed.min(subflows - 1);
+        sum.found += closed.min(subflows - 1);
         sum.paths += 1;
-        sum.lost += u32::from(closed == subflows);
+        sum.lost_paths += u32::from(closed == subflows);
     }
     sum
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Set;
-    use super::*;
+    use mpwatch_model::id::SubflowId;
 
-    fn verdicts(extra: &str) -> Verdicts {
-        let subflow =
-            |n: u32| format!(r#"{{"id":"{n}.0","connection":9,"local":"10.{n}.1.2:1","established_ns":5}}"#);
-        let subflows: Vec<String> = (1..=4).map(subflow).collect();
-        let text = format!(
-            "{{\"subflows\":[{}]}}\n{{\"method\":\"m\",\"connection\":9,\"at_ns\":7,\"pairs\":[],\"extra\":{extra}}}",
-            subflows.join(",")
-        );
-        Verdicts::parse(&text).unwrap()
+    use super::*;
+    use crate::bottleneck::cell::Set;
+    use crate::bottleneck::verdict::{Evaluation, Subflow};
+
+    const CONNECTION: SocketCookie = SocketCookie(9);
+
+    fn id(number: u64) -> SubflowId {
+        SubflowId { cookie: SocketCookie(number), generation: 0 }
+    }
+
+    fn verdicts(extra: &[u64]) -> Verdicts {
+        let subflow = |number: u64| {
+            let address = format!("10.{number}.1.2").parse().unwrap();
+            (id(number), Subflow { connection: CONNECTION, address, established: Some(5) })
+        };
+        let mut verdicts = Verdicts::new((1..=4).map(subflow).collect());
+        let extra = extra.iter().map(|number| id(*number)).collect();
+        let evaluation = Evaluation { at: 7, pairs: Vec::new(), caps: Vec::new(), extra };
+        verdicts.push("m", CONNECTION, evaluation);
+        verdicts
     }
 
     #[test]
@@ -141,13 +160,13 @@ mod tests {
             busy: 0.0,
             overflowed: 0,
         };
-        let table = |extra| {
+        let table = |extra: &[u64]| {
             let mut table = Table::default();
             table.add(&labels, &verdicts(extra));
             table.markdown()
         };
-        assert!(table(r#"["2.0","4.0"]"#).contains("| `m`, long | 1.000 / 0.000 |"));
-        assert!(table(r#"["2.0","3.0","4.0"]"#).contains("| `m`, long | 1.000 / 0.500 |"));
-        assert!(table(r#"["2.0"]"#).contains("| `m`, long | 0.500 / 0.000 |"));
+        assert!(table(&[2, 4]).contains("| `m`, long | 1.000 / 0.000 |"));
+        assert!(table(&[2, 3, 4]).contains("| `m`, long | 1.000 / 0.500 |"));
+        assert!(table(&[2]).contains("| `m`, long | 0.500 / 0.000 |"));
     }
 }

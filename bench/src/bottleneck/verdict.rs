@@ -1,151 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What methods said of a trace: the lines of `mpwatch replay FILE --verdicts`, read.
+//! The verdicts of all methods on one trace. Pure.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use serde::Deserialize;
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::{SocketCookie, SubflowId};
 
-use super::truth::Time;
-
-/// A verdict on two subflows, or that there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Said {
-    /// One bottleneck.
-    Shared,
-    /// Bottlenecks of their own.
-    Disjoint,
-    /// No bottleneck.
-    NoBottleneck,
-    /// Not decided.
-    #[default]
-    Unknown,
-}
+use crate::bottleneck::truth::Time;
 
 /// A subflow of a trace.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Subflow {
-    id: String,
     /// Its connection.
-    pub connection: u64,
-    local: SocketAddr,
-    #[serde(default)]
-    remote: Option<SocketAddr>,
-    /// When it was there. `None`: never.
-    #[serde(rename = "established_ns")]
+    pub connection: SocketCookie,
+    /// The sender's address.
+    pub address: IpAddr,
+    /// When it was established. `None`: never.
     pub established: Option<Time>,
 }
 
-impl Subflow {
-    /// The sender's address.
-    pub fn address(&self) -> IpAddr {
-        self.local.ip()
-    }
-}
-
-/// What was said of two subflows.
-#[derive(Clone, Debug, Deserialize)]
+/// The verdict on a pair of subflows.
+#[derive(Clone, Debug)]
 pub struct Pair {
-    a: String,
-    b: String,
+    /// One of them.
+    pub a: SubflowId,
+    /// The other one.
+    pub b: SubflowId,
     /// The verdict.
-    pub verdict: Said,
-    /// What the evidence says for and against sharing, of the method that shows it.
-    pub terms: Option<BTreeMap<String, f64>>,
+    pub verdict: Verdict,
+    /// The evidence for sharing (above 0) and against it, before it is weighted. `None`: this method exposes none.
+    pub terms: Option<BTreeMap<&'static str, f64>>,
 }
 
-/// What one method thought at one time.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Look {
-    method: String,
-    #[serde(default)]
-    connection: Option<u64>,
-    /// Up to when it had the samples.
-    #[serde(rename = "at_ns")]
+/// The result of one evaluation by one method.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The evaluation used all samples up to this time.
     pub at: Time,
-    /// Each two subflows.
+    /// Every pair of subflows.
     pub pairs: Vec<Pair>,
-    /// Ids of subflows that share a cap, but no queue.
-    #[serde(default)]
-    pub caps: Vec<Vec<String>>,
-    /// Ids of subflows that could be closed.
-    pub extra: Vec<String>,
+    /// Groups of subflows that share a rate cap but no queue.
+    pub caps: Vec<Vec<SubflowId>>,
+    /// Subflows that could be closed.
+    pub extra: Vec<SubflowId>,
 }
 
-impl Look {
-    /// What was said of two subflows, in either order.
-    pub fn of(&self, one: &str, other: &str) -> Option<&Pair> {
+impl Evaluation {
+    /// The pair of these two subflows, in either order.
+    pub fn pair(&self, one: SubflowId, other: SubflowId) -> Option<&Pair> {
         self.pairs
             .iter()
             .find(|pair| (pair.a == one && pair.b == other) || (pair.a == other && pair.b == one))
     }
+
+    /// The verdict on these two subflows; unknown if the method did not evaluate them.
+    pub fn verdict(&self, one: SubflowId, other: SubflowId) -> Verdict {
+        self.pair(one, other).map_or(Verdict::Unknown, |pair| pair.verdict)
+    }
 }
 
-/// Stands for the connection where several were compared: the lab has one address that all connect to.
-const ACROSS: u64 = 0;
-
-#[derive(Deserialize)]
-struct Subflows {
-    subflows: Vec<Subflow>,
-}
-
-/// All that was said of a trace.
+/// All evaluations of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
-    /// Subflows by their ids.
-    pub subflows: BTreeMap<String, Subflow>,
-    /// Whether subflows of different connections to one address were compared (`--across`), instead of those of one connection.
-    pub across: bool,
-    /// Looks in order of time, by method and connection.
-    pub(super) looks: BTreeMap<(String, u64), Vec<Look>>,
+    /// The subflows of the trace.
+    pub subflows: BTreeMap<SubflowId, Subflow>,
+    evaluations: BTreeMap<(String, SocketCookie), Vec<Evaluation>>,
 }
 
 impl Verdicts {
-    /// Reads the lines.
-    pub fn parse(text: &str) -> serde_json::Result<Self> {
-        let mut lines = text.lines();
-        let first: Subflows = serde_json::from_str(lines.next().unwrap_or_default())?;
-        let subflows = first.subflows.into_iter().map(|subflow| (subflow.id.clone(), subflow)).collect();
-        let mut looks: BTreeMap<(String, u64), Vec<Look>> = BTreeMap::new();
-        let mut across = false;
-        for line in lines {
-            let look: Look = serde_json::from_str(line)?;
-            across |= look.connection.is_none();
-            looks.entry((look.method.clone(), look.connection.unwrap_or(ACROSS))).or_default().push(look);
-        }
-        Ok(Self { subflows, across, looks })
+    /// No evaluations of these subflows yet.
+    pub fn new(subflows: BTreeMap<SubflowId, Subflow>) -> Self {
+        Self { subflows, evaluations: BTreeMap::new() }
+    }
+
+    /// Adds an evaluation. Those of one method and connection arrive in order of time.
+    pub fn push(&mut self, method: &str, connection: SocketCookie, evaluation: Evaluation) {
+        self.evaluations.entry((method.to_owned(), connection)).or_default().push(evaluation);
     }
 
     /// Names of the methods.
     pub fn methods(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.looks.keys().map(|(method, _)| method.as_str()).collect();
+        let mut names: Vec<&str> = self.evaluations.keys().map(|(method, _)| method.as_str()).collect();
         names.dedup();
         names
     }
 
-    /// What one method thought of one connection, in order of time; of all that were compared with it, if connections were.
-    pub fn looks(&self, method: &str, connection: u64) -> &[Look] {
-        let connection = if self.across { ACROSS } else { connection };
-        self.looks.get(&(method.to_owned(), connection)).map_or(&[], Vec::as_slice)
+    /// Evaluations of a connection by a method, in order of time.
+    pub fn evaluations(&self, method: &str, connection: SocketCookie) -> &[Evaluation] {
+        self.evaluations.get(&(method.to_owned(), connection)).map_or(&[], Vec::as_slice)
     }
 
-    /// Each two subflows that were both there, and were compared: of one connection, or of different ones to one address. Their ids.
-    pub fn pairs(&self) -> Vec<(&str, &str)> {
-        let there: Vec<_> =
+    /// Pairs of subflows of one connection that were both established.
+    pub fn pairs(&self) -> Vec<(SubflowId, SubflowId)> {
+        let established: Vec<_> =
             self.subflows.iter().filter(|(_, subflow)| subflow.established.is_some()).collect();
-        let were_compared = |one: &Subflow, other: &Subflow| {
-            let address = |subflow: &Subflow| subflow.remote.map(|remote| remote.ip());
-            if one.connection == other.connection {
-                !self.across
-            } else {
-                self.across && address(one) == address(other)
-            }
-        };
         let mut pairs = Vec::new();
-        for (place, (one, first)) in there.iter().enumerate() {
-            let others = there[place + 1..].iter().filter(|(_, other)| were_compared(first, other));
-            pairs.extend(others.map(|(other, _)| (one.as_str(), other.as_str())));
+        for (index, (one, first)) in established.iter().enumerate() {
+            let others = established[index + 1..].iter();
+            let others = others.filter(|(_, other)| other.connection == first.connection);
+            pairs.extend(others.map(|(other, _)| (**one, **other)));
         }
         pairs
     }
@@ -155,22 +109,28 @@ impl Verdicts {
 mod tests {
     use super::*;
 
+    fn id(number: u64) -> SubflowId {
+        SubflowId { cookie: SocketCookie(number), generation: 0 }
+    }
+
     #[test]
-    fn either_subflows_of_one_connection_are_compared_or_of_different_ones() {
-        let subflow = |n: u32, connection: u32| {
-            format!(
-                r#"{{"id":"{n}.0","connection":{connection},"local":"10.{n}.1.2:1","remote":"10.9.1.2:5","established_ns":5}}"#
-            )
+    fn only_established_subflows_of_one_connection_are_pairs() {
+        let subflow = |connection, established| Subflow {
+            connection: SocketCookie(connection),
+            address: "10.1.1.2".parse().unwrap(),
+            established,
         };
-        let subflows = [subflow(1, 7), subflow(2, 7), subflow(3, 8)].join(",");
-        let look = r#""method":"m","at_ns":9,"extra":[],"pairs":[{"a":"1.0","b":"3.0","verdict":"shared"}]"#;
-        let parsed = |whose: &str| {
-            Verdicts::parse(&format!("{{\"subflows\":[{subflows}]}}\n{{{whose},{look}}}")).unwrap()
-        };
-        let within = parsed(r#""connection":7"#);
-        assert_eq!((within.pairs(), within.looks("m", 7).len()), (vec![("1.0", "2.0")], 1));
-        let across = parsed(r#""destination":"10.9.1.2""#);
-        assert_eq!(across.pairs(), [("1.0", "3.0"), ("2.0", "3.0")]);
-        assert_eq!(across.looks("m", 8)[0].of("3.0", "1.0").unwrap().verdict, Said::Shared);
+        let subflows = [(1, 7, Some(5)), (2, 7, Some(6)), (3, 8, Some(5)), (4, 7, None)];
+        let named = subflows.map(|(number, connection, at)| (id(number), subflow(connection, at)));
+        let verdicts = Verdicts::new(BTreeMap::from(named));
+        assert_eq!(verdicts.pairs(), [(id(1), id(2))]);
+    }
+
+    #[test]
+    fn a_pair_is_found_in_either_order() {
+        let pair = Pair { a: id(1), b: id(2), verdict: Verdict::Shared, terms: None };
+        let evaluation = Evaluation { at: 9, pairs: vec![pair], caps: Vec::new(), extra: Vec::new() };
+        assert_eq!(evaluation.verdict(id(2), id(1)), Verdict::Shared);
+        assert_eq!(evaluation.verdict(id(2), id(3)), Verdict::Unknown);
     }
 }

@@ -9,7 +9,7 @@ use crate::dashboards::panel::{Dashboard, Draw, Panel};
 const WIDTH: usize = 24;
 const MATCHERS: &str = r#"job=~"$job",instance=~"$instance""#;
 
-/// A query as Grafana sends it, but for its own variables.
+/// A query with the matchers filled in. Grafana replaces its own variables.
 pub fn query(text: &str) -> String {
     text.replace("$m", MATCHERS).replace("$r", "$__rate_interval")
 }
@@ -18,23 +18,23 @@ pub fn query(text: &str) -> String {
 pub fn file(dashboard: &Dashboard) -> Value {
     let mut panels = Vec::new();
     let mut top = 0;
-    for (heading, row) in dashboard.rows {
+    for (title, row) in dashboard.rows {
         let id = panels.len() + 1;
-        let place = json!({ "x": 0, "y": top, "w": WIDTH, "h": 1 });
+        let position = json!({ "x": 0, "y": top, "w": WIDTH, "h": 1 });
         panels.push(json!({
-            "id": id, "type": "row", "title": heading, "collapsed": false, "gridPos": place, "panels": [],
+            "id": id, "type": "row", "title": title, "collapsed": false, "gridPos": position, "panels": [],
         }));
         top += 1;
         let mut left = 0;
         let mut height = 0;
         for panel in *row {
-            let (wide, high) = size(panel, row.len());
-            if left + wide > WIDTH {
+            let (w, h) = size(panel, row.len());
+            if left + w > WIDTH {
                 (left, top, height) = (0, top + height, 0);
             }
-            height = height.max(high);
-            panels.push(drawn(panel, panels.len() + 1, [left, top, wide, high]));
-            left += wide;
+            height = height.max(h);
+            panels.push(panel_json(panel, panels.len() + 1, [left, top, w, h]));
+            left += w;
         }
         top += height;
     }
@@ -60,9 +60,9 @@ pub fn file(dashboard: &Dashboard) -> Value {
     })
 }
 
-fn size(panel: &Panel, beside: usize) -> (usize, usize) {
+fn size(panel: &Panel, panels_in_row: usize) -> (usize, usize) {
     match panel.draw {
-        Draw::Stat => (WIDTH / beside.clamp(4, 6), 4),
+        Draw::Stat => (WIDTH / panels_in_row.clamp(4, 6), 4),
         Draw::Table => (WIDTH / 2, 6),
         Draw::Lines | Draw::Stack => (WIDTH / 2, 8),
     }
@@ -88,7 +88,7 @@ fn variables() -> Vec<Value> {
     ]
 }
 
-fn drawn(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
+fn panel_json(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
     let is_now = matches!(panel.draw, Draw::Stat | Draw::Table);
     let targets: Vec<Value> = panel
         .queries
@@ -102,7 +102,7 @@ fn drawn(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
             })
         })
         .collect();
-    let mut made = json!({
+    let mut json = json!({
         "id": id,
         "title": panel.title,
         "description": panel.about,
@@ -124,17 +124,17 @@ fn drawn(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
             }),
         ),
     };
-    made["type"] = kind.into();
-    made["options"] = options;
+    json["type"] = kind.into();
+    json["options"] = options;
     if panel.draw == Draw::Stack {
-        made["fieldConfig"]["defaults"]["custom"] =
+        json["fieldConfig"]["defaults"]["custom"] =
             json!({ "stacking": { "mode": "normal" }, "fillOpacity": 40, "lineWidth": 1 });
     }
     if panel.draw == Draw::Table {
-        made["transformations"] = json!([{
+        json["transformations"] = json!([{
             "id": "organize",
             "options": { "excludeByName": { "Time": true, "Value": true, "__name__": true } },
         }]);
     }
-    made
+    json
 }

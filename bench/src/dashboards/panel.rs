@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a dashboard consists of.
+//! Dashboards and their panels, as data.
 
-/// How a panel draws.
+/// How a panel is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
     /// One number.
@@ -10,21 +10,21 @@ pub enum Draw {
     Lines,
     /// Areas over time that add up.
     Stack,
-    /// The labels of what is there now.
+    /// The labels of the current series.
     Table,
 }
 
 /// One panel.
 pub struct Panel {
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
-    /// How to read it, in a sentence or two.
+    /// Description, in one or two sentences.
     pub about: &'static str,
     /// Unit, in Grafana's words.
     pub unit: &'static str,
-    /// How it draws.
+    /// How it is drawn.
     pub draw: Draw,
-    /// Queries and the legend of each. In a query `$m` stands for the matchers of job and instance, `$r` for the interval of rates.
+    /// Queries, each with its legend. In a query, `$m` is replaced by the matchers of job and instance, and `$r` by the interval of rates.
     pub queries: &'static [(&'static str, &'static str)],
 }
 
@@ -34,9 +34,9 @@ pub struct Dashboard {
     pub name: &'static str,
     /// Title.
     pub title: &'static str,
-    /// What it is for.
+    /// Description.
     pub about: &'static str,
-    /// Rows of panels, each with its heading.
+    /// Rows of panels, each with its title.
     pub rows: &'static [(&'static str, &'static [Panel])],
 }
 

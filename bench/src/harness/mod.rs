@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch` as a user does: once, as a recording beside traffic, or in a terminal. Benches and tests share it. Nothing here waits
-//! without a deadline.
+//! Runs `mpwatch` as a user does: as a command, as a recording beside traffic, and in a terminal. Benches and tests share it. Every wait
+//! has a deadline.
 
 pub mod pace;
 pub mod tmux;

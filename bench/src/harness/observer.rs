@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch record` running beside a test's traffic, and the report that it prints when it is stopped.
+//! `mpwatch record` beside traffic, and the report that it prints when it is stopped.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use tempfile::TempDir;
 use crate::harness::pace;
 use crate::harness::program::program;
 
-/// Longest time for a run to print its report after it was told to stop.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a run may take to print its report after it was stopped.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// mpwatch, recording.
+/// A running `mpwatch record`.
 pub struct Observer {
     child: Child,
     folder: TempDir,
 }
 
 impl Observer {
-    /// Starts it and returns once it traces: whatever opens from now on is seen from its start. On an emulated machine it traces and nothing
-    /// else: there, the ledger's programs and those that sample paths are two fifths of a start, and most tests ask about neither.
+    /// Starts it and returns once it traces: it sees the start of every connection opened from now on. On an emulated machine it runs
+    /// without the ledger and without detection: attaching their programs takes two fifths of the start there, and few tests need them.
     pub fn start(arguments: &[&str]) -> Self {
         let mut arguments = arguments.to_vec();
         if pace::is_emulated() {
@@ -35,12 +35,12 @@ impl Observer {
         Self::start_every("200ms", &arguments)
     }
 
-    /// Likewise, on every machine with all that it does by default and is asked for.
+    /// Like [`Self::start`], but with ledger and detection on every machine.
     pub fn start_whole(arguments: &[&str]) -> Self {
         Self::start_every("200ms", arguments)
     }
 
-    /// Likewise, with another time between two looks.
+    /// Like [`Self::start_whole`], with another interval than 200 ms.
     pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder for the recording");
         let mut child = Command::new(program())
@@ -54,11 +54,11 @@ impl Observer {
             .spawn()
             .expect("the program can be started");
         let mut stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let mut said = String::new();
-        stderr.read_line(&mut said).expect("standard error can be read");
-        assert!(said.contains("recording"), "mpwatch did not begin to record: {said}{}", rest(stderr));
-        // Whatever else it has to say must not block it.
-        std::thread::spawn(move || eprint!("{}", rest(stderr)));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("standard error can be read");
+        assert!(line.contains("recording"), "mpwatch did not begin to record: {line}{}", remaining(stderr));
+        // A full pipe would block it.
+        std::thread::spawn(move || eprint!("{}", remaining(stderr)));
         Self { child, folder }
     }
 
@@ -67,10 +67,10 @@ impl Observer {
         self.child.id()
     }
 
-    /// Waits until every connection of a lab has closed for good, then stops it and reads its report.
+    /// Waits until all sockets of a lab have closed, then stops it and reads its report.
     pub fn finish_when_quiet(self, lab: &Topology) -> Report {
         for namespace in [lab.client(), lab.server()] {
-            let quiet = poll_until("the last sockets to close", pace::limit(PATIENCE), || {
+            let quiet = poll_until("the last sockets to close", pace::limit(TIMEOUT), || {
                 is_quiet(namespace).then_some(())
             });
             quiet.expect("sockets close when the traffic is over");
@@ -87,7 +87,7 @@ impl Observer {
         });
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
         kill(pid, Signal::SIGINT).expect("our own child can be interrupted");
-        let status = poll_until("mpwatch to end", pace::limit(PATIENCE), || {
+        let status = poll_until("mpwatch to end", pace::limit(TIMEOUT), || {
             self.child.try_wait().expect("our own child")
         });
         let status = status.expect("mpwatch ends when it is interrupted");
@@ -101,13 +101,13 @@ impl Observer {
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        // Only does something after a panic: `finish` has waited for it.
+        // After `finish` it has already ended. After a panic it has not.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What mpwatch reported of a run.
+/// The report of a run.
 pub struct Report {
     /// Parsed.
     pub json: Value,
@@ -117,12 +117,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// The recording behind it.
+    /// The recording of the run.
     pub fn recording(&self) -> PathBuf {
         self.folder().join("run.mpw")
     }
 
-    /// Connections in these namespaces (names), in the order in which they were opened.
+    /// Connections in a namespace, by its name, in the order in which they were opened.
     pub fn connections_in(&self, namespace: &str) -> Vec<&Value> {
         self.json["connections"]
             .as_array()
@@ -145,7 +145,7 @@ impl Report {
     }
 }
 
-/// No TCP socket but listening ones and those in TIME_WAIT, which are no sockets of a flow any more.
+/// Whether no TCP sockets exist but listening ones and those in TIME_WAIT, which no longer belong to a flow.
 fn is_quiet(namespace: &Namespace) -> bool {
     const TIME_WAIT: &str = "06";
     const LISTEN: &str = "0A";
@@ -159,9 +159,9 @@ fn is_quiet(namespace: &Namespace) -> bool {
     states.into_iter().all(|state| [TIME_WAIT, LISTEN].contains(&state))
 }
 
-fn rest(mut stderr: impl Read) -> String {
+fn remaining(mut stderr: impl Read) -> String {
     let mut text = String::new();
-    // What cannot be read is not worth a failure: it is only shown.
+    // It is only shown: an error does not matter.
     let _ = stderr.read_to_string(&mut text);
     text
 }

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a run of the program left.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code; `None`: ended by a signal.
+    /// Exit code. `None`: a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -15,18 +15,18 @@ pub struct Outcome {
     pub stderr: String,
 }
 
-/// The program: `$MPWATCH_BIN`, or the one that cargo built beside this test.
+/// The program: `$MPWATCH_BIN`, or the one that cargo built beside this test or bench.
 pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("MPWATCH_BIN") {
         return path.into();
     }
     let this = std::env::current_exe().expect("a process knows the path of its program");
-    // Tests lie in a folder below that of the programs.
+    // Tests are one folder below the programs.
     let mut built = this.ancestors().skip(1).take(2).map(|folder| folder.join("mpwatch"));
-    built.find(|path| path.exists()).expect("mpwatch is not built: run `cargo build -p mpwatch`")
+    built.find(|path| path.is_file()).expect("mpwatch is not built: run `cargo build -p mpwatch`")
 }
 
-/// Runs it to its end.
+/// Runs it and waits for its end.
 pub fn mpwatch(arguments: &[&str]) -> Outcome {
     let output = Command::new(program())
         .args(arguments)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real terminal to run the live view in: a tmux server of its own, without anybody's configuration.
+//! A real terminal for the live view: a separate tmux server without the user's configuration.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One terminal. It ends, and what runs in it, when this is dropped.
+/// A terminal. Dropping it ends it and the program in it.
 #[derive(Debug)]
 pub struct Tmux {
     name: String,
@@ -30,7 +30,7 @@ impl Tmux {
         command.output().expect("tmux can be started: ./dev setup installs it for the tests")
     }
 
-    /// Presses keys by tmux's names.
+    /// Presses keys, by tmux's names for them.
     pub fn press(&self, keys: &[&str]) {
         assert!(self.ask(&[&["send-keys"], keys].concat()).status.success());
     }
@@ -40,12 +40,12 @@ impl Tmux {
         assert!(self.ask(&["send-keys", "-l", text]).status.success());
     }
 
-    /// What the screen shows.
+    /// The text on the screen.
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.ask(&["capture-pane", "-p"]).stdout).into_owned()
     }
 
-    /// The same with its colours, as escape sequences.
+    /// The text on the screen with its colours, as escape sequences.
     pub fn coloured(&self) -> String {
         String::from_utf8_lossy(&self.ask(&["capture-pane", "-p", "-e"]).stdout).into_owned()
     }
@@ -53,7 +53,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // The program goes with its terminal (SIGHUP), and cleans up after itself.
+        // The program receives SIGHUP and cleans up.
         self.ask(&["kill-server"]);
     }
 }

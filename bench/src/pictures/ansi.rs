@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tmux capture-pane -e` writes: text with escape sequences for its style (SGR), and the colours of a dark terminal.
+//! Parses the output of `tmux capture-pane -e`: text with escape sequences for its style (SGR), in the colours of a dark terminal.
 
-/// Behind everything.
+/// Colour of the terminal.
 pub(super) const BACKGROUND: &str = "#16181d";
 const FOREGROUND: &str = "#d4d7dd";
 const FAINT: &str = "#868c98";
@@ -12,7 +12,7 @@ const PALETTE: [&str; 16] = [
     "#ff6b68", "#98d47b", "#ffcf56", "#7ab8f5", "#d4a1f5", "#6fe0ec", "#ffffff",
 ];
 
-/// A piece of a line in one style.
+/// A part of a line in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) text: String,
@@ -28,7 +28,7 @@ struct Marks {
     reversed: bool,
 }
 
-/// What it is drawn with.
+/// How a run is drawn.
 pub(super) struct Style {
     pub(super) foreground: String,
     pub(super) background: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Style {
 }
 
 impl Run {
-    /// Cells that it takes; no letter of the screen takes two.
+    /// Number of cells. The screen has no wide characters.
     pub(super) fn width(&self) -> usize {
         self.text.chars().count()
     }
@@ -53,7 +53,7 @@ impl Run {
     }
 }
 
-/// The lines of a screen. A style goes on into the next line.
+/// The lines of a screen. A style continues on the next line.
 pub(super) fn lines(screen: &str) -> Vec<Vec<Run>> {
     let mut marks = Marks::default();
     screen.lines().map(|line| line_of(line, &mut marks)).collect()
@@ -77,7 +77,7 @@ fn line_of(line: &str, marks: &mut Marks) -> Vec<Run> {
     runs
 }
 
-/// One sequence, such as `1;38;5;11`.
+/// Applies a sequence, such as `1;38;5;11`.
 fn apply(codes: &str, marks: &mut Marks) {
     let mut numbers = codes.split([';', ':']).map(|code| code.parse::<u8>().unwrap_or(0));
     while let Some(number) = numbers.next() {
@@ -108,7 +108,7 @@ fn extended(numbers: &mut impl Iterator<Item = u8>) -> Option<String> {
     }
 }
 
-/// One of 256: the palette, a cube of six steps a colour, greys.
+/// One of 256 colours: the palette, a cube with six levels per channel, and greys.
 fn indexed(number: u8) -> String {
     let step = |level: u8| if level == 0 { 0 } else { 55 + 40 * level };
     match number {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn styles_are_read_and_go_on_into_the_next_line() {
+    fn a_style_continues_on_the_next_line() {
         let lines = lines("a\x1b[1;38;5;208mb\nc\x1b[0m\x1b[7md\x1b[48;2;1;2;3me");
         let texts: Vec<Vec<&str>> =
             lines.iter().map(|line| line.iter().map(|run| run.text.as_str()).collect()).collect();

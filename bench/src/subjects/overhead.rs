@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tracing costs the traffic that is traced: the same traffic without mpwatch, with it, and with it but for the ledger, in turns.
+//! How much tracing slows down the traced traffic: the same traffic without mpwatch, with full tracing, and with tracing but no ledger, in
+//! turns.
+
+use mpwatch_lab::Topology;
 
 use crate::effort::Effort;
 use crate::harness::Observer;
 use crate::statistics::{Cost, median};
-use crate::subjects::load::{Load, Sample, Workload, lab, workloads};
 use crate::subjects::programs;
+use crate::subjects::traffic::{BenchWorkload, Speed, Traffic, lab, workloads};
 use crate::table::{figure, markdown};
-use mpwatch_lab::Topology;
 
-/// What else runs beside the traffic.
+/// What runs beside the traffic.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tracing {
     Nothing,
-    /// As `Nothing`: what two measurements of the same differ by.
+    /// The same as `Nothing`: shows by how much two equal measurements differ.
     NothingAgain,
     WithoutLedger,
     Full,
@@ -39,7 +41,7 @@ impl Tracing {
         }
     }
 
-    fn target(self, workload: &Workload) -> Option<f64> {
+    fn target(self, workload: &BenchWorkload) -> Option<f64> {
         match self {
             Self::Nothing | Self::NothingAgain => None,
             Self::WithoutLedger => Some(workload.targets[0]),
@@ -48,7 +50,7 @@ impl Tracing {
     }
 }
 
-/// The samples of one configuration, one a round.
+/// Speeds with one kind of tracing, one per round.
 #[derive(Default)]
 struct Series {
     by_clock: Vec<f64>,
@@ -56,14 +58,17 @@ struct Series {
 }
 
 impl Series {
-    /// In the middle of two: what both ends of a round say of the time between them.
+    /// The mean of two, round by round: an estimate for the time between them.
     fn between(one: &Self, other: &Self) -> Self {
-        let middle = |one: &[f64], other: &[f64]| {
+        let mean = |one: &[f64], other: &[f64]| {
             one.iter().zip(other).map(|(one, other)| f64::midpoint(*one, *other)).collect()
         };
-        Self { by_clock: middle(&one.by_clock, &other.by_clock), by_cpu: middle(&one.by_cpu, &other.by_cpu) }
+        Self { by_clock: mean(&one.by_clock, &other.by_clock), by_cpu: mean(&one.by_cpu, &other.by_cpu) }
     }
 }
+
+const HEADER: [&str; 7] =
+    ["traffic", "tracing", "rate, median", "cost in rate", "cost in rate by CPU time", "target", "result"];
 
 pub(crate) fn run(effort: Effort) -> String {
     let lab = lab();
@@ -72,58 +77,49 @@ pub(crate) fn run(effort: Effort) -> String {
         eprintln!("bench: {}, {} rounds", workload.name, effort.rounds);
         rows.extend(compare(&lab, &workload, effort));
     }
-    let header = [
-        "traffic",
-        "beside it",
-        "rate, median",
-        "cost in rate",
-        "cost in rate by CPU time",
-        "target",
-        "verdict",
-    ];
     let note = format!(
-        "{} rounds, a connection each, {:?} of everything in turns; compared with the time before and after. In brackets: where the true median lies with 95 % probability.\n\n",
+        "{} rounds of one connection each. In a round every kind of tracing runs for {:?}; it is compared with the mean of the two measurements \
+         without tracing. In brackets: the 95 % confidence interval of the median.\n\n",
         effort.rounds, effort.window
     );
-    note + &markdown(&header, &rows) + "\n" + &programs::run(&lab, effort)
+    note + &markdown(&HEADER, &rows) + "\n" + &programs::run(&lab, effort)
 }
 
-fn compare(lab: &Topology, workload: &Workload, effort: Effort) -> Vec<Vec<String>> {
+fn compare(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Vec<Vec<String>> {
     let mut series = Tracing::ALL.map(|_| Series::default());
     for round in 0..effort.rounds {
         let mut order: Vec<usize> = (0..Tracing::ALL.len()).collect();
-        // Back and forth, so that a drift of the machine cancels out.
+        // Alternating directions cancel out a drift of the machine.
         if round % 2 == 1 {
             order.reverse();
         }
-        // One connection for the whole round: two of them differ by more than what is looked for.
-        let load = Load::start(lab, workload, effort);
+        // One connection for the whole round: two connections differ by more than the cost of tracing.
+        let traffic = Traffic::start(lab, workload, effort);
         for index in order {
-            let sample = measure(lab, &load, Tracing::ALL[index], effort);
-            series[index].by_clock.push(sample.by_clock);
-            series[index].by_cpu.push(sample.by_cpu);
+            let speed = measure(lab, &traffic, Tracing::ALL[index], effort);
+            series[index].by_clock.push(speed.by_clock);
+            series[index].by_cpu.push(speed.by_cpu);
         }
     }
     let [first, .., again] = &series;
     let baseline = Series::between(first, again);
     let rows = Tracing::ALL.iter().zip(&series);
-    // Of the same twice, one is compared with the other.
-    let compared = |tracing: Tracing| if tracing == Tracing::NothingAgain { first } else { &baseline };
-    rows.map(|(tracing, one)| row(workload, *tracing, one, compared(*tracing))).collect()
+    let compared_with = |tracing: Tracing| if tracing == Tracing::NothingAgain { first } else { &baseline };
+    rows.map(|(tracing, one)| row(workload, *tracing, one, compared_with(*tracing))).collect()
 }
 
-fn measure(lab: &Topology, load: &Load, tracing: Tracing, effort: Effort) -> Sample {
+fn measure(lab: &Topology, traffic: &Traffic, tracing: Tracing, effort: Effort) -> Speed {
     let observer = tracing.observer();
     std::thread::sleep(effort.warm_up);
-    let sample = load.measure(effort.window);
+    let speed = traffic.measure(effort.window);
     if let Some(observer) = observer {
         let report = observer.finish();
         assert!(!report.connections_in(lab.client().name()).is_empty(), "the traffic was not traced");
     }
-    sample
+    speed
 }
 
-fn row(workload: &Workload, tracing: Tracing, series: &Series, baseline: &Series) -> Vec<String> {
+fn row(workload: &BenchWorkload, tracing: Tracing, series: &Series, baseline: &Series) -> Vec<String> {
     let clock = Cost::of_rates(&series.by_clock, &baseline.by_clock);
     let cpu = Cost::of_rates(&series.by_cpu, &baseline.by_cpu);
     let is_baseline = tracing == Tracing::Nothing;

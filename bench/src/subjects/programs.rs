@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each BPF program runs for a piece of traffic, and for how long, by the kernel's own statistics. Those cost time
-//! themselves, most of it inside of what they measure: a program that does nothing shows how much.
+//! How often and how long each BPF program runs per unit of traffic, by the kernel's run-time statistics. Measuring takes time itself,
+//! most of it inside the measured time: an empty program shows how much.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_ebpf::program::ProgramStats;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
@@ -10,16 +10,16 @@ use mpwatch_ebpf::yardstick::{EmptyProgram, RunStatistics};
 use mpwatch_lab::Topology;
 
 use crate::effort::Effort;
-use crate::subjects::load::{Load, Workload, workloads};
+use crate::subjects::traffic::{BenchWorkload, Traffic, workloads};
 use crate::table::{figure, markdown};
 
 const EMPTY: &str = "(an empty program)";
 
-/// Of one program for one workload.
+/// One program with one workload.
 #[derive(Clone, Copy, Default)]
-struct Running {
-    runs_a_unit: f64,
-    ns: f64,
+struct RunTime {
+    runs_per_unit: f64,
+    ns_per_run: f64,
 }
 
 pub(crate) fn run(lab: &Topology, effort: Effort) -> String {
@@ -27,59 +27,62 @@ pub(crate) fn run(lab: &Topology, effort: Effort) -> String {
     let measured: Vec<_> = workloads.iter().map(|workload| measure(lab, workload, effort)).collect();
     let mut header = vec!["program".to_owned()];
     for workload in &workloads {
-        header.push(format!("{}: runs a {}", workload.name, workload.unit));
-        header.push("ns each".to_owned());
+        header.push(format!("{}: runs per {}", workload.name, workload.unit));
+        header.push("ns per run".to_owned());
     }
-    let names: std::collections::BTreeSet<_> = measured.iter().flat_map(BTreeMap::keys).cloned().collect();
+    let names: BTreeSet<_> = measured.iter().flat_map(BTreeMap::keys).cloned().collect();
     let mut rows: Vec<_> = names.iter().map(|name| row(name, &measured)).collect();
-    rows.push(sum("all of ours, us a unit", &measured, 0.0));
-    let empty = |all: &BTreeMap<String, Running>| all.get(EMPTY).map_or(0.0, |running| running.ns);
+    rows.push(total("all programs of mpwatch, us per unit", &measured, 0.0));
+    let empty = |all: &BTreeMap<String, RunTime>| all.get(EMPTY).map_or(0.0, |time| time.ns_per_run);
     let least = measured.iter().map(empty).fold(f64::INFINITY, f64::min);
-    rows.push(sum("the same without what an empty program shows", &measured, least));
+    rows.push(total("the same, less the time of an empty program per run", &measured, least));
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     markdown(&header, &rows)
 }
 
-fn measure(lab: &Topology, workload: &Workload, effort: Effort) -> BTreeMap<String, Running> {
+fn measure(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> BTreeMap<String, RunTime> {
     let tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
-    let _statistics = RunStatistics::switch_on().expect("the kernel counts for root");
+    let _statistics = RunStatistics::switch_on().expect("root may enable run-time statistics");
     let empty = EmptyProgram::attach(c"sys_enter").expect("an empty program can be attached");
-    let load = Load::start(lab, workload, effort);
-    let all = || {
-        let mut all = tracer.programs().expect("the kernel tells of our programs");
-        all.push((EMPTY.to_owned(), empty.stats().expect("the kernel tells of an empty program")));
+    let traffic = Traffic::start(lab, workload, effort);
+    let read_all = || {
+        let mut all = tracer.programs().expect("the kernel reports our programs");
+        all.push((EMPTY.to_owned(), empty.stats().expect("the kernel reports an empty program")));
         all
     };
-    let before = all();
-    let sample = load.measure(effort.window * 4);
-    let after = all();
-    let differences = before.iter().zip(after).map(|((_, before), (name, after))| (name, *before, after));
-    let ran = differences.filter(|(_, before, after)| after.runs > before.runs);
-    ran.map(|(name, before, after)| (name, running(before, after, sample.units))).collect()
+    let before = read_all();
+    let sample = traffic.measure(effort.window * 4);
+    let after = read_all();
+    let both = before.iter().zip(after).map(|((_, before), (name, after))| (name, *before, after));
+    let ran = both.filter(|(_, before, after)| after.runs > before.runs);
+    ran.map(|(name, before, after)| (name, run_time(before, after, sample.units))).collect()
 }
 
-fn running(before: ProgramStats, after: ProgramStats, units: f64) -> Running {
+fn run_time(before: ProgramStats, after: ProgramStats, units: f64) -> RunTime {
     let runs = (after.runs - before.runs) as f64;
-    Running { runs_a_unit: runs / units, ns: (after.run_time_ns - before.run_time_ns) as f64 / runs }
+    RunTime {
+        runs_per_unit: runs / units,
+        ns_per_run: (after.run_time_ns - before.run_time_ns) as f64 / runs,
+    }
 }
 
-fn row(name: &str, measured: &[BTreeMap<String, Running>]) -> Vec<String> {
+fn row(name: &str, measured: &[BTreeMap<String, RunTime>]) -> Vec<String> {
     let mut row = vec![format!("`{name}`")];
     for all in measured {
         match all.get(name) {
-            Some(running) => row.extend([figure(running.runs_a_unit), format!("{:.0}", running.ns)]),
+            Some(time) => row.extend([figure(time.runs_per_unit), format!("{:.0}", time.ns_per_run)]),
             None => row.extend(["-".to_owned(), "-".to_owned()]),
         }
     }
     row
 }
 
-/// Time of all programs for one unit, less so many nanoseconds a run.
-fn sum(title: &str, measured: &[BTreeMap<String, Running>], less: f64) -> Vec<String> {
+/// Time of all programs per unit, less a number of nanoseconds per run.
+fn total(title: &str, measured: &[BTreeMap<String, RunTime>], less_ns: f64) -> Vec<String> {
     let mut row = vec![title.to_owned()];
     for all in measured {
         let ours = all.iter().filter(|(name, _)| name.as_str() != EMPTY);
-        let ns: f64 = ours.map(|(_, running)| running.runs_a_unit * (running.ns - less).max(0.0)).sum();
+        let ns: f64 = ours.map(|(_, time)| time.runs_per_unit * (time.ns_per_run - less_ns).max(0.0)).sum();
         row.extend([figure(ns / 1e3), "-".to_owned()]);
     }
     row

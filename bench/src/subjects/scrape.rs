@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scrape costs: the sums that a tick takes in, the text that a scrape writes, and its way over HTTP, by the number of flows.
-//! The flows are made up; the code that they go through is the daemon's.
+//! What a scrape costs by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The
+//! connections are fixtures, the code is the daemon's.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,36 +18,35 @@ use crate::effort::Effort;
 use crate::statistics::spread;
 use crate::table::markdown;
 
-/// Single flows with series of their own, in the second block.
+/// Connections with series of their own, in the second half of the table.
 const TOP_FLOWS: usize = 100;
-/// Longest time for an answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(effort: Effort) -> String {
     let sizes: &[u32] = if effort.rounds > 1 { &[1_000, 10_000, 100_000] } else { &[1_000] };
     let mut rows = Vec::new();
     for top_flows in [0, TOP_FLOWS] {
         for &flows in sizes {
-            eprintln!("bench: a scrape of {flows} flows, {top_flows} of them by themselves");
+            eprintln!("bench: a scrape of {flows} connections, {top_flows} of them with series of their own");
             rows.push(one_size(flows, top_flows, effort));
         }
     }
-    let note = "Wall time on an otherwise idle machine. A tick takes in a snapshot once an interval; a scrape writes what is there, and \
-                goes over HTTP on loopback, with gzip as Prometheus asks for it. Target: a scrape at 100 000 flows in 50 ms.\n\n";
+    let note = "Wall time on an otherwise idle machine. Each tick adds a snapshot to the sums. A scrape writes them as text and sends it over HTTP on \
+                loopback, compressed with gzip as Prometheus asks for. Target: a scrape at 100 000 connections in 50 ms.\n\n";
     let header = [
-        "flows",
+        "connections",
         "`top_flows`",
         "series",
         "text",
-        "sent, gzip",
-        "a tick's sums",
+        "sent, with gzip",
+        "update of the sums",
         "writing",
         "scrape over HTTP",
     ];
     note.to_owned() + &markdown(&header, &rows)
 }
 
-/// A daemon's latest snapshot and sums, served.
+/// Serves the latest snapshot and sums, as the daemon does.
 struct Site(Mutex<(Snapshot, Figures)>);
 
 impl Pages for Site {
@@ -57,7 +56,7 @@ impl Pages for Site {
     }
 
     fn flows(&self) -> Result<String, String> {
-        Err("nobody asks for them here".to_owned())
+        Err("the bench does not request flows".to_owned())
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -105,7 +104,7 @@ fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
     ]
 }
 
-/// Two subflows each; as many peers and control groups as flows: the worst case.
+/// A connection with two subflows, and a peer and a control group of its own: the worst case.
 fn flow(n: u32) -> Connection {
     let mut connection = fixture::connection(n + 1, 2);
     let address = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + n);
@@ -118,10 +117,10 @@ fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Bytes of an answer.
+/// Requests the metrics and returns the bytes of the answer.
 fn scrape(address: SocketAddr) -> usize {
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a limit can be set");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a limit can be set");
     let request =
         "GET /metrics HTTP/1.1\r\nHost: bench\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("the server takes the request");
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_of_the_bench_differ_in_what_they_are_grouped_by() {
+    fn every_connection_has_its_own_peer_and_control_group() {
         let all: Vec<Connection> = (0..300).map(flow).collect();
         let peers: HashSet<_> = all.iter().map(|one| one.remote).collect();
         let groups: HashSet<_> = all.iter().map(|one| one.cgroup.clone()).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a frame of the live view takes with ten thousand flows on the machine: the new snapshot taken in, sorted and drawn, or a key.
+//! How long a frame of the live view takes with 10 000 connections, after a new snapshot and after a key.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,25 +19,25 @@ use crate::effort::Effort;
 use crate::statistics::median;
 use crate::table::{figure, markdown};
 
-/// A large terminal.
+/// Columns and rows of a large terminal.
 const SIZE: (u16, u16) = (200, 60);
 
 type Screen = Terminal<CrosstermBackend<io::Sink>>;
 
-/// The views, and the keys that lead to them. By process, all subflows are one sum: the most that a sum can be.
+/// The views, and the keys that open them. Grouped by process, all subflows are in one group: the largest possible.
 const VIEWS: [(&str, &[&str]); 6] = [
     ("Connections", &["1"]),
     ("Paths", &["2"]),
     ("Energy", &["3"]),
     ("Peers", &["4"]),
-    ("Peers, by process: one sum", &["4", "p"]),
+    ("Peers by process: one group", &["4", "p"]),
     ("Health", &["5"]),
 ];
 
-/// How long things took, milliseconds.
+/// Durations in milliseconds.
 #[derive(Default)]
 struct Times {
-    /// The digest of a snapshot, before its frame.
+    /// Digests of snapshots, which are made before their frames.
     digests: Vec<f64>,
     /// Frames after a snapshot.
     ticks: Vec<f64>,
@@ -53,38 +53,41 @@ pub(crate) fn run(effort: Effort) -> String {
         for (title, keys) in VIEWS {
             eprintln!("bench: {title} with {connections} connections");
             let times = one_view(connections, keys, frames);
-            let row =
-                [vec![title.to_owned(), connections.to_string()], told(&times.keys), told(&times.ticks)];
+            let row = [
+                vec![title.to_owned(), connections.to_string()],
+                summary(&times.keys),
+                summary(&times.ticks),
+            ];
             rows.push(row.concat());
             of_all.extend(times.digests);
         }
-        digests.push([vec![connections.to_string()], told(&of_all)].concat());
+        digests.push([vec![connections.to_string()], summary(&of_all)].concat());
     }
     let header = [
         "view",
         "connections, of two subflows",
         "frame after a key: median",
         "p99 (target: 16 ms)",
-        "worst",
+        "maximum",
         "frame after a snapshot: median",
         "p99 (target: 16 ms)",
-        "worst",
+        "maximum",
     ];
     let note = format!(
-        "A frame is what the screen does from the event to the last byte for the terminal, {}x{}; {frames} frames of either kind. \
-         After a snapshot it is all of it that the thread of the screen does: values of every flow remembered, rows filtered, sorted, drawn. \
-         Every connection has a peer of its own, so that there are as many paths as subflows. Each snapshot lies in fresh memory of another \
-         thread, as one from the tracer does; the memory of an old one is given back after its frame, while nobody waits.\n\n",
+        "A frame lasts from the event to the last byte for the terminal, {}x{}; {frames} frames of each kind. After a snapshot it includes all \
+         work of the screen's thread: storing the values of every flow, filtering, sorting and drawing rows. Every connection has its own peer, \
+         so there are as many paths as subflows. Another thread allocates each snapshot, as the tracer's thread does; the memory of the \
+         previous one is freed after the frame.\n\n",
         SIZE.0, SIZE.1
     );
-    let beside = "\nNot in these frames, as it is not done by the thread of the screen: the digest of each snapshot, which the thread that brings it makes \
-                  before the screen hears of it. It delays the picture, not a key.\n\n";
-    let of_digests = ["connections, of two subflows", "digest: median", "p99", "worst"];
-    note + &markdown(&header, &rows) + beside + &markdown(&of_digests, &digests)
+    let digest_note = "\nNot included: the digest of each snapshot, which the thread that delivers the snapshot makes first. It delays the picture, \
+                       not the answer to a key.\n\n";
+    let digest_header = ["connections, of two subflows", "digest: median", "p99", "maximum"];
+    note + &markdown(&header, &rows) + digest_note + &markdown(&digest_header, &digests)
 }
 
-/// Median, 99th percentile and the longest.
-fn told(times: &[f64]) -> Vec<String> {
+/// Median, 99th percentile and maximum.
+fn summary(times: &[f64]) -> Vec<String> {
     let all = [median(times), quantile(times, 0.99), quantile(times, 1.0)];
     all.map(|time| format!("{} ms", figure(time))).to_vec()
 }
@@ -96,7 +99,7 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
     let mut times = Times::default();
     let snapshots: Vec<Snapshot> = (0..4).map(|number| snapshot(connections, number)).collect();
     for number in 0..20 {
-        app.update(brought(&snapshots[number % snapshots.len()]).0);
+        app.update(deliver(&snapshots[number % snapshots.len()]).0);
         app.tidy();
     }
     for key in keys {
@@ -104,10 +107,10 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
     }
     frame(&app, &mut screen);
     for number in 0..frames {
-        let (news, digest) = brought(&snapshots[number % snapshots.len()]);
+        let (event, digest) = deliver(&snapshots[number % snapshots.len()]);
         times.digests.push(digest);
         times.ticks.push(milliseconds(|| {
-            app.update(news);
+            app.update(event);
             frame(&app, &mut screen);
         }));
         app.tidy();
@@ -121,21 +124,20 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
     times
 }
 
-/// A snapshot as another thread brings it, and how long its digest took there.
-fn brought(snapshot: &Snapshot) -> (Event, f64) {
-    let bring = || {
+/// A snapshot as another thread delivers it, and how long its digest took there.
+fn deliver(snapshot: &Snapshot) -> (Event, f64) {
+    let deliver = || {
         let fresh = snapshot.clone();
         let mut feed = None;
         let digest = milliseconds(|| feed = Some(Feed::snapshot(fresh)));
-        (Event::Feed(feed.expect("it was brought")), digest)
+        (Event::Feed(feed.expect("the digest was made")), digest)
     };
-    thread::scope(|scope| scope.spawn(bring).join()).expect("it brings it")
+    thread::scope(|scope| scope.spawn(deliver).join()).expect("the thread does not panic")
 }
 
-/// How long it takes.
-fn milliseconds(one: impl FnOnce()) -> f64 {
+fn milliseconds(work: impl FnOnce()) -> f64 {
     let began = Instant::now();
-    one();
+    work();
     began.elapsed().as_secs_f64() * 1e3
 }
 
@@ -154,29 +156,29 @@ fn quantile(times: &[f64], q: f64) -> f64 {
 fn screen() -> Screen {
     let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width: SIZE.0, height: SIZE.1 });
     let backend = CrosstermBackend::new(io::sink());
-    Terminal::with_options(backend, TerminalOptions { viewport }).expect("nothing can fail in memory")
+    Terminal::with_options(backend, TerminalOptions { viewport }).expect("drawing into memory does not fail")
 }
 
 fn frame(app: &App, screen: &mut Screen) {
-    screen.draw(|frame| draw(app, frame)).expect("nothing can fail in memory");
+    screen.draw(|frame| draw(app, frame)).expect("drawing into memory does not fail");
 }
 
 fn press(app: &mut App, key: &str) {
-    let chord = Chord::parse(key).expect("a key of the table");
+    let chord = Chord::parse(key).expect("a known key");
     app.update(Event::Key(chord.event()));
 }
 
-/// So many connections to as many peers, whose rates are others each second.
+/// Connections, each to its own peer, whose rates change every second.
 fn snapshot(connections: u32, second: u32) -> Snapshot {
     let connection = |number: u32| {
         let mut connection = fixture::connection(0x1000_0000 + number, 2);
         connection.id.birth = SocketCookie(u64::from(number) + 1);
-        for (place, subflow) in (1..).zip(&mut connection.subflows) {
-            subflow.id.cookie = SocketCookie(u64::from(number) * 2 + place);
+        for (path, subflow) in (1..).zip(&mut connection.subflows) {
+            subflow.id.cookie = SocketCookie(u64::from(number) * 2 + path);
             let rate = u64::from((number * 7 + second * 131) % 997);
-            subflow.send = BitsPerSecond(rate * 10_000 * place);
+            subflow.send = BitsPerSecond(rate * 10_000 * path);
             let [_, _, high, low] = number.to_be_bytes();
-            let remote = [10, u8::try_from(place).unwrap_or(0), high, low];
+            let remote = [10, u8::try_from(path).unwrap_or(0), high, low];
             subflow.remote = SocketAddr::from((remote, 5201));
         }
         connection.bottlenecks = Some(fixture::bottleneck::disjoint(&connection.subflows));

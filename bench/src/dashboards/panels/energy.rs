@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the network path of flows costs.
+//! What the network path of flows costs in energy.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, panel};
@@ -7,40 +7,40 @@ use crate::dashboards::panel::{Dashboard, panel};
 pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
     name: "energy",
     title: "mpwatch / Energy",
-    about: "What the network path of flows costs on this machine. Zones of one source do not overlap; docs/energy.md tells how joules come about.",
+    about: "What the network path of flows costs on this machine. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
     rows: &[
         (
-            "The machine",
+            "Machine",
             &[
                 panel(
                     "Power by zone",
                     Stack,
                     "watt",
-                    "What the energy counters say.",
+                    "Power by the energy counters of the machine.",
                     &[("sum by (zone) (rate(mpwatch_zone_joules_total{$m}[$r]))", "{{zone}}")],
                 ),
                 panel(
-                    "Where it went",
+                    "Power by part",
                     Stack,
                     "watt",
-                    "Parts of all zones; together they are the whole, to the microjoule.",
+                    "The power of all zones divided into parts. The parts sum to the whole, to the microjoule.",
                     &[("sum by (part) (rate(mpwatch_zone_part_joules_total{$m}[$r]))", "{{part}}")],
                 ),
                 panel(
                     "CPU time by account",
                     Stack,
                     "short",
-                    "CPUs busy with each; the accounts sum to the number of CPUs.",
+                    "Number of CPUs used by each account. The accounts sum to the number of CPUs.",
                     &[(
                         "sum by (account) (rate(mpwatch_host_cpu_account_seconds_total{$m}[$r]))",
                         "{{account}}",
                     )],
                 ),
                 panel(
-                    "Source",
+                    "Energy source",
                     Table,
                     "short",
-                    "Where joules and idle power come from. Joules of a model are estimates.",
+                    "Source of the energy values and of the idle power. Values from a model are estimates.",
                     &[("mpwatch_energy_info{$m}", "")],
                 ),
             ],
@@ -52,28 +52,28 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Power of all flows",
                     Lines,
                     "watt",
-                    "Above idle, with the least and the most that it may be.",
+                    "Power above idle, with its lower and upper bound.",
                     &[
                         ("sum(rate(mpwatch_host_active_joules_total{$m}[$r]))", "above idle"),
-                        ("sum(rate(mpwatch_host_active_low_joules_total{$m}[$r]))", "at least"),
-                        ("sum(rate(mpwatch_host_active_high_joules_total{$m}[$r]))", "at most"),
+                        ("sum(rate(mpwatch_host_active_low_joules_total{$m}[$r]))", "lower bound"),
+                        ("sum(rate(mpwatch_host_active_high_joules_total{$m}[$r]))", "upper bound"),
                     ],
                 ),
                 panel(
-                    "Joules a gigabyte",
+                    "Joules per gigabyte",
                     Lines,
                     "short",
-                    "Energy above idle for each 10^9 bytes of payload, both directions.",
+                    "Energy above idle per 10^9 bytes of payload, both directions.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_active_joules_total{$m}[$r])) / (sum by (instance) (rate(mpwatch_host_sent_bytes_total{$m}[$r])) + sum by (instance) (rate(mpwatch_host_received_bytes_total{$m}[$r]))) * 1e9",
                         "{{instance}}",
                     )],
                 ),
                 panel(
-                    "Energy of a connection",
+                    "Energy per connection",
                     Lines,
                     "joule",
-                    "Above idle, of connections that closed.",
+                    "Energy above idle of closed connections.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_flow_active_joules_bucket{$m}[$r])))",
@@ -89,7 +89,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Power by interface",
                     Stack,
                     "watt",
-                    "Above idle, of the subflows that leave by each.",
+                    "Power above idle of the subflows, by outgoing interface.",
                     &[(
                         "sum by (interface) (rate(mpwatch_interface_active_joules_total{$m}[$r]))",
                         "{{interface}}",
@@ -99,7 +99,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Power by control group",
                     Lines,
                     "watt",
-                    "The ten services or containers whose flows cost most.",
+                    "The ten services or containers whose flows cost the most.",
                     &[(
                         "topk(10, sum by (cgroup) (rate(mpwatch_cgroup_active_joules_total{$m}[$r])))",
                         "{{cgroup}}",
@@ -109,7 +109,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Power by peer",
                     Lines,
                     "watt",
-                    "The ten peers whose flows cost most.",
+                    "The ten peers whose flows cost the most.",
                     &[(
                         "topk(10, sum by (peer) (rate(mpwatch_peer_active_joules_total{$m}[$r])))",
                         "{{peer}}",
@@ -118,23 +118,23 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
             ],
         ),
         (
-            "Trust",
+            "Consistency",
             &[
                 panel(
-                    "Not conserved",
+                    "Conservation error",
                     Lines,
                     "joule",
-                    "Energy of the zones less all parts: zero but for rounding, or mpwatch has a bug.",
+                    "Energy of the zones minus the sum of their parts. Anything but rounding is a bug of mpwatch.",
                     &[(
                         "sum by (instance) (mpwatch_zone_joules_total{$m}) - sum by (instance) (mpwatch_zone_part_joules_total{$m})",
                         "{{instance}}",
                     )],
                 ),
                 panel(
-                    "Time without energy",
+                    "Time without energy values",
                     Lines,
                     "percentunit",
-                    "Part of the time of which the energy is not known; it is in no total.",
+                    "Share of the time with unknown energy. It is in no total.",
                     &[("sum by (zone) (rate(mpwatch_zone_lost_seconds_total{$m}[$r]))", "{{zone}}")],
                 ),
             ],

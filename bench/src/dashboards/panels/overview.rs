@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether multipath works, and for whom.
+//! Whether multipath works, for which peers and services.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Stat};
 use crate::dashboards::panel::{Dashboard, panel};
@@ -7,7 +7,7 @@ use crate::dashboards::panel::{Dashboard, panel};
 pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
     name: "overview",
     title: "mpwatch / Overview",
-    about: "Is multipath working, and for whom?",
+    about: "Is multipath working, and which hosts, peers and services use it?",
     rows: &[
         (
             "Now",
@@ -23,21 +23,21 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Open subflows",
                     Stat,
                     "short",
-                    "Subflows that are open; about two a connection means that both paths are in use.",
+                    "Subflows that are open. About two per connection means that both paths are used.",
                     &[("sum(mpwatch_host_subflows{$m})", "")],
                 ),
                 panel(
                     "Fallen back",
                     Stat,
                     "short",
-                    "Open connections that asked for MPTCP and go on as plain TCP.",
+                    "Open connections that requested MPTCP and continue as plain TCP.",
                     &[("sum(mpwatch_host_fallback_connections{$m})", "")],
                 ),
                 panel(
                     "Extra subflows",
                     Stat,
                     "short",
-                    "Subflows beyond one a bottleneck: they bring no throughput and cost energy.",
+                    "Subflows beyond one per bottleneck. They add no throughput and cost energy.",
                     &[("sum(mpwatch_host_extra_subflows{$m})", "")],
                 ),
             ],
@@ -49,7 +49,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Payload sent",
                     Stack,
                     "bps",
-                    "Payload that applications sent over MPTCP, each byte once.",
+                    "Payload that applications sent over MPTCP, without retransmissions.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_sent_bytes_total{$m}[$r])) * 8",
                         "{{instance}}",
@@ -59,7 +59,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Payload received",
                     Stack,
                     "bps",
-                    "Payload that applications were given.",
+                    "Payload delivered to applications.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_received_bytes_total{$m}[$r])) * 8",
                         "{{instance}}",
@@ -69,7 +69,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Sent by peer",
                     Lines,
                     "bps",
-                    "The ten peers that most is sent to; all smaller ones together are __other__.",
+                    "The ten peers that receive the most. __other__ is the sum of peers without a series of their own.",
                     &[(
                         "topk(10, sum by (peer) (rate(mpwatch_peer_sent_bytes_total{$m}[$r])) * 8)",
                         "{{peer}}",
@@ -79,7 +79,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Sent by control group",
                     Lines,
                     "bps",
-                    "The ten services or containers that send most.",
+                    "The ten services or containers that send the most.",
                     &[(
                         "topk(10, sum by (cgroup) (rate(mpwatch_cgroup_sent_bytes_total{$m}[$r])) * 8)",
                         "{{cgroup}}",
@@ -94,7 +94,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Opened and closed",
                     Lines,
                     "cps",
-                    "Connections a second by the role of this host.",
+                    "Connections per second, by the role of this host.",
                     &[
                         (
                             "sum by (role) (rate(mpwatch_host_connections_opened_total{$m}[$r]))",
@@ -110,14 +110,14 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Fallbacks",
                     Stack,
                     "cps",
-                    "Connections a second that went on as plain TCP, by reason. A middlebox on a path shows here.",
+                    "Connections per second that fell back to plain TCP, by reason. A middlebox on a path shows up here.",
                     &[("sum by (reason) (rate(mpwatch_host_fallbacks_total{$m}[$r]))", "{{reason}}")],
                 ),
                 panel(
                     "Duration of connections",
                     Lines,
                     "s",
-                    "Of connections that closed.",
+                    "Duration of closed connections.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_flow_duration_seconds_bucket{$m}[$r])))",
@@ -133,7 +133,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Size of connections",
                     Lines,
                     "decbytes",
-                    "Payload in both directions, of connections that closed.",
+                    "Payload of closed connections, both directions.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_flow_size_bytes_bucket{$m}[$r])))",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which path carries what, how well, and whether the second one is worth it.
+//! What each path carries, at which RTT and loss, and whether a second path adds throughput.
 
 use crate::dashboards::panel::Draw::{Lines, Stack};
 use crate::dashboards::panel::{Dashboard, panel};
@@ -7,7 +7,7 @@ use crate::dashboards::panel::{Dashboard, panel};
 pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
     name: "paths",
     title: "mpwatch / Paths and bottlenecks",
-    about: "Which path carries what, how well, and is the second one worth it?",
+    about: "What does each path carry, at which round-trip time and loss, and does a second path add throughput?",
     rows: &[
         (
             "Paths",
@@ -16,27 +16,27 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Sent by interface",
                     Stack,
                     "bps",
-                    "Payload of all subflows by the interface they leave by, retransmissions included.",
+                    "Payload of all subflows by outgoing interface, including retransmissions.",
                     &[(
                         "sum by (interface) (rate(mpwatch_interface_sent_bytes_total{$m}[$r])) * 8",
                         "{{interface}}",
                     )],
                 ),
                 panel(
-                    "Share of interfaces",
+                    "Share by interface",
                     Stack,
                     "percentunit",
-                    "Part of what is sent that each interface carries: the path ratio.",
+                    "Share of the sent payload that each interface carries (path ratio).",
                     &[(
                         "sum by (interface) (rate(mpwatch_interface_sent_bytes_total{$m}[$r])) / on () group_left () sum(rate(mpwatch_interface_sent_bytes_total{$m}[$r]))",
                         "{{interface}}",
                     )],
                 ),
                 panel(
-                    "Sent again by interface",
+                    "Retransmitted by interface",
                     Lines,
                     "percentunit",
-                    "Part of the payload that TCP sent again: loss on that path.",
+                    "Share of the payload that TCP retransmitted: loss on that path.",
                     &[(
                         "sum by (interface) (rate(mpwatch_interface_retransmitted_bytes_total{$m}[$r])) / sum by (interface) (rate(mpwatch_interface_sent_bytes_total{$m}[$r]))",
                         "{{interface}}",
@@ -46,7 +46,7 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Reinjected",
                     Lines,
                     "bps",
-                    "Payload that MPTCP sent again on another subflow: a path failed or was too slow.",
+                    "Payload that MPTCP sent on a second subflow because the first one failed or was too slow.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_reinjected_bytes_total{$m}[$r])) * 8",
                         "{{instance}}",
@@ -56,7 +56,7 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Round-trip time",
                     Lines,
                     "s",
-                    "Of subflows with traffic, one sample each a snapshot.",
+                    "Round-trip time of subflows with traffic: one value per subflow and snapshot.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_rtt_seconds_bucket{$m}[$r])))",
@@ -72,7 +72,7 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Handshake",
                     Lines,
                     "s",
-                    "From SYN to established, of all subflows.",
+                    "Time from SYN to established, of all subflows.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_handshake_seconds_bucket{$m}[$r])))",
@@ -93,21 +93,21 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Opened",
                     Lines,
                     "cps",
-                    "First subflows and joined ones a second.",
+                    "Initial and joined subflows per second.",
                     &[("sum by (kind) (rate(mpwatch_host_subflows_opened_total{$m}[$r]))", "{{kind}}")],
                 ),
                 panel(
-                    "Ended",
+                    "Closed",
                     Stack,
                     "cps",
-                    "Subflows that ended, by reason; fin is the ordinary one.",
+                    "Closed subflows per second, by reason. fin is a normal close.",
                     &[("sum by (reason) (rate(mpwatch_host_subflows_closed_total{$m}[$r]))", "{{reason}}")],
                 ),
                 panel(
-                    "Start of the second path",
+                    "Time until the second path",
                     Lines,
                     "s",
-                    "From the opening of a connection to its first joined subflow: shorter flows never gain.",
+                    "Time from the opening of a connection to its first joined subflow. Shorter connections never use a second path.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_second_path_after_seconds_bucket{$m}[$r])))",
@@ -128,14 +128,14 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Pairs of subflows by verdict",
                     Stack,
                     "short",
-                    "Shared: the two wait in one queue and the second adds nothing. Disjoint: they have bottlenecks of their own.",
+                    "Shared: both wait in one queue and the second one adds no throughput. Disjoint: each has its own bottleneck.",
                     &[("sum by (verdict) (mpwatch_host_subflow_pairs{$m})", "{{verdict}}")],
                 ),
                 panel(
                     "Extra subflows over time",
                     Lines,
                     "short",
-                    "Subflows beyond one a bottleneck.",
+                    "Subflows beyond one per bottleneck.",
                     &[("sum by (instance) (mpwatch_host_extra_subflows{$m})", "{{instance}}")],
                 ),
             ],
