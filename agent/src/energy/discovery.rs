@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks for the best counters of the machine: the `power` PMU, then powercap, then a share that a host gives to its guest; a
-//! model where there is nothing. What was passed over, why, and what to do about it, is kept for `doctor`.
+//! Finds the best energy counters of the machine: the `power` PMU, else powercap, else the share that a host exports to its guest,
+//! else a model. Notes for `doctor` say why a better source is not used, and what to do about it.
 
 use std::fs;
 use std::io;
@@ -10,33 +10,33 @@ use mpwatch_model::energy::EnergySource;
 
 use super::estimate::CpuPower;
 use super::perf;
-use super::powercap::{self, Found};
+use super::powercap::{self, FoundZone};
 use super::topology::Topology;
-use super::zone::{Role, Zone, cover};
+use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str = "run as root, or: setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, let the host \
-                           share its counters (docs/energy.md)";
+const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host \
+                           can export its counters (docs/energy.md)";
 
-/// What to look at.
+/// Where energy figures can come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Hardware {
-    /// Stands for `/sys`.
+    /// `/sys`, or its replacement.
     pub(crate) root: PathBuf,
-    /// Opens perf events. `None`: the root is not the running kernel's, which must not be asked then.
+    /// Opens perf events. `None`: `root` replaces `/sys`, so the running kernel must not be used.
     pub(crate) perf: Option<perf::Open>,
-    /// Whether the counters, if there are any, are those that a hypervisor lets its guest see.
+    /// Whether this is a virtual machine, whose counters are a hypervisor's.
     pub(crate) in_vm: bool,
-    /// Whether the counters are made up by a simulator.
+    /// Whether the counters are simulated.
     pub(crate) simulated: bool,
-    /// CPUs of the machine.
+    /// Number of CPUs online.
     pub(crate) cpus: u32,
-    /// For the model.
+    /// Model to use without counters.
     pub(crate) model: CpuPower,
 }
 
 impl Hardware {
-    /// The running machine; with `root`, the zones below that folder instead of those of `/sys`.
+    /// The running machine. `root` replaces `/sys`.
     pub(crate) fn detect(root: Option<&Path>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let has_flag = |flag: &str| {
@@ -54,75 +54,64 @@ impl Hardware {
     }
 }
 
-/// CPUs online. Not those that this process may use: energy is of the whole machine.
+/// Number of CPUs online, including those that this process may not use: energy is that of the whole machine.
 fn online() -> u32 {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     u32::try_from(perf::parse_list(list.trim()).len()).unwrap_or(u32::MAX).max(1)
 }
 
-/// Something worth telling about energy.
+/// Something that the user should know about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     /// What was found.
     pub(crate) what: String,
-    /// What to do. `None`: nothing can be done, or need be.
+    /// What to do. `None`: nothing.
     pub(crate) fix: Option<String>,
 }
 
-/// What was found.
+/// Result of the search.
 pub(crate) struct Discovery {
-    /// Where joules will come from.
     pub(crate) source: EnergySource,
-    /// Zones of that source.
-    pub(crate) found: Vec<Found>,
-    /// Which of them count.
-    pub(crate) roles: Vec<Role>,
-    /// Which CPU sits where.
+    /// Zones of that source, with their roles.
+    pub(crate) zones: Vec<(FoundZone, Role)>,
     pub(crate) topology: Topology,
-    /// What was passed over.
+    /// Why a better source is not used.
     pub(crate) notes: Vec<Note>,
 }
 
-/// Looks at the machine. Never fails: what cannot be read is a note.
+/// Searches the machine. Never fails: what cannot be read becomes a note.
 pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     let topology = Topology::read(&hardware.root);
     let mut notes = Vec::new();
     let by_perf = hardware.perf.map(|open| perf::scan(&hardware.root, &topology, open)).unwrap_or_default();
     let best = usable(by_perf, &mut notes).or_else(|| usable(powercap::scan(&hardware.root), &mut notes));
-    let Some((found, roles)) = best else {
+    let Some(zones) = best else {
         if notes.is_empty() {
             notes.push(Note { what: "no energy counters".to_owned(), fix: Some(NO_COUNTERS.to_owned()) });
         }
-        return Discovery {
-            source: EnergySource::Model,
-            found: Vec::new(),
-            roles: Vec::new(),
-            topology,
-            notes,
-        };
+        return Discovery { source: EnergySource::Model, zones: Vec::new(), topology, notes };
     };
-    let zones = found.iter().map(|found| &found.zone);
-    let is_share = zones.clone().zip(&roles).any(|(zone, role)| is_unnamed(zone, *role));
-    let is_perf = zones.clone().any(|zone| zone.way == super::zone::Way::Perf);
-    let source = match (is_share || hardware.in_vm, is_perf) {
-        _ if hardware.simulated => EnergySource::Simulated,
-        (true, _) => EnergySource::VmShare,
-        (false, true) => EnergySource::RaplPerf,
-        (false, false) => EnergySource::RaplPowercap,
+    // Only a zone that a host exports to its guest has no name.
+    let is_share =
+        |(found, role): &(FoundZone, Role)| found.zone.name.is_none() && matches!(role, Role::Counted(_));
+    let source = if hardware.simulated {
+        EnergySource::Simulated
+    } else if hardware.in_vm || zones.iter().any(is_share) {
+        EnergySource::VmShare
+    } else if zones.iter().any(|(found, _)| found.zone.backend == Backend::Perf) {
+        EnergySource::RaplPerf
+    } else {
+        EnergySource::RaplPowercap
     };
-    Discovery { source, found, roles, topology, notes }
+    Discovery { source, zones, topology, notes }
 }
 
-fn is_unnamed(zone: &Zone, role: Role) -> bool {
-    zone.name.is_none() && matches!(role, Role::Counted(_))
-}
-
-/// The zones and their roles, if at least one that counts can be read and holds a number; notes on those that cannot.
-fn usable(mut found: Vec<Found>, notes: &mut Vec<Note>) -> Option<(Vec<Found>, Vec<Role>)> {
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot.
+fn usable(found: Vec<FoundZone>, notes: &mut Vec<Note>) -> Option<Vec<(FoundZone, Role)>> {
     let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
-    let roles = cover(&zones);
+    let mut found: Vec<_> = found.into_iter().zip(assign_roles(&zones)).collect();
     let mut is_readable = false;
-    for (found, _) in found.iter_mut().zip(&roles).filter(|(_, role)| matches!(role, Role::Counted(_))) {
+    for (found, _) in found.iter_mut().filter(|(_, role)| matches!(role, Role::Counted(_))) {
         match &mut found.read {
             Ok(read) => match read() {
                 Ok(_) => is_readable = true,
@@ -131,14 +120,14 @@ fn usable(mut found: Vec<Found>, notes: &mut Vec<Note>) -> Option<(Vec<Found>, V
             Err(error) => notes.push(unreadable(&found.path, error)),
         }
     }
-    is_readable.then_some((found, roles))
+    is_readable.then_some(found)
 }
 
 /// Why a counter cannot be read, and what to do.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
     let path = path.display();
     if error.kind() == io::ErrorKind::PermissionDenied {
-        let why = "the kernel shows it to root only, since its value gives away what other programs compute \
+        let why = "only root may read it, because its value leaks what other programs compute \
                    (CVE-2020-8694, CVE-2020-12912)";
         Note { what: format!("{path}: permission denied: {why}"), fix: Some(GRANT.to_owned()) }
     } else {
@@ -156,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn an_injected_root_never_asks_the_running_kernel() {
+    fn a_replaced_root_does_not_use_the_running_kernel() {
         let hardware = Hardware::detect(Some(Path::new("/nowhere")));
         assert!(hardware.perf.is_none() && !hardware.in_vm);
     }
 
     #[test]
-    fn every_shape_has_its_label() {
+    fn every_shape_has_its_source() {
         for shape in Shape::ALL {
             let root = tempfile::tempdir().unwrap();
             let _tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
@@ -176,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_virtual_machine_counters_are_a_share() {
+    fn counters_in_a_virtual_machine_are_a_share() {
         let root = tempfile::tempdir().unwrap();
         let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
         let hardware = Hardware { in_vm: true, ..hardware(root.path()) };
@@ -184,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_zones_is_the_model_and_says_what_to_do() {
+    fn without_zones_the_model_is_used_and_a_note_has_a_fix() {
         let root = tempfile::tempdir().unwrap();
         let found = discover(&hardware(root.path()));
         assert_eq!(found.source, EnergySource::Model);
@@ -192,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_hold_no_number_are_no_source_and_named() {
+    fn counters_without_a_number_are_not_used_and_noted() {
         let root = tempfile::tempdir().unwrap();
         let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Flat).unwrap();
         let class = root.path().join("class/powercap");
@@ -204,30 +193,30 @@ mod tests {
         }
         let found = discover(&hardware(root.path()));
         assert_eq!(found.source, EnergySource::Model);
-        assert!(found.notes.iter().any(|note| note.what.contains("\"-5\", which is no number")));
+        assert!(found.notes.iter().any(|note| note.what.contains("\"-5\" is not a number")));
     }
 
     #[test]
-    fn a_denied_counter_says_who_may_read_it() {
+    fn the_note_on_a_denied_counter_says_who_may_read_it() {
         let note = unreadable(Path::new("/x/energy_uj"), &io::ErrorKind::PermissionDenied.into());
         assert!(note.what.starts_with("/x/energy_uj") && note.what.contains("CVE-2020-8694"));
         assert!(note.fix.unwrap().contains("cap_dac_read_search"));
     }
 
     #[test]
-    fn a_denied_tree_is_no_source() {
+    fn denied_counters_are_not_used() {
         let root = tempfile::tempdir().unwrap();
         let mut tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
         tree.fault("intel-rapl:0", Fault::Denied).unwrap();
         let found = discover(&hardware(root.path()));
-        // Root reads it all the same.
+        // Root can read it nevertheless.
         if !nix::unistd::geteuid().is_root() {
             assert_eq!((found.source, found.notes.len()), (EnergySource::Model, 1));
         }
     }
 
     #[test]
-    fn the_pmu_comes_before_powercap_and_powercap_helps_out() {
+    fn the_pmu_is_preferred_and_powercap_replaces_a_denied_one() {
         let root = tempfile::tempdir().unwrap();
         let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
         let power = root.path().join("bus/event_source/devices/power");
