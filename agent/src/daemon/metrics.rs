@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 
 use super::outlet::Outlet;
@@ -17,7 +17,7 @@ use crate::config::Config;
 /// What is scraped: replaced as a whole, never changed.
 struct Published {
     snapshot: Arc<Snapshot>,
-    figures: Figures,
+    values: MetricValues,
 }
 
 /// What the web server serves.
@@ -36,9 +36,9 @@ impl Pages for Site {
     fn metrics(&self) -> Result<String, String> {
         let began = Instant::now();
         let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Published { snapshot, figures } = &*latest.ok_or("there is no snapshot yet")?;
-        let service = self.status.service(figures.merged);
-        let text = expose(snapshot, figures, &service);
+        let Published { snapshot, values } = &*latest.ok_or("there is no snapshot yet")?;
+        let service = self.status.service(values.merged);
+        let text = expose(snapshot, values, &service);
         self.status.scraped(began.elapsed());
         text.map_err(|error| format!("cannot write the metrics: {error}"))
     }
@@ -81,8 +81,8 @@ impl Metrics {
 
 impl Outlet for Metrics {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
-        self.totals.take(snapshot);
-        let published = Published { snapshot: Arc::clone(snapshot), figures: self.totals.figures() };
+        self.totals.update(snapshot);
+        let published = Published { snapshot: Arc::clone(snapshot), values: self.totals.values() };
         *self.site.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(published));
     }
 
