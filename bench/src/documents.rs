@@ -81,13 +81,13 @@ pub fn json_md() -> String {
 /// METRICS.md.
 pub fn metrics_md() -> String {
     let mut text = METRICS_INTRODUCTION.to_owned();
-    for section in prometheus::described() {
+    for section in prometheus::sections() {
         let _ = write!(
             text,
             "\n## {}\n\n| name | kind | unit | labels | meaning |\n|---|---|---|---|---|\n",
             section.title
         );
-        for metric in section.metrics {
+        for metric in section.families {
             let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
             let (kind, unit) = (kind_word(metric.kind), unit_word(metric.unit));
             let (name, labels, help) = (metric.name, labels.join(", "), metric.help);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mpwatch_bench::dashboards::{DASHBOARDS, Draw, file, query};
-use mpwatch_exporters::prometheus::described;
+use mpwatch_exporters::prometheus::sections;
 use mpwatch_model::metric::Kind;
 use mpwatch_tests::{list, skip, text};
 use serde_json::Value;
@@ -34,8 +34,8 @@ fn yaml(name: &str) -> Value {
 
 /// Names that can be queried, and whether each is of a counter.
 fn exported() -> Vec<(String, bool)> {
-    let sections = described();
-    let all = sections.iter().flat_map(|section| &section.metrics);
+    let sections = sections();
+    let all = sections.iter().flat_map(|section| &section.families);
     let names = all.flat_map(|metric| match metric.kind {
         Kind::Histogram => {
             ["_bucket", "_sum", "_count"].map(|end| (format!("{}{end}", metric.name), true)).to_vec()

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mpwatch_exporters::http::{Access, Pages, Server, WebConfigError};
-use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::fixture;
 use mpwatch_model::service::Service;
@@ -46,8 +46,8 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&header, &rows)
 }
 
-/// Serves the latest snapshot and sums, as the daemon does.
-struct Site(Mutex<(Snapshot, Figures)>);
+/// A daemon's latest snapshot and sums, served.
+struct Site(Mutex<(Snapshot, MetricValues)>);
 
 impl Pages for Site {
     fn metrics(&self) -> Result<String, String> {
@@ -69,20 +69,20 @@ impl Pages for Site {
 fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
     let snapshot = fixture::snapshot((0..flows).map(flow).collect());
     let mut totals = Totals::new(Settings { top_flows });
-    totals.take(&snapshot);
+    totals.update(&snapshot);
     let (mut ticks, mut writes, mut scrapes) = (Vec::new(), Vec::new(), Vec::new());
     let mut text = String::new();
     for _ in 0..effort.rounds {
         let began = Instant::now();
-        totals.take(&snapshot);
-        let figures = totals.figures();
+        totals.update(&snapshot);
+        let values = totals.values();
         ticks.push(milliseconds(began));
         let began = Instant::now();
-        text = expose(&snapshot, &figures, &Service::default()).expect("metrics can be written");
+        text = expose(&snapshot, &values, &Service::default()).expect("metrics can be written");
         writes.push(milliseconds(began));
     }
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let site = Arc::new(Site(Mutex::new((snapshot, totals.figures()))));
+    let site = Arc::new(Site(Mutex::new((snapshot, totals.values()))));
     let server = Server::start(listener, Access::open(), site, Arc::default()).expect("a server starts");
     let mut sent = 0;
     for _ in 0..effort.rounds {
