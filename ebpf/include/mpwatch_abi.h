@@ -138,7 +138,9 @@ struct mpw_settings {
 	__u8 samples;
 	/* 1: also of connections with one subflow, to compare with those of other connections. */
 	__u8 lone_samples;
-	__u8 _reserved[4];
+	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
+	__u8 has_cast;
+	__u8 _reserved[3];
 };
 
 /* Where the time of a CPU goes; eight, so that an index can be masked. */

@@ -13,9 +13,9 @@ use std::path::Path;
 use aya_obj::btf::Btf;
 use aya_obj::{Function, Object};
 
-use crate::excerpt;
 use crate::support::{AttachPlan, HOOKS, KernelSupport, SupportError};
 
+mod elf;
 mod reach;
 mod records;
 
@@ -117,9 +117,7 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
     }
     let mut object =
         Object::parse(crate::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
-    // As a start does it: see `Excerpt`.
-    let excerpt = excerpt::of(btf);
-    object.relocate_btf(&Btf::parse(excerpt.as_deref().unwrap_or(btf), object.endianness)?)?;
+    object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;
     let accesses =
         records::accesses(crate::OBJECT).ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
     let mut missing = Missing::default();
@@ -201,34 +199,4 @@ fn fields_of<'a>(
         Some((access.offset.checked_sub(function.section_offset)? / INSTRUCTION_BYTES, access))
     });
     indexed.filter(|(at, _)| *at < function.instructions.len()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The object as one BTF makes it: each field access with what became of its instruction.
-    fn relocated(btf: &[u8]) -> Vec<(String, i32, i16)> {
-        let mut object = Object::parse(crate::OBJECT).unwrap();
-        object.relocate_btf(&Btf::parse(btf, object.endianness).unwrap()).unwrap();
-        let accesses = records::accesses(crate::OBJECT).unwrap();
-        let functions = object.functions.values();
-        functions
-            .flat_map(|function| {
-                fields_of(function, &accesses).into_iter().map(|(at, access)| {
-                    let instruction = function.instructions[at];
-                    (format!("{}: {}", function.name, access.field), instruction.imm, instruction.off)
-                })
-            })
-            .collect()
-    }
-
-    #[test]
-    fn fields_are_where_the_whole_btf_has_them() {
-        for kernel in crate::excerpt::kernels() {
-            let whole = relocated(&kernel);
-            assert!(whole.len() > 100);
-            assert_eq!(relocated(&excerpt::of(&kernel).unwrap()), whole);
-        }
-    }
 }

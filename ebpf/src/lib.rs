@@ -8,8 +8,6 @@
 mod abi;
 pub mod core_check;
 pub mod decode;
-mod elf;
-mod excerpt;
 mod iterator;
 mod ledger;
 pub mod namespace;

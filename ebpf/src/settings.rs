@@ -43,7 +43,12 @@ impl Default for Settings {
 }
 
 /// Makes them known to programs and maps that are not loaded yet.
-pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbpf_rs::Result<()> {
+pub(crate) fn configure(
+    object: &mut OpenObject,
+    settings: Settings,
+    ledger: bool,
+    has_cast: bool,
+) -> libbpf_rs::Result<()> {
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
     let constants = abi::mpw_settings {
         self_: std::process::id(),
@@ -52,7 +57,8 @@ pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: boo
         ledger: ledger.into(),
         samples: settings.samples.into(),
         lone_samples: settings.lone_samples.into(),
-        _reserved: [0; 4],
+        has_cast: has_cast.into(),
+        _reserved: [0; 3],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

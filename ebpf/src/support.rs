@@ -10,14 +10,14 @@ use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use mpwatch_model::event::Traces;
 use mpwatch_model::host::MissingHook;
 
-use crate::excerpt::Excerpt;
-
 mod named_types;
 
 use named_types::NamedTypes;
 
 /// The structure that only a kernel with MPTCP has.
 const MPTCP: &str = "mptcp_sock";
+/// The function by which programs read fields in place, of Linux 6.2 and later.
+const CAST: &str = "bpf_rdonly_cast";
 /// Where a kernel shows its BTF.
 pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -251,6 +251,8 @@ pub struct KernelSupport {
     pub fields: BTreeSet<String>,
     /// Whether it has MPTCP at all (`struct mptcp_sock`).
     pub mptcp: bool,
+    /// Whether it has `bpf_rdonly_cast()`.
+    pub has_cast: bool,
 }
 
 /// Why a kernel's BTF could not be read.
@@ -279,8 +281,8 @@ pub enum SupportError {
 }
 
 /// Names of the types by which a kernel tells the facts.
-pub(crate) fn type_names() -> impl Iterator<Item = String> {
-    let structures = OPTIONAL_FIELDS.iter().map(|field| field.structure).chain([MPTCP]);
+fn type_names() -> impl Iterator<Item = String> {
+    let structures = OPTIONAL_FIELDS.iter().map(|field| field.structure).chain([MPTCP, CAST]);
     HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
 }
 
@@ -288,14 +290,6 @@ impl KernelSupport {
     /// Reads the facts of the running kernel.
     pub fn of_this_kernel() -> Result<Self, SupportError> {
         crate::tracer::quiet_libbpf();
-        Self::of_excerpt(Excerpt::of_this_kernel().as_ref())
-    }
-
-    /// Reads them from the excerpt of its BTF if there is one, else from the whole.
-    pub(crate) fn of_excerpt(excerpt: Option<&Excerpt>) -> Result<Self, SupportError> {
-        if let Some(excerpt) = excerpt {
-            return Ok(Self::of_btf(&excerpt.btf));
-        }
         let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
         Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
     }
@@ -308,13 +302,14 @@ impl KernelSupport {
             .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
     }
 
-    pub(crate) fn of_btf(btf: &Btf<'_>) -> Self {
+    fn of_btf(btf: &Btf<'_>) -> Self {
         let types = NamedTypes::of(btf, type_names());
         let has = |field: &&Field| {
             let of = types.find::<Struct<'_>>(field.structure);
             of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
         };
         let mut support = Self {
+            has_cast: types.find::<Func<'_>>(CAST).is_some(),
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
             fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
             ..Self::default()
@@ -342,6 +337,7 @@ impl KernelSupport {
             iterators: targets(iterators),
             fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
             mptcp: true,
+            has_cast: true,
         }
     }
 

@@ -21,7 +21,6 @@ use mpwatch_model::unit::Bytes;
 use crate::abi;
 use crate::core_check;
 use crate::decode;
-use crate::excerpt::Excerpt;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::namespace::{self, Namespace};
@@ -126,20 +125,15 @@ impl Tracer {
     /// Loads and attaches. From here on nothing that opens or closes on this machine goes unnoticed.
     pub fn start(settings: Settings) -> Result<Self, TracerError> {
         quiet_libbpf();
-        let excerpt = Excerpt::of_this_kernel();
-        let mut plan = AttachPlan::from_facts(&KernelSupport::of_excerpt(excerpt.as_ref())?);
+        let support = KernelSupport::of_this_kernel()?;
+        let mut plan = AttachPlan::from_facts(&support);
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
         if !settings.ledger {
             plan.leave_out_ledger();
         }
-        let object = match (load(&plan, settings, excerpt.as_ref()), &excerpt) {
-            // Should the excerpt lack something, the whole does not.
-            (Err(TracerError::Bpf { .. }), Some(_)) => load(&plan, settings, None),
-            (loaded, _) => loaded,
-        };
-        let object = object.map_err(explain)?;
+        let object = load(&plan, settings, support.has_cast).map_err(explain)?;
         link_called(&object, &plan)?;
         let mut links = attach(&object, &mut plan)?;
         if !plan.can_keep_ledger() {
@@ -338,18 +332,15 @@ impl Tracer {
     }
 }
 
-fn load(plan: &AttachPlan, settings: Settings, excerpt: Option<&Excerpt>) -> Result<Object, TracerError> {
-    let cannot_open = || bpf_error("open the BPF object");
-    let mut builder = ObjectBuilder::default();
-    if let Some(excerpt) = excerpt {
-        builder.btf_custom_path(excerpt.path()).map_err(cannot_open())?;
-    }
-    let mut object = builder.open_memory(crate::OBJECT).map_err(cannot_open())?;
+fn load(plan: &AttachPlan, settings: Settings, has_cast: bool) -> Result<Object, TracerError> {
+    let opened = ObjectBuilder::default().open_memory(crate::OBJECT);
+    let mut object = opened.map_err(bpf_error("open the BPF object"))?;
     for mut program in object.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
         program.set_autoload(planned);
     }
-    configure(&mut object, settings, plan.can_keep_ledger()).map_err(bpf_error("set up the BPF object"))?;
+    configure(&mut object, settings, plan.can_keep_ledger(), has_cast)
+        .map_err(bpf_error("set up the BPF object"))?;
     object.load().map_err(bpf_error("load the BPF programs"))
 }
 

@@ -20,7 +20,7 @@ fn may_run_as_root() -> bool {
     false
 }
 
-/// Whether the running kernel takes an object as we would load it where no excerpt of its BTF can be made.
+/// Whether the running kernel accepts an object; it reads all fields by calls.
 fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
     let mut open = ObjectBuilder::default().open_memory(object).expect("the object is one");

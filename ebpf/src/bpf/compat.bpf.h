@@ -6,7 +6,7 @@
 #ifndef MPWATCH_COMPAT_BPF_H
 #define MPWATCH_COMPAT_BPF_H
 
-#include "kernel.bpf.h"
+#include "read.bpf.h"
 
 /*
  * MPTCP_FALLBACK_DONE is a #define, so BTF does not know it: bit 4 up to 6.8, bit 2 since 6.9, where MPTCP_NOSPACE was

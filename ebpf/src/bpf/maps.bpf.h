@@ -6,11 +6,7 @@
 #ifndef MPWATCH_MAPS_BPF_H
 #define MPWATCH_MAPS_BPF_H
 
-#include "kernel.bpf.h"
-#include "mpwatch_abi.h"
-
-/* In a section of its own, so that user space can set it without knowing what else is constant. */
-extern const volatile struct mpw_settings settings;
+#include "read.bpf.h"
 
 /*
  * What the handshake of a connection agreed on. Remembered, because a close clears it before the change to CLOSE is traced.

@@ -6,11 +6,10 @@
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
-use crate::elf::{Elf, text, word};
+use super::elf::{Elf, text, word};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our
-/// object are about an enumeration that no kernel has (kernel.bpf.h): what they ask is whether reading in place is possible, not what the
-/// kernel has.
+/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our object ask for the ids of
+/// structures, for reading in place (read.bpf.h).
 const FIELD_EXISTS: u32 = 2;
 const FIELD_BYTE_SIZE: u32 = 1;
 const FIELD_LAST: usize = 5;
