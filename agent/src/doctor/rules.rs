@@ -3,7 +3,9 @@
 //! with each of them taken away, on Linux 6.18.
 
 use mpwatch_ebpf::core_check::CoreReport;
-use mpwatch_ebpf::support::{Attach, AttachPlan, Field, HOOKS, Hook, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
+use mpwatch_ebpf::plan::AttachPlan;
+use mpwatch_ebpf::support::{Field, KernelSupport, OPTIONAL_FIELDS};
 
 use super::Check;
 use super::facts::{Capabilities, Energy, Facts};

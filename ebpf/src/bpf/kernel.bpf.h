@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel as mpwatch sees it: every structure and field that our programs read, and no other. Offsets are those of the
- * running kernel (CO-RE), so only names and types matter here. Reviewing this file is reviewing our dependence on
- * the kernel; what differs between kernels is in compat.bpf.h.
+ * Every kernel structure and field that our programs read, and no others. libbpf fills in the offsets of the running kernel (CO-RE), so
+ * only names and types matter here. Differences between kernels are in compat.bpf.h.
  */
 #ifndef MPWATCH_KERNEL_BPF_H
 #define MPWATCH_KERNEL_BPF_H
@@ -165,14 +164,9 @@ struct tcp_sock {
 	__u64 bytes_retrans;
 	__u32 write_seq;
 	__u32 lost;
-	__u32 lost_out;
-	__u32 sacked_out;
-	__u32 retrans_out;
 	__u32 packets_out;
 	__u32 snd_cwnd;
-	__u32 snd_ssthresh;
 	__u32 delivered;
-	__u32 delivered_ce;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u32 mss_cache;
@@ -195,7 +189,7 @@ struct mptcp_addr_info {
 };
 
 struct mptcp_rm_list {
-	__u8 ids[8];
+	__u8 ids[8]; /* MPW_RM_IDS */
 	__u8 nr;
 };
 
@@ -208,7 +202,7 @@ struct mptcp_pm_data {
 	struct mptcp_rm_list rm_list_rx;
 };
 
-/* mptcp_pm_data.subflows became extra_subflows in 6.18: the subflows beside the first. */
+/* 6.18 renamed mptcp_pm_data.subflows to extra_subflows: the subflows besides the first. */
 struct mptcp_pm_data___subflows {
 	__u8 subflows;
 };
@@ -224,7 +218,7 @@ struct work_struct {
 struct mptcp_sock {
 	struct inet_connection_sock sk;
 	struct work_struct work;
-	__u64 local_key; /* the keys are only hashed, in the kernel; see sha256.bpf.h */
+	__u64 local_key; /* the keys never leave the kernel; see sha256.bpf.h */
 	__u64 remote_key;
 	__u64 bytes_sent; /* this and the next three: 6.5 and later */
 	__u64 bytes_received;
@@ -238,7 +232,7 @@ struct mptcp_sock {
 	__u32 token;
 	unsigned long flags;
 	bool rcv_fastclose;
-	__u32 notsent_lowat; /* 6.9 and later; dates the fallback bit */
+	__u32 notsent_lowat; /* 6.9 and later; tells which bit means fallback */
 	struct mptcp_pm_data pm;
 };
 
