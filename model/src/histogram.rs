@@ -8,9 +8,12 @@ use crate::unit::Micros;
 
 /// Number of buckets; equals `MPW_RTT_BUCKETS` of the ABI header (asserted where it is decoded).
 pub const BUCKETS: usize = 160;
-const SUB_BUCKET_BITS: u32 = 3;
-const LOWEST_OCTAVE: u32 = 4;
-const HIGHEST: u32 = (1 << 24) - 1;
+/// 8 buckets per octave.
+pub const SUB_BUCKET_BITS: u32 = 3;
+/// The first bucket begins at 2^4 us.
+pub const LOWEST_OCTAVE: u32 = 4;
+/// The longest RTT, in microseconds. A longer one counts as this.
+pub const HIGHEST: u32 = (1 << 24) - 1;
 
 /// Counts of RTT samples by size.
 #[derive(Clone, Copy, PartialEq, Eq)]

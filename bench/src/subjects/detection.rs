@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::yardstick::RunStatistics;
+use mpwatch_ebpf::run_statistics::RunStatistics;
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};

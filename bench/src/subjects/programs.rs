@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_ebpf::program::ProgramStats;
+use mpwatch_ebpf::run_statistics::{EmptyProgram, RunStatistics};
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_ebpf::yardstick::{EmptyProgram, RunStatistics};
 use mpwatch_lab::Topology;
 
 use crate::effort::Effort;

@@ -4,8 +4,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mpwatch_ebpf::run_statistics::RunStatistics;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_ebpf::yardstick::RunStatistics;
 use mpwatch_lab::traffic::{Crowd, Spec, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};

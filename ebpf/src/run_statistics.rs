@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What benches measure programs with: the kernel's count of their running time, and a program that does nothing to compare with.
-//! mpwatch itself uses neither.
+//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program to compare with. Only benches use them.
 
 use std::ffi::CStr;
 use std::io;
@@ -11,23 +10,22 @@ use libbpf_sys::bpf_insn;
 
 use crate::program::{self, ProgramStats};
 
-/// While it lives, the kernel counts runs and running time of all BPF programs of this machine. It ends with its process at the
-/// latest, and changes no sysctl.
+/// Run-time statistics of all BPF programs of this machine, enabled until this is dropped. Changes no sysctl.
 #[derive(Debug)]
 pub struct RunStatistics {
-    _switch: OwnedFd,
+    _enabled: OwnedFd,
 }
 
 impl RunStatistics {
-    /// Switches them on.
+    /// Enables them.
     pub fn switch_on() -> io::Result<Self> {
         // SAFETY: takes no pointers.
-        let switch = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-        Ok(Self { _switch: owned(switch)? })
+        let enabled = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        Ok(Self { _enabled: owned(enabled)? })
     }
 }
 
-/// A program that returns at once, on a tracepoint. What the statistics say of it is what they themselves cost.
+/// A program that returns at once, attached to a tracepoint. Its run time is the overhead of the statistics.
 #[derive(Debug)]
 pub struct EmptyProgram {
     // First: it is detached before it is closed.
@@ -36,7 +34,7 @@ pub struct EmptyProgram {
 }
 
 impl EmptyProgram {
-    /// Attaches it to a tracepoint, such as `sys_enter`.
+    /// Attaches it to a tracepoint such as `sys_enter`.
     pub fn attach(tracepoint: &CStr) -> io::Result<Self> {
         // r0 = 0; exit
         let instructions = [0xb7, 0x95].map(|code: u8| bpf_insn { code, ..bpf_insn::default() });
@@ -56,13 +54,13 @@ impl EmptyProgram {
         Ok(Self { _link: owned(link)?, program })
     }
 
-    /// The kernel's account of it.
+    /// The kernel's statistics of it.
     pub fn stats(&self) -> io::Result<ProgramStats> {
         program::of(self.program.as_fd())
     }
 }
 
-/// A descriptor that libbpf has just opened, or the error that it tells of by a negative one.
+/// A descriptor that libbpf has just opened, or the error that a negative one means.
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

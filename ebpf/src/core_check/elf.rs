@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds sections of our own object, whose type information and CO-RE records nobody shows to us.
+//! Finds sections of our own object, to read its type information and CO-RE records.
 
-/// A 64-bit little-endian file.
+/// A 64-bit little-endian ELF file.
 pub(crate) struct Elf<'a> {
     bytes: &'a [u8],
 }
@@ -11,7 +11,7 @@ impl<'a> Elf<'a> {
         Self { bytes }
     }
 
-    /// Index and bytes of a section. Elf64_Ehdr: table at 40, size of an entry at 58, their number, index of the names.
+    /// Index and bytes of a section. Elf64_Ehdr: section table at 40, size of an entry at 58, number of entries at 60, index of the names at 62.
     pub(crate) fn section(&self, wanted: &str) -> Option<(usize, &'a [u8])> {
         let names = self.content(half(self.bytes, 62)?)?;
         (0..half(self.bytes, 60)?).find_map(|index| {
