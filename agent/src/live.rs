@@ -64,6 +64,7 @@ impl Live {
             boot_epoch_ns: clock::boot_epoch_ns()?,
             at: clock::boot_now()?,
             traces: tracer.traces(),
+            backoff: true,
             machine: meter.as_ref().map(|meter| meter.machine().clone()),
         };
         Ok(Self {

@@ -224,6 +224,7 @@ fn empty_start() -> Start {
         boot_epoch_ns: 0,
         at: mpwatch_model::unit::Nanos(0),
         traces: mpwatch_model::event::Traces::default(),
+        backoff: false,
         machine: None,
     }
 }

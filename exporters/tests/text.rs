@@ -99,23 +99,6 @@ fn a_shared_cap_is_told_in_a_sentence() {
 }
 
 #[test]
-fn connections_to_one_address_that_share_are_named() {
-    let mut snapshot = fixture::snapshot(vec![fixture::connection(7, 1), fixture::connection(8, 1)]);
-    let ids = [snapshot.connections[0].id, snapshot.connections[1].id];
-    assert_eq!(text::across(&snapshot, None), "", "nobody looks");
-    snapshot.across = Some(fixture::bottleneck::across(&snapshot.connections));
-    let told = text::across(&snapshot, Some(ids[1]));
-    let sentence =
-        "00000007/1 and 00000008/1 share a bottleneck since 1.75 s (p 0.98); 3 subflows left out\n";
-    assert!(told.starts_with("connections to 10.0.1.2 (") && told.ends_with(sentence), "{told}");
-    assert!(text::list(&snapshot).ends_with(&told));
-    if let Some(across) = &mut snapshot.across {
-        across.destinations.clear();
-    }
-    assert_eq!(text::across(&snapshot, Some(ids[0])), "");
-}
-
-#[test]
 fn a_probability_in_text_is_that_of_json() {
     let mut connection = fixture::connection(7, 3);
     let mut found = fixture::bottleneck::disjoint(&connection.subflows);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sample values for the tests of outputs and for the examples in docs/: one machine, one second, a few connections that
-//! each show one thing. Only with the feature `fixtures`, which no program enables.
+//! Sample values for tests of outputs and for the examples in docs/. Only with the feature `fixtures`, which no program enables.
 
 pub mod bottleneck;
 
@@ -47,7 +46,7 @@ pub fn host() -> Host {
     }
 }
 
-/// A subflow by its place in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
+/// A subflow by its number in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
 pub fn subflow(token: u32, place: u8) -> Subflow {
     let nth = u64::from(place);
     Subflow {
@@ -97,7 +96,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
     }
 }
 
-/// What the `nth` subflow has cost.
+/// Energy of the `nth` subflow.
 fn energy(nth: u64) -> FlowEnergy {
     FlowEnergy {
         active: Some(Microjoules(6_240_000 / nth)),
@@ -148,7 +147,6 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         flow_class: FlowClass::Query,
         cpu: None,
         energy: None,
-        excess_ratio: Some(0.063),
         jain_index: (subflows > 1).then_some(0.9),
         second_path: (subflows > 1).then_some(SecondPath {
             after: Micros(80_600),
@@ -170,7 +168,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
     connection
 }
 
-/// Makes a connection's totals and shares follow from its subflows again.
+/// Recomputes a connection's totals and shares from its subflows.
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
@@ -282,7 +280,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
     (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
-    (connection.bytes_reinjected, connection.excess_ratio) = (None, None);
+    connection.bytes_reinjected = None;
     settle(&mut connection);
     connection.timeline = vec![entry(1_500_000, ObservedBy::Sampled, TimelineEvent::Adopted)];
     connection
@@ -304,7 +302,6 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
         },
         cpus: Some(vec![cpu(0), cpu(1)]),
         energy: Some(zones()),
-        across: None,
         losses: Losses::default(),
     }
 }

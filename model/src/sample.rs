@@ -38,44 +38,13 @@ impl From<DelaySample> for Row {
     }
 }
 
-/// Some points of one subflow, oldest first. They are thinned out: one a millisecond at the most, and 16 a round trip; of a path at
-/// [`Rest`], one to four a second.
+/// Some samples of one subflow, oldest first: at most one a millisecond, and at most 16 in a round trip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleBatch {
     /// Of which subflow.
     pub id: SubflowId,
     /// The points.
     pub points: Vec<DelaySample>,
-}
-
-/// An order to the kernel: the verdicts on this path have been standing, or have not come in a long time, so a point now and then is enough
-/// for some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
-    /// Which subflow.
-    pub id: SubflowId,
-    /// Until when, on the boot clock. What is past ends a rest.
-    pub until: Nanos,
-    /// Least time from one point to the next.
-    pub pause: Nanos,
-    /// RTTs that are no news: after others the pause is 250 ms at the most.
-    pub usual: RttRange,
-}
-
-/// RTTs from one to another, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RttRange {
-    /// The shortest.
-    pub from: Micros,
-    /// The longest.
-    pub to: Micros,
-}
-
-impl RttRange {
-    /// Whether this one is among them.
-    pub fn holds(&self, rtt: Micros) -> bool {
-        (self.from..=self.to).contains(&rtt)
-    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,8 @@ use jiff::Timestamp;
 use mpwatch_model::connection::{Connection, Fallback};
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::lifecycle::FallbackReason;
-use mpwatch_model::ratio::excess;
 use mpwatch_model::subflow::{Scheduler, Subflow};
 use mpwatch_model::timeline::TimelineEntry;
-use mpwatch_model::unit::Bytes;
 
 use super::read::timestamp;
 use super::write::{nanos, whole_nanos};
@@ -149,9 +147,4 @@ fn timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> 
 fn settle(connection: &mut Connection) {
     let subflows = &connection.subflows;
     connection.bytes_retransmitted = subflows.iter().map(|one| one.bytes_retransmitted).sum();
-    let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
-    let payload = connection.bytes_sent.unwrap_or(unique) + connection.bytes_received.unwrap_or_default();
-    let wire =
-        subflows.iter().map(|one| one.wire_bytes_sent_estimate + one.wire_bytes_received_estimate).sum();
-    connection.excess_ratio = excess(payload, wire);
 }

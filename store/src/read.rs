@@ -12,7 +12,6 @@ use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::event::Process;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::ratio::excess;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
@@ -159,7 +158,6 @@ pub(super) fn connection(stored: &Stored, dictionary: &Dictionary) -> Outcome<Co
         flow_class: dictionary.word(kind.flow_class)?,
         cpu: parts.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
         energy: None,
-        excess_ratio: None,
         jain_index: row.jain_millionths.map(|millionths| millionths as f64 / 1e6),
         second_path: second_path(row, parts.get(1)),
         bottlenecks: bottlenecks(stored, kind, &parts, dictionary)?,
@@ -218,10 +216,7 @@ fn settle(connection: &mut Connection) {
     for subflow in &mut connection.subflows {
         subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
     }
-    let payload = connection.bytes_sent.unwrap_or(unique) + connection.bytes_received.unwrap_or_default();
-    let wire =
-        connection.subflows.iter().map(|one| one.wire_bytes_sent_estimate + one.wire_bytes_received_estimate);
-    connection.excess_ratio = excess(payload, wire.sum());
+    let payload = connection.payload();
     let known: Vec<&FlowEnergy> =
         connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref()).collect();
     connection.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload));

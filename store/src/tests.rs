@@ -10,7 +10,6 @@ use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::ratio::excess;
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -57,9 +56,6 @@ fn consistent(mut connection: Flow) -> Flow {
     }
     let payload = connection.bytes_sent.unwrap() + connection.bytes_received.unwrap();
     connection.energy = connection.energy.map(|energy| energy.over(payload));
-    let wire =
-        connection.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate);
-    connection.excess_ratio = excess(payload, wire.sum());
     connection
 }
 

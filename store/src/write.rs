@@ -155,7 +155,6 @@ fn connection_row(
         flow_class,
         cpu: _,
         energy: _,
-        excess_ratio: _,
         jain_index,
         second_path,
         ref bottlenecks,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 
 use super::sink::SnapshotSink;
@@ -17,7 +17,7 @@ use crate::lock::lock;
 /// What is served until the next tick.
 struct Published {
     snapshot: Arc<Snapshot>,
-    figures: Figures,
+    values: MetricValues,
 }
 
 /// The pages of the web server.
@@ -39,8 +39,8 @@ impl Site {
 impl Pages for Site {
     fn metrics(&self) -> Result<String, String> {
         let began = Instant::now();
-        let Published { snapshot, figures } = &*self.latest()?;
-        let text = expose(snapshot, figures, &self.status.service(figures.merged));
+        let Published { snapshot, values } = &*self.latest()?;
+        let text = expose(snapshot, values, &self.status.service(values.merged));
         self.status.scraped(began.elapsed());
         text.map_err(|error| format!("cannot format the metrics: {error}"))
     }
@@ -81,8 +81,8 @@ impl Metrics {
 
 impl SnapshotSink for Metrics {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
-        self.totals.take(snapshot);
-        let published = Published { snapshot: Arc::clone(snapshot), figures: self.totals.figures() };
+        self.totals.update(snapshot);
+        let published = Published { snapshot: Arc::clone(snapshot), values: self.totals.values() };
         *lock(&self.site.latest) = Some(Arc::new(published));
     }
 

@@ -2,7 +2,9 @@
 //! Checks from facts. Pure functions.
 
 use mpwatch_ebpf::core_check::CoreReport;
-use mpwatch_ebpf::support::{Attach, AttachPlan, Field, HOOKS, Hook, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
+use mpwatch_ebpf::plan::AttachPlan;
+use mpwatch_ebpf::support::{Field, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};

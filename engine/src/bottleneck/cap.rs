@@ -9,6 +9,7 @@ use mpwatch_model::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Micros, Nanos};
 
+use super::evaluation::Cap;
 use super::feature::{Scene, Together};
 
 /// Shorter windows have too few ups and downs.
@@ -32,19 +33,6 @@ const ALIKE: f64 = 0.75;
 const TO_DECIDE: u32 = 4;
 /// Rates that have become steady show nothing any more; so many looks (10 s) it is kept.
 const KEPT_FOR: u32 = 40;
-
-/// What some subflows share.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cap {
-    /// Who, and how many segments a second each has got lately.
-    pub rates: Vec<(SubflowId, f64)>,
-    /// When it was found.
-    pub since: Nanos,
-    /// Variance of the sum of the rates over the sum of their variances.
-    pub sum_variation: f64,
-    /// Coefficient of variation of the rate that moves least.
-    pub least_variation: f64,
-}
 
 /// What a look at two subflows says of a cap that they share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,12 +11,13 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::cap::{Cap, Caps, Sign};
+use super::cap::{Caps, Sign};
+use super::evaluation::{Cap, PairEvaluation};
 use super::feature::{Scene, View};
+use super::method::Method;
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::mean;
-use super::{Method, PairEvaluation, Rested};
 
 /// Windows grow from 1 s to 3 s, in bins.
 const SHORTEST: u64 = 200;
@@ -84,11 +85,11 @@ struct Glance {
 }
 
 impl Method for Concordance {
-    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
-        self.series.entry(subflow).or_default().take(points);
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.series.entry(subflow).or_default().take(samples);
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let ids: Vec<SubflowId> = self.series.keys().copied().collect();
         let mut scenes = Scenes::default();
         let (mut seen, mut signs) = (Vec::new(), Vec::new());
@@ -121,18 +122,9 @@ impl Method for Concordance {
         self.pairs.retain(|(a, b), _| *a != subflow && *b != subflow);
     }
 
-    fn may_rest(&self) -> bool {
-        true
-    }
-
-    fn rested(&mut self, rested: Rested) {
+    fn resume(&mut self, suspended_for: Nanos) {
         for pair in self.pairs.values_mut() {
-            pair.looked += rested.time;
-            pair.from = rested.until.0 / BIN_NS;
-            if rested.is_disturbed {
-                // The verdict stands until what is to be seen now says something else; what was seen before says nothing any more.
-                (pair.odds, pair.contrary) = (None, 0);
-            }
+            pair.looked += suspended_for;
         }
     }
 }

@@ -12,9 +12,10 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
+use super::evaluation::PairEvaluation;
+use super::method::{Method, every_pair};
 use super::statistics::correlation;
 use super::wavelet::denoised;
-use super::{Method, PairEvaluation};
 
 /// 10 Hz.
 const STEP: u64 = 100_000_000;
@@ -41,8 +42,8 @@ pub(crate) struct Dcw {
 }
 
 impl Delays {
-    fn take(&mut self, point: &DelaySample) {
-        let step = point.at.0 / STEP;
+    fn take(&mut self, sample: &DelaySample) {
+        let step = sample.at.0 / STEP;
         let end = self.first + self.steps.len() as u64;
         if self.steps.is_empty() || step > end + LONGEST as u64 || step + (LONGEST as u64) < self.first {
             *self = Self { first: step, steps: VecDeque::from([(0.0, 0.0)]) };
@@ -56,7 +57,7 @@ impl Delays {
         }
         let place = step.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         if let Some((sum, count)) = place.and_then(|place| self.steps.get_mut(place)) {
-            *sum += point.rtt.0 as f64 / 2.0;
+            *sum += sample.rtt.0 as f64 / 2.0;
             *count += 1.0;
         }
     }
@@ -87,14 +88,14 @@ fn likeness(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 impl Method for Dcw {
-    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let delays = self.delays.entry(subflow).or_default();
-        for point in points {
-            delays.take(point);
+        for sample in samples {
+            delays.take(sample);
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let ids: Vec<SubflowId> = self.delays.keys().copied().collect();
         let now = at.0 / STEP;
         let mut rows = BTreeMap::new();
@@ -105,7 +106,7 @@ impl Method for Dcw {
                 }
             }
         }
-        super::pairs(&ids, |a, b| {
+        every_pair(&ids, |a, b| {
             let both = |count: usize| likeness(rows.get(&(a, count))?, rows.get(&(b, count))?);
             let Some(alike) = both(LONGEST).or_else(|| both(SHORTEST)) else {
                 // Nothing new: what was found stays.

@@ -11,7 +11,8 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::{Method, PairEvaluation};
+use super::evaluation::PairEvaluation;
+use super::method::{Method, every_pair};
 
 /// Shortest window around a loss: round trips inside a data centre are shorter than the spread of samples.
 const SHORTEST: u64 = 20_000_000;
@@ -62,25 +63,25 @@ impl Dwc {
 }
 
 impl Method for Dwc {
-    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let path = self.paths.entry(subflow).or_default();
-        for point in points {
-            let rtt_us = point.rtt.0;
+        for sample in samples {
+            let rtt_us = sample.rtt.0;
             path.lowest_us = if path.highest_us == 0 { rtt_us } else { path.lowest_us.min(rtt_us) };
             path.highest_us = path.highest_us.max(rtt_us);
             path.rtt_ns = rtt_us.saturating_mul(1_000);
-            let lost = path.lost.is_some_and(|before| before != point.lost);
-            path.lost = Some(point.lost);
+            let lost = path.lost.is_some_and(|before| before != sample.lost);
+            path.lost = Some(sample.lost);
             let (queue, most) = (rtt_us - path.lowest_us, path.highest_us - path.lowest_us);
-            path.signs.push((point.at, lost || (most > 0 && queue as f64 > DELAYED * most as f64)));
+            path.signs.push((sample.at, lost || (most > 0 && queue as f64 > DELAYED * most as f64)));
             let half = Nanos(path.rtt_ns.max(SHORTEST) / 2);
             if lost {
-                self.open.push(Loss { of: subflow, from: point.at.since(half), until: point.at + half });
+                self.open.push(Loss { of: subflow, from: sample.at.since(half), until: sample.at + half });
             }
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let open = std::mem::take(&mut self.open);
         let (over, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|loss| loss.until <= at);
         self.open = open;
@@ -92,7 +93,7 @@ impl Method for Dwc {
             path.signs.retain(|(time, _)| *time >= oldest);
         }
         let ids: Vec<SubflowId> = self.paths.keys().copied().collect();
-        super::pairs(&ids, |a, b| match self.found.get(&(a, b)) {
+        every_pair(&ids, |a, b| match self.found.get(&(a, b)) {
             Some((verdict, since)) => (*verdict, None, Some(*since)),
             None => (Verdict::Unknown, None, None),
         })

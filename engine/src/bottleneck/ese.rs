@@ -9,7 +9,8 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::{Method, PairEvaluation};
+use super::evaluation::PairEvaluation;
+use super::method::{Method, every_pair};
 
 /// How the algorithm is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +55,15 @@ impl Ese {
         Self { parameters, waiting, bases, trigger: None, closed }
     }
 
-    fn on_rtt(&mut self, id: SubflowId, point: &DelaySample) {
-        let base = self.bases.entry(id).or_insert(point.rtt);
-        *base = point.rtt.min(*base);
-        let (rtt, base) = (point.rtt.0 as f64, base.0 as f64);
+    fn on_rtt(&mut self, id: SubflowId, sample: &DelaySample) {
+        let base = self.bases.entry(id).or_insert(sample.rtt);
+        *base = sample.rtt.min(*base);
+        let (rtt, base) = (sample.rtt.0 as f64, base.0 as f64);
         if rtt <= self.parameters.alpha * base || self.closed.contains_key(&id) {
             return;
         }
         if self.trigger.is_none() {
-            self.trigger = Some((id, point.rtt));
+            self.trigger = Some((id, sample.rtt));
             if self.parameters.reading == Reading::Else {
                 return;
             }
@@ -72,25 +73,25 @@ impl Ese {
         };
         // In the literal reading the first one is compared with itself; in the other one its later RTTs are, as printed.
         if self.trigger.is_some_and(is_near) {
-            self.closed.insert(id, point.at);
+            self.closed.insert(id, sample.at);
         }
     }
 }
 
 impl Method for Ese {
-    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
-        self.waiting.extend(points.iter().map(|point| (subflow, *point)));
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.waiting.extend(samples.iter().map(|sample| (subflow, *sample)));
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
-        self.waiting.sort_by_key(|(id, point)| (point.at, *id));
-        let later = self.waiting.partition_point(|(_, point)| point.at <= at);
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+        self.waiting.sort_by_key(|(id, sample)| (sample.at, *id));
+        let later = self.waiting.partition_point(|(_, sample)| sample.at <= at);
         let rest = self.waiting.split_off(later);
-        for (id, point) in std::mem::replace(&mut self.waiting, rest) {
-            self.on_rtt(id, &point);
+        for (id, sample) in std::mem::replace(&mut self.waiting, rest) {
+            self.on_rtt(id, &sample);
         }
         let ids: Vec<SubflowId> = self.bases.keys().copied().collect();
-        super::pairs(&ids, |a, b| {
+        every_pair(&ids, |a, b| {
             // On one link with the subflow of the reference are those that were closed for being near it.
             let on_link = |id| {
                 let is_reference = self.trigger.is_some_and(|(reference, _)| reference == id);

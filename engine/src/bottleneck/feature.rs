@@ -29,7 +29,7 @@ const LEAST_SEGMENTS: f64 = 5.5;
 /// Less than this part of the window is a trickle.
 const LEAST_COVERAGE: f64 = 0.35;
 /// So is less than this many samples a second.
-const LEAST_A_SECOND: f64 = 15.0;
+pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
 /// What some subflows got together is looked at over so many steps of 100 ms at least.
 const LEAST_TOGETHER: usize = 15;
 /// A subflow with rates for less than this part of the window explains nothing of the others.
@@ -115,7 +115,7 @@ impl View {
 
     /// Enough to be compared; else a trickle, or it stands still.
     fn is_dense(&self) -> bool {
-        self.coverage >= LEAST_COVERAGE && self.measured_a_second >= LEAST_A_SECOND
+        self.coverage >= LEAST_COVERAGE && self.measured_a_second >= MIN_SAMPLES_PER_SECOND
     }
 
     /// Whether it waited in a queue or lost something.
@@ -143,7 +143,7 @@ fn moves(delays: &[Option<f64>]) -> bool {
 
 /// Whether it has samples enough to be compared; else it is a trickle.
 fn is_sampled(series: &Series, window: Window) -> bool {
-    series.has_measured(window, LEAST_A_SECOND * window.length().0 as f64 / 1e9)
+    series.has_measured(window, MIN_SAMPLES_PER_SECOND * window.length().0 as f64 / 1e9)
 }
 
 fn half_bins(series: &Series) -> Option<f64> {

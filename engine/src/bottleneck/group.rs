@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 
-use super::PairEvaluation;
+use super::evaluation::PairEvaluation;
 
 /// Two groups become one only if on average this much speaks for it.
 const LIKELY: f64 = 0.8;

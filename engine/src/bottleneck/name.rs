@@ -5,10 +5,11 @@ use mpwatch_model::bottleneck::DetectionMethod;
 
 use super::concordance::Concordance;
 use super::dcw::Dcw;
+use super::detector::Detector;
 use super::dwc::Dwc;
 use super::ese::{Ese, Parameters, Reading};
+use super::method::Method;
 use super::rfc8382::Rfc8382;
-use super::{Detector, Method};
 
 impl Detector {
     /// A detector by this method.

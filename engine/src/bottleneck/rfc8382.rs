@@ -11,7 +11,8 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::{Method, PairEvaluation};
+use super::evaluation::PairEvaluation;
+use super::method::{Method, every_pair};
 
 /// The base interval T.
 const INTERVAL: u64 = 350_000_000;
@@ -71,8 +72,8 @@ struct Summary {
 }
 
 impl Flow {
-    fn take(&mut self, point: &DelaySample) {
-        let interval = point.at.0 / INTERVAL;
+    fn take(&mut self, sample: &DelaySample) {
+        let interval = sample.at.0 / INTERVAL;
         if interval != self.current {
             if self.base.number > 0.0 {
                 self.history.push_back(self.base);
@@ -82,7 +83,7 @@ impl Flow {
             }
             (self.current, self.base) = (interval, Base::default());
         }
-        let delay = point.rtt.0 as f64 / 2.0;
+        let delay = sample.rtt.0 as f64 / 2.0;
         let recent = self.recent(M);
         if let Some(mean) = mean_of(recent.iter().map(Base::mean)) {
             self.base.skew += f64::from(u8::from(delay < mean)) - f64::from(u8::from(delay > mean));
@@ -92,10 +93,10 @@ impl Flow {
         }
         self.base.number += 1.0;
         self.base.sum += delay;
-        let (lost, delivered) = self.totals.unwrap_or((point.lost, point.delivered));
-        self.base.lost += f64::from(point.lost.wrapping_sub(lost));
-        self.base.delivered += f64::from(point.delivered.wrapping_sub(delivered));
-        self.totals = Some((point.lost, point.delivered));
+        let (lost, delivered) = self.totals.unwrap_or((sample.lost, sample.delivered));
+        self.base.lost += f64::from(sample.lost.wrapping_sub(lost));
+        self.base.delivered += f64::from(sample.delivered.wrapping_sub(delivered));
+        self.totals = Some((sample.lost, sample.delivered));
     }
 
     fn recent(&self, count: usize) -> Vec<Base> {
@@ -204,17 +205,17 @@ impl Rfc8382 {
 }
 
 impl Method for Rfc8382 {
-    fn take(&mut self, subflow: SubflowId, points: &[DelaySample]) {
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let flow = self.flows.entry(subflow).or_default();
-        for point in points {
-            flow.take(point);
+        for sample in samples {
+            flow.take(sample);
         }
     }
 
-    fn judge(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let groups = self.grouped(at);
         let ids: Vec<SubflowId> = self.flows.keys().copied().collect();
-        super::pairs(&ids, |a, b| {
+        every_pair(&ids, |a, b| {
             let verdict = match (groups.get(&a), groups.get(&b)) {
                 (Some(None), Some(None)) => Verdict::NoBottleneck,
                 (Some(Some(a)), Some(Some(b))) if a == b => Verdict::Shared,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on simulated traffic, what must not confuse them, and what holds for any samples.
 
+mod backoff;
 mod caps;
 mod invariants;
 mod published;
-mod rest;
 mod robustness;
 pub(crate) mod simulator;
 mod verdicts;
@@ -14,7 +14,8 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
-use super::{Detector, PairEvaluation};
+use super::detector::Detector;
+use super::evaluation::PairEvaluation;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -45,7 +46,7 @@ fn judged_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<PairEval
     }
     let end = rows.iter().flatten().map(|point| point.at).max().unwrap_or(Nanos(0));
     detector.advance(end + Nanos(SECOND));
-    detector.evaluations().to_vec()
+    detector.pairs().to_vec()
 }
 
 fn verdicts(rows: &[Vec<DelaySample>]) -> Vec<Verdict> {

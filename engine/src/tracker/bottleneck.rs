@@ -3,7 +3,7 @@
 
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{Rest, SampleBatch};
+use mpwatch_model::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::Tracker;
@@ -21,18 +21,17 @@ pub(super) type Early = Vec<SampleBatch>;
 
 impl Tracker {
     pub(super) fn on_samples(&mut self, samples: &SampleBatch) {
-        let (method, rests) = (self.method, self.start.traces.rests);
+        let method = self.method;
+        // The published methods are evaluated as often as their papers ask for.
+        let backs_off = self.start.backoff && method.is_default();
         let new = || {
             let detector = Detector::by(method);
-            Box::new(if rests { detector } else { detector.restless() })
+            Box::new(if backs_off { detector.with_backoff() } else { detector })
         };
         let flow = self.index.by_subflow(samples.id).and_then(|key| self.flows.get_mut(&key));
         match flow {
             Some(flow) => {
                 flow.detector.get_or_insert_with(new).take(samples);
-                if let Some(across) = &mut self.across {
-                    across.take(flow, samples);
-                }
             }
             None if self.early.len() < MOST_EARLY => self.early.push(samples.clone()),
             None => {}
@@ -48,16 +47,7 @@ impl Tracker {
         let now = self.tick.at;
         for flow in self.flows.values_mut() {
             flow.look_for_bottlenecks(now);
-            self.rests.extend(flow.detector.iter_mut().flat_map(|detector| detector.take_orders()));
         }
-        if let Some(across) = &mut self.across {
-            across.look(self.flows.values(), now);
-        }
-    }
-
-    /// Paths that the kernel may sample thinly from now on, or has to sample densely again. Told once.
-    pub fn rests(&mut self) -> Vec<Rest> {
-        std::mem::take(&mut self.rests)
     }
 }
 
@@ -87,7 +77,7 @@ pub(super) fn of(
     if subflows.len() < 2 {
         return None;
     }
-    let evaluations = flow.detector.as_deref().map_or(&[][..], Detector::evaluations);
+    let evaluations = flow.detector.as_deref().map_or(&[][..], Detector::pairs);
     let on = |pair| evaluations.binary_search_by_key(&pair, |evaluation| (evaluation.a, evaluation.b)).ok();
     let pairs = subflows.iter().enumerate().flat_map(|(place, one)| {
         subflows[place + 1..].iter().map(move |other| {
@@ -121,12 +111,7 @@ fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
     }
 }
 
-pub(super) fn shown(
-    a: SubflowId,
-    b: SubflowId,
-    evaluation: Option<&PairEvaluation>,
-    from: Nanos,
-) -> PairVerdict {
+fn shown(a: SubflowId, b: SubflowId, evaluation: Option<&PairEvaluation>, from: Nanos) -> PairVerdict {
     PairVerdict {
         a,
         b,

@@ -2,7 +2,6 @@
 //! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
 //! of the event stream, so that a replay ends where the live run ended.
 
-mod across;
 mod bottleneck;
 mod close;
 mod energy;
@@ -23,12 +22,9 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
-use mpwatch_model::sample::Rest;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use across::Across;
-pub use across::MOST_SUBFLOWS as MOST_ACROSS;
 use bottleneck::Early;
 use energy::Energy;
 use flow::Flow;
@@ -74,10 +70,7 @@ pub struct Tracker {
     index: Index,
     names: Names,
     early: Early,
-    rests: Vec<Rest>,
     method: DetectionMethod,
-    /// `None`: connections are not compared with each other.
-    across: Option<Across>,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -98,9 +91,7 @@ impl Tracker {
             index: Index::default(),
             names: Names::default(),
             early: Early::default(),
-            rests: Vec::new(),
             method: DetectionMethod::default(),
-            across: None,
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
@@ -111,11 +102,6 @@ impl Tracker {
     /// Finds bottlenecks by this method.
     pub fn with_method(self, method: DetectionMethod) -> Self {
         Self { method, ..self }
-    }
-
-    /// Also compares connections to one address with each other.
-    pub fn across(self) -> Self {
-        Self { across: Some(Across::new(self.method)), ..self }
     }
 
     /// Takes in one event.
@@ -142,7 +128,6 @@ impl Tracker {
     /// The picture after a tick. What has closed is in it for the last time.
     pub fn snapshot(&mut self) -> Snapshot {
         let connections = self.views();
-        let across = self.across.as_ref().map(|across| across.shown(&self.index, &self.flows, &self.names));
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
@@ -167,7 +152,6 @@ impl Tracker {
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
-            across,
             losses: self.losses(),
         }
     }

@@ -2,11 +2,8 @@
 //! When did a connection as a whole make no progress? Each subflow remembers the pauses that it saw; only a time that is a
 //! pause on all of them is one of the connection. After a path's failure this is the failover gap. Pure.
 
-use mpwatch_model::event::Stall;
+use mpwatch_model::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
-
-/// Shorter pauses are no stalls; equals the kernel side's threshold.
-const SHORTEST: Nanos = Nanos(100_000_000);
 
 /// What one subflow saw.
 pub(super) struct Witness<'a> {
@@ -22,7 +19,7 @@ impl Witness<'_> {
     /// Its own pause within `[from, to]`, as far as it reaches; `None`: this subflow saw progress.
     fn pause_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
         let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: false }) };
-        if progress + SHORTEST <= to {
+        if progress + MIN_STALL <= to {
             return Some(Stall { from: progress, to, unacked: self.unacked });
         }
         self.stalls.iter().rev().find(|stall| stall.from < to && from < stall.to).copied()
@@ -45,7 +42,7 @@ pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
                 Some(overlap(common, other.pause_in(common.from, common.to)?))
             });
             if let Some(Stall { from, to, unacked: true }) = common
-                && to.since(from) >= SHORTEST
+                && to.since(from) >= MIN_STALL
             {
                 found.push((from, to));
             }

@@ -18,7 +18,6 @@ use proptest::prelude::*;
 
 use super::{Closed, Tracker};
 
-mod across;
 mod bottleneck;
 mod cost;
 
@@ -28,7 +27,7 @@ fn tracker(closed: Closed) -> Tracker {
     let traces = Traces::ALL;
     let machine = Some(MachinePower { cpus: 2, calibrated: Vec::new() });
     Tracker::new(
-        Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, machine },
+        Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, backoff: true, machine },
         closed,
     )
 }

@@ -9,7 +9,7 @@ use mpwatch_model::event::{Start, SubflowRecord};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
-use mpwatch_model::ratio::{excess, jain_index};
+use mpwatch_model::ratio::jain_index;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
@@ -46,8 +46,6 @@ impl Lens<'_> {
             (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id)
         });
         let subflows: Vec<Subflow> = in_order.into_iter().map(|s| self.subflow(flow, s, unique)).collect();
-        let wire: Bytes =
-            subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
         let payload = sent.unwrap_or(unique) + received.unwrap_or_default();
         let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
         let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
@@ -89,7 +87,6 @@ impl Lens<'_> {
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
             cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
             energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
-            excess_ratio: excess(payload, wire),
             jain_index: self.fairness(flow),
             second_path: second_path(flow),
             extra_subflows: bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows),

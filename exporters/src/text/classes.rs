@@ -53,7 +53,7 @@ fn row(name: String, flows: &[&Connection]) -> Vec<String> {
     let payload =
         |flow: &&Connection| flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default();
     let all: Bytes = flows.iter().map(payload).sum();
-    let excess = mean(flows.iter().filter_map(|flow| flow.excess_ratio));
+    let excess = mean(flows.iter().filter_map(|flow| flow.excess_ratio()));
     let jain = mean(flows.iter().filter_map(|flow| flow.jain_index));
     vec![
         name,

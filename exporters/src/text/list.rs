@@ -8,7 +8,7 @@ use mpwatch_model::metric::{self, CONNECTION};
 use mpwatch_model::snapshot::Snapshot;
 
 use super::grid::{Grid, Side};
-use super::{across, process};
+use super::process;
 
 const COLUMNS: &[(&str, Side)] = &[
     ("ID", Side::Left),
@@ -41,7 +41,7 @@ pub fn list(snapshot: &Snapshot) -> String {
     let columns: Vec<_> = COLUMNS.iter().copied().chain(numbers).collect();
     let row = |c: &Connection| words(c).into_iter().chain(metrics.iter().map(|m| m.compact(c))).collect();
     let rows = snapshot.connections.iter().map(row).collect();
-    Grid { columns: &columns, rows }.text("") + &across(snapshot, None)
+    Grid { columns: &columns, rows }.text("")
 }
 
 fn words(connection: &Connection) -> [String; 8] {

@@ -2,7 +2,6 @@
 //! Plain text for people. Lines are made to fit 100 columns where addresses are short; no colours, so that a report
 //! can be kept and compared.
 
-mod across;
 mod bottleneck;
 mod classes;
 mod connection;
@@ -24,7 +23,6 @@ pub(crate) mod told {
     pub(crate) use super::verdict::{anomalies, anomalies_of, verdict};
 }
 
-pub use across::across;
 pub use connection::connection;
 pub use list::list;
 pub use report::report;

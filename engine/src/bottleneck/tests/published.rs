@@ -34,13 +34,13 @@ fn ese_takes_subflows_of_one_raised_rtt_for_extra_ones() {
 
 #[test]
 fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
-    use crate::bottleneck::Method as _;
     use crate::bottleneck::ese::{Ese, Parameters, Reading};
+    use crate::bottleneck::method::Method as _;
     let alone = rtts(&[(0, 10_000), (10, 15_000)]);
     let closed = |reading| {
         let mut ese = Ese::new(Parameters { reading, ..Parameters::default() });
         ese.take(id(1), &alone);
-        ese.judge(Nanos(2 * SECOND));
+        ese.evaluate(Nanos(2 * SECOND));
         ese.closed().unwrap().len()
     };
     assert_eq!((closed(Reading::Literal), closed(Reading::Else)), (1, 0));

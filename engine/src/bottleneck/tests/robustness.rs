@@ -84,7 +84,7 @@ fn a_clock_that_leaps_starts_anew() {
     for samples in now.iter().map(future).chain(now.iter().cloned()) {
         detector.take(&samples);
     }
-    assert_eq!(detector.evaluations()[0].verdict, Verdict::Shared);
+    assert_eq!(detector.pairs()[0].verdict, Verdict::Shared);
 }
 
 /// Also when nothing is known of them, or too much.
@@ -124,7 +124,7 @@ fn a_subflow_that_has_ended_is_left_out() {
     for samples in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
         detector.take(&samples);
     }
-    assert_eq!(detector.evaluations().len(), 3);
+    assert_eq!(detector.pairs().len(), 3);
     detector.forget(id(2));
-    assert_eq!(detector.evaluations().len(), 1);
+    assert_eq!(detector.pairs().len(), 1);
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values that are computed from the other values of a connection or subflow. Each is a row of the metric table with a column name
+//! ([`Metric::column`](crate::metric::row::Metric::column)). JSON, CSV and SQLite add that column by themselves, so such a value is declared in one place.
+
+use schemars::Schema;
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::{Value, json};
+
+use crate::metric::row::Metric;
+
+/// A type whose metrics stand in a table.
+pub trait Tabled: Sized + 'static {
+    /// Its metrics.
+    fn table() -> &'static [Metric<Self>];
+
+    /// Serializes its own fields, without the computed values.
+    fn serialize_fields<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+}
+
+/// The computed values of a type: column name and metric.
+pub fn columns<T: Tabled>() -> impl Iterator<Item = (&'static str, &'static Metric<T>)> {
+    T::table().iter().filter_map(|metric| metric.column.map(|column| (column, metric)))
+}
+
+#[derive(Serialize)]
+#[serde(bound = "T: Tabled")]
+struct WithDerived<'a, T> {
+    #[serde(flatten)]
+    fields: Fields<'a, T>,
+    #[serde(flatten)]
+    derived: Derived<'a, T>,
+}
+
+struct Fields<'a, T>(&'a T);
+
+impl<T: Tabled> Serialize for Fields<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize_fields(serializer)
+    }
+}
+
+struct Derived<'a, T>(&'a T);
+
+impl<T: Tabled> Serialize for Derived<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(columns::<T>().map(|(column, metric)| (column, (metric.read)(self.0))))
+    }
+}
+
+/// Serializes a subject: its fields, then its computed values.
+pub(crate) fn serialize<T: Tabled, S: Serializer>(subject: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    WithDerived { fields: Fields(subject), derived: Derived(subject) }.serialize(serializer)
+}
+
+/// Adds the computed values to the JSON Schema of a type. Each may be `null`.
+pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
+    let object = schema.ensure_object();
+    for (column, metric) in columns::<T>() {
+        let property = json!({ "description": metric.help, "type": ["number", "null"], "format": "double" });
+        if let Some(Value::Object(properties)) = object.get_mut("properties") {
+            properties.insert(column.to_owned(), property);
+        }
+        if let Some(Value::Array(required)) = object.get_mut("required") {
+            required.push(column.into());
+        }
+    }
+}
+
+/// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
+macro_rules! tabled {
+    ($subject:ty, $table:expr) => {
+        impl $crate::derived::Tabled for $subject {
+            fn table() -> &'static [$crate::metric::row::Metric<Self>] {
+                $table
+            }
+
+            fn serialize_fields<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                <$subject>::serialize(self, serializer)
+            }
+        }
+
+        impl serde::Serialize for $subject {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $crate::derived::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $subject {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <$subject>::deserialize(deserializer)
+            }
+        }
+    };
+}
+pub(crate) use tabled;
+
+#[cfg(all(test, feature = "fixtures"))]
+mod tests {
+    use crate::connection::Connection;
+    use crate::derived::columns;
+    use crate::fixture;
+
+    #[test]
+    fn json_has_the_fields_and_the_computed_values() {
+        let connection = fixture::connection(1, 2);
+        let json = serde_json::to_value(&connection).unwrap();
+        for (column, metric) in columns::<Connection>() {
+            assert_eq!(json[column].as_f64(), (metric.read)(&connection), "{column}");
+        }
+        assert_eq!(json["subflows"].as_array().unwrap().len(), 2);
+        assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), connection);
+    }
+
+    #[test]
+    fn the_schema_describes_the_computed_values() {
+        let schema = schemars::schema_for!(Connection).to_value();
+        for (column, metric) in columns::<Connection>() {
+            assert_eq!(schema["properties"][column]["description"], metric.help);
+            assert!(schema["required"].as_array().unwrap().contains(&column.into()), "{column}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every stored recording replays to the values that it had before the code was reorganised for its first release (fixtures/values).
+//! Only values are compared: keys may be added.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mpwatch_tests::mpwatch;
+use serde_json::Value;
+
+/// Keys that were removed on purpose.
+const REMOVED: &[&str] = &["across"];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+/// Stored recordings: folder, name.
+fn recordings() -> Vec<PathBuf> {
+    let folders = ["events", "bottleneck", "caps"].map(|folder| fixtures().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "mpw")).collect()
+}
+
+fn name(recording: &Path) -> &str {
+    recording.file_stem().unwrap().to_str().unwrap()
+}
+
+fn replay(recording: &Path, arguments: &[&str]) -> String {
+    let outcome = mpwatch(&[&["replay", recording.to_str().unwrap()], arguments].concat());
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", recording.display());
+    outcome.stdout
+}
+
+/// Lists where a value that was there before is missing or another now.
+fn compare(path: &str, before: &Value, now: &Value, differences: &mut Vec<String>) {
+    match (before, now) {
+        (Value::Object(before), Value::Object(_)) => {
+            for (key, value) in before.iter().filter(|(key, _)| !REMOVED.contains(&key.as_str())) {
+                compare(&format!("{path}.{key}"), value, &now[key], differences);
+            }
+        }
+        (Value::Array(before), Value::Array(now)) if before.len() == now.len() => {
+            for (index, (before, now)) in before.iter().zip(now).enumerate() {
+                compare(&format!("{path}[{index}]"), before, now, differences);
+            }
+        }
+        _ if before == now => {}
+        _ => differences.push(format!("{path}: {before} is now {now}")),
+    }
+}
+
+#[test]
+fn reports_have_the_values_they_had() {
+    let mut differences = Vec::new();
+    for recording in recordings() {
+        let stored =
+            fs::read_to_string(fixtures().join(format!("values/{}.json", name(&recording)))).unwrap();
+        let before = serde_json::from_str(&stored).unwrap();
+        let now = serde_json::from_str(&replay(&recording, &["--format", "json"])).unwrap();
+        compare(name(&recording), &before, &now, &mut differences);
+    }
+    assert_eq!(differences, Vec::<String>::new());
+}
+
+#[test]
+fn snapshots_have_the_values_they_had() {
+    let mut differences = Vec::new();
+    for recording in recordings() {
+        let Ok(stored) = fs::read(fixtures().join(format!("values/{}.snapshots.zst", name(&recording))))
+        else {
+            continue;
+        };
+        let before = String::from_utf8(zstd::decode_all(stored.as_slice()).unwrap()).unwrap();
+        let now = replay(&recording, &["--snapshots"]);
+        assert_eq!(before.lines().count(), now.lines().count(), "{}", name(&recording));
+        for (number, (before, now)) in before.lines().zip(now.lines()).enumerate() {
+            let [before, now] = [before, now].map(|line| serde_json::from_str(line).unwrap());
+            compare(&format!("{} snapshot {number}", name(&recording)), &before, &now, &mut differences);
+        }
+    }
+    assert_eq!(differences, Vec::<String>::new());
+}
+
+#[test]
+fn a_value_that_differs_is_found() {
+    let before = serde_json::json!({ "a": [1, { "b": 2 }], "c": null, "across": 1 });
+    let mut differences = Vec::new();
+    compare("", &before, &serde_json::json!({ "a": [1, { "b": 3 }], "c": 0, "new": 1 }), &mut differences);
+    assert_eq!(differences, [".a[1].b: 2 is now 3", ".c: null is now 0"]);
+}
