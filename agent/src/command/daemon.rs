@@ -30,7 +30,7 @@ pub(super) fn config(action: &ConfigAction, scope: &Scope) -> anyhow::Result<Exi
         ConfigAction::Check { options } => {
             follows_all(scope)?;
             let loaded = layers(options, scope).load()?;
-            loaded.config.web_config.as_deref().map(Access::by_file).transpose()?;
+            loaded.config.web_config.as_deref().map(Access::from_file).transpose()?;
             print("the configuration is good")?;
         }
         ConfigAction::Show { origin, options } => {

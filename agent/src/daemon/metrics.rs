@@ -54,7 +54,7 @@ impl Pages for Site {
         self.status.readiness()
     }
 
-    fn access_changed(&self, outcome: Result<(), WebConfigError>) {
+    fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>) {
         self.status.web_config_ok.store(outcome.is_ok(), Ordering::Relaxed);
         match outcome {
             Ok(()) => tracing::info!("web-config file and certificates read again"),
