@@ -140,7 +140,7 @@ fn the_sample_web_config_file_is_one_of_the_exporters_format() {
     fs::write(folder.path().join("server.key"), pair.signing_key.serialize_pem()).unwrap();
     let file = folder.path().join("web.yml");
     fs::copy(in_checkout("packaging/examples/web.yml"), &file).unwrap();
-    let access = mpwatch_exporters::http::Access::by_file(&file);
+    let access = mpwatch_exporters::http::Access::from_file(&file);
     assert!(access.is_ok(), "{:?}", access.err());
     let output = Command::new("promtool").args(["check", "web-config"]).arg(&file).output();
     match output {
