@@ -174,7 +174,7 @@ fn samples(bytes: &[u8]) -> Result<SampleBatch, DecodeError> {
     };
     Ok(SampleBatch {
         id: SubflowId { cookie: SocketCookie(raw.cookie), generation: raw.generation },
-        points: raw.points.iter().take(raw.count as usize).map(point).collect(),
+        samples: raw.points.iter().take(raw.count as usize).map(point).collect(),
     })
 }
 
@@ -338,7 +338,7 @@ mod tests {
         };
         let Ok(KernelEvent::Samples(samples)) = sent(&raw, 1) else { panic!("no samples") };
         let point = DelaySample { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
-        assert_eq!((samples.id.cookie, samples.points), (SocketCookie(9), vec![point]));
+        assert_eq!((samples.id.cookie, samples.samples), (SocketCookie(9), vec![point]));
         assert!(sent(&raw, 0).is_err() && sent(&raw, 2).is_err(), "it has one point");
         assert!(record(&bytemuck::bytes_of(&raw)[..SAMPLES_HEAD - 1]).is_err());
         for count in [abi::MPW_POINTS + 1, u32::MAX] {

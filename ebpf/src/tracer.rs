@@ -312,7 +312,7 @@ impl Tracer {
         let mut points = 0;
         self.deliver(&mut |event| {
             if let KernelEvent::Samples(samples) = event {
-                points += samples.points.len() as u64;
+                points += samples.samples.len() as u64;
             }
             sink(event);
         });
