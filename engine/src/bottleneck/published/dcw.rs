@@ -38,7 +38,7 @@ struct Delays {
 
 /// The method, for one connection.
 #[derive(Default)]
-pub(in crate::bottleneck) struct Dcw {
+pub(crate) struct Dcw {
     delays: BTreeMap<SubflowId, Delays>,
     decisions: Decisions,
 }

@@ -40,7 +40,7 @@ struct Path {
 
 /// The method, for one connection.
 #[derive(Default)]
-pub(in crate::bottleneck) struct Dwc {
+pub(crate) struct Dwc {
     paths: BTreeMap<SubflowId, Path>,
     open: Vec<Loss>,
     decisions: Decisions,

@@ -14,7 +14,7 @@ use crate::bottleneck::method::{Method, every_pair};
 
 /// How the algorithm is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::bottleneck) enum Reading {
+pub(crate) enum Reading {
     /// As printed: the subflow that sets the reference is then compared with itself, and closed at once.
     Literal,
     /// The comparison is an `else` branch: the subflow that sets the reference is kept.
@@ -23,12 +23,12 @@ pub(in crate::bottleneck) enum Reading {
 
 /// The parameters of `[MPTCP-D]`. Its best ones are 1.3 and 0.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::bottleneck) struct Parameters {
+pub(crate) struct Parameters {
     /// An RTT above this many base RTTs is that of a congested link.
-    pub(in crate::bottleneck) alpha: f64,
+    pub(crate) alpha: f64,
     /// RTTs that differ by less than this many base RTTs belong to one link.
-    pub(in crate::bottleneck) beta: f64,
-    pub(in crate::bottleneck) reading: Reading,
+    pub(crate) beta: f64,
+    pub(crate) reading: Reading,
 }
 
 impl Default for Parameters {
@@ -38,7 +38,7 @@ impl Default for Parameters {
 }
 
 /// The method, for one connection.
-pub(in crate::bottleneck) struct Ese {
+pub(crate) struct Ese {
     parameters: Parameters,
     /// Samples that wait for those of the other subflows, to be processed in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
@@ -50,7 +50,7 @@ pub(in crate::bottleneck) struct Ese {
 }
 
 impl Ese {
-    pub(in crate::bottleneck) fn new(parameters: Parameters) -> Self {
+    pub(crate) fn new(parameters: Parameters) -> Self {
         let (waiting, bases, closed) = Default::default();
         Self { parameters, waiting, bases, trigger: None, closed }
     }

@@ -8,7 +8,7 @@ mod ese;
 mod rfc8382;
 mod wavelet;
 
-pub(super) use dcw::Dcw;
-pub(super) use dwc::Dwc;
-pub(super) use ese::{Ese, Parameters, Reading};
-pub(super) use rfc8382::Rfc8382;
+pub(crate) use dcw::Dcw;
+pub(crate) use dwc::Dwc;
+pub(crate) use ese::{Ese, Parameters, Reading};
+pub(crate) use rfc8382::Rfc8382;

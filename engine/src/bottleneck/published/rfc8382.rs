@@ -169,7 +169,7 @@ fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -
 
 /// The method, for one connection.
 #[derive(Default)]
-pub(in crate::bottleneck) struct Rfc8382 {
+pub(crate) struct Rfc8382 {
     flows: BTreeMap<SubflowId, Flow>,
     decisions: Decisions,
 }
