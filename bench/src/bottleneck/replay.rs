@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_engine::bottleneck::{self as engine, Contestant, Detector, PairEvaluation, TERMS, groups};
+use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, Variant, groups};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, SubflowId};
 
@@ -29,7 +29,7 @@ pub fn replay(trace: &Path) -> Result<Verdicts, String> {
     let connections: BTreeMap<SubflowId, SocketCookie> =
         subflows.iter().map(|(id, subflow)| (*id, subflow.connection)).collect();
     let mut verdicts = Verdicts::new(subflows);
-    let methods = Contestant::all();
+    let methods = Variant::all();
     let mut detectors: BTreeMap<(SocketCookie, usize), Detector> = BTreeMap::new();
     for event in &events {
         let KernelEvent::Samples(samples) = event else { continue };

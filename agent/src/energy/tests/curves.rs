@@ -5,8 +5,9 @@ use mpwatch_lab::raplsim::replay::{Busy, Scenario, Who, Window as Load};
 use mpwatch_lab::raplsim::{Curve, Machine, Power, RECORDED, Shape};
 
 use super::{Dice, Rig, SECOND, flow};
-use mpwatch_engine::energy::attribute::{Charge, Split};
+use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
+use mpwatch_engine::energy::charge::Charge;
 use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How CPU time of a connection comes to its subflows.
+//! CPU time and energy of a connection and its subflows.
 
 use std::sync::Arc;
 
@@ -7,12 +7,15 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
 use mpwatch_model::energy::EnergySource;
 use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
-use mpwatch_model::unit::Microjoules;
+use mpwatch_model::event::{KernelEvent, Tick};
+use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::unit::{Microjoules, Nanos};
 use proptest::prelude::*;
 
-use super::*;
+use super::records::{SECOND, connection, subflow, tick, tracker};
+use crate::tracker::{Closed, Tracker};
 
-/// Two subflows that have carried this much, of which each has cost 1 us in a softirq, and what the connection itself has cost.
+/// Two subflows with this payload and 1 us in a softirq each, and the CPU time of the connection itself.
 fn apply(tracker: &mut Tracker, at: u64, sent: [u64; 2], [syscall, worker]: [u64; 2]) {
     for (cookie, sent) in [(11, sent[0]), (12, sent[1])] {
         let mut record = subflow(cookie, at, sent);
@@ -35,19 +38,19 @@ fn syscalls(connection: &Connection) -> Vec<u64> {
 }
 
 #[test]
-fn calls_are_divided_by_what_each_subflow_carried_meanwhile() {
+fn system_calls_are_divided_by_the_payload_of_each_subflow_since_the_last_tick() {
     let mut tracker = tracker(Closed::Forget);
     apply(&mut tracker, 2 * SECOND, [300, 100], [4_001, 10]);
     assert_eq!(syscalls(only(&tick(&mut tracker, 2 * SECOND))), [3_000, 1_001]);
     apply(&mut tracker, 3 * SECOND, [300, 200], [5_001, 10]);
     assert_eq!(syscalls(only(&tick(&mut tracker, 3 * SECOND))), [3_000, 2_001]);
-    // Nothing carried: by all that was.
+    // No payload since: by the total payload.
     apply(&mut tracker, 4 * SECOND, [300, 200], [5_006, 10]);
     assert_eq!(syscalls(only(&tick(&mut tracker, 4 * SECOND))), [3_003, 2_003]);
 }
 
 #[test]
-fn finals_that_read_as_zero_take_nothing_back() {
+fn final_values_that_read_as_zero_change_nothing() {
     let mut tracker = tracker(Closed::Forget);
     apply(&mut tracker, 2 * SECOND, [300, 100], [4_000, 10]);
     tick(&mut tracker, 2 * SECOND);
@@ -57,7 +60,7 @@ fn finals_that_read_as_zero_take_nothing_back() {
 }
 
 #[test]
-fn without_a_ledger_nothing_is_known() {
+fn without_a_ledger_cpu_time_is_unknown() {
     let mut tracker = tracker(Closed::Forget);
     tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 100)));
     let snapshot = tick(&mut tracker, 2 * SECOND);
@@ -96,9 +99,9 @@ fn window(energy: Microjoules) -> EnergyWindow {
     EnergyWindow { source, elapsed, zones: vec![zone], ..EnergyWindow::default() }
 }
 
-/// Which flow gets a microjoule that does not divide must be the same in a replay, where hashes have another order.
+/// Which flow gets an indivisible microjoule must be the same in a replay, where hash maps have another order.
 #[test]
-fn charges_do_not_depend_on_the_order_of_hashes() {
+fn charges_do_not_depend_on_the_order_of_hash_maps() {
     let run = || {
         let mut tracker = tracker(Closed::Keep);
         for cookie in 1..=40 {
