@@ -196,7 +196,7 @@ fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
                 ours.insert(record.id);
             }
             KernelEvent::Samples(samples) => {
-                points.entry(samples.id).or_default().extend(&samples.points);
+                points.entry(samples.id).or_default().extend(&samples.samples);
             }
             _ => {}
         };

@@ -5,7 +5,7 @@ use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
 
 use super::*;
-use crate::bottleneck::tests::batches;
+use crate::bottleneck::tests::detection::batches;
 use crate::bottleneck::tests::simulator::{BUSY, on, run};
 
 /// A connection with subflows 1 and 2, whose samples of five seconds come before or behind their first records.

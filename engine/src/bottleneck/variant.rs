@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the name of a method, as users choose one, to a detector.
+//! The methods by name, and the variants of them that benches compare.
 
 use mpwatch_model::bottleneck::DetectionMethod;
 
 use super::concordance::Concordance;
-use super::dcw::Dcw;
 use super::detector::Detector;
-use super::dwc::Dwc;
-use super::ese::{Ese, Parameters, Reading};
 use super::method::Method;
-use super::rfc8382::Rfc8382;
+use super::published::{Dcw, Dwc, Ese, Parameters, Reading, Rfc8382};
 
 impl Detector {
-    /// A detector by this method.
+    /// A detector that uses this method.
     pub fn by(method: DetectionMethod) -> Self {
         Self::by_with_alpha(method, Parameters::default().alpha)
     }
@@ -31,35 +28,35 @@ impl Detector {
     }
 }
 
-/// A method with its parameters, as compared with others on the same samples.
+/// A method with its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contestant {
-    /// Its name in tables.
+pub struct Variant {
+    /// Its name in tables, as in `dcw` and `ese@1.1`.
     pub name: String,
     method: DetectionMethod,
     alpha: f64,
 }
 
-impl Contestant {
-    /// Other thresholds of Table III of `[MPTCP-D]`, beside its best one, which is the usual one here.
+impl Variant {
+    /// The other thresholds in Table III of `[MPTCP-D]`; the default is the best one.
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
-    /// Every method, and those of MPTCP-D with each threshold that it was published with (as in `ese@1.1`).
+    /// Every method with its default parameters, and those of MPTCP-D with every published threshold.
     pub fn all() -> Vec<Self> {
-        let usual = Parameters::default().alpha;
-        let plain = DetectionMethod::ALL.iter().map(|&method| Self {
+        let alpha = Parameters::default().alpha;
+        let defaults = DetectionMethod::ALL.iter().map(|&method| Self {
             name: method.as_str().to_owned(),
             method,
-            alpha: usual,
+            alpha,
         });
         let others = [DetectionMethod::Ese, DetectionMethod::EseLiteral].into_iter().flat_map(|method| {
             let named = move |alpha| Self { name: format!("{}@{alpha}", method.as_str()), method, alpha };
             Self::ALPHAS.map(named)
         });
-        plain.chain(others).collect()
+        defaults.chain(others).collect()
     }
 
-    /// A detector by this method.
+    /// A detector that uses this variant and evaluates at every interval.
     pub fn detector(&self) -> Detector {
         Detector::by_with_alpha(self.method, self.alpha)
     }

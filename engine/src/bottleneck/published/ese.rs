@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTT has risen to nearly the same value are taken for
-//! extra ones on one link. It sees only RTTs, decides at once, never takes a decision back, and never says `disjoint`.
+//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTTs have risen to nearly the same value are considered
+//! extra ones on one link. It uses RTTs only, decides at once, never withdraws a decision, and never reports `disjoint`.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::evaluation::PairEvaluation;
-use super::method::{Method, every_pair};
+use crate::bottleneck::evaluation::PairEvaluation;
+use crate::bottleneck::method::{Method, every_pair};
 
 /// How the algorithm is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// As printed: the subflow that sets the reference is then compared with it itself, and is closed at once.
+pub(in crate::bottleneck) enum Reading {
+    /// As printed: the subflow that sets the reference is then compared with itself, and closed at once.
     Literal,
-    /// The comparison is the other branch: who sets the reference stays.
+    /// The comparison is an `else` branch: the subflow that sets the reference is kept.
     Else,
 }
 
-/// The parameters of `[MPTCP-D]`; its best ones are 1.3 and 0.1.
+/// The parameters of `[MPTCP-D]`. Its best ones are 1.3 and 0.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Parameters {
+pub(in crate::bottleneck) struct Parameters {
     /// An RTT above this many base RTTs is that of a congested link.
-    pub(crate) alpha: f64,
-    /// RTTs that differ by less than this many base RTTs are those of one link.
-    pub(crate) beta: f64,
-    pub(crate) reading: Reading,
+    pub(in crate::bottleneck) alpha: f64,
+    /// RTTs that differ by less than this many base RTTs belong to one link.
+    pub(in crate::bottleneck) beta: f64,
+    pub(in crate::bottleneck) reading: Reading,
 }
 
 impl Default for Parameters {
@@ -38,19 +38,19 @@ impl Default for Parameters {
 }
 
 /// The method, for one connection.
-pub(crate) struct Ese {
+pub(in crate::bottleneck) struct Ese {
     parameters: Parameters,
-    /// Points that wait for those of the other subflows, to be taken in order of time.
+    /// Samples that wait for those of the other subflows, to be processed in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
-    /// The lowest RTT that each subflow has seen.
+    /// The lowest RTT of each subflow.
     bases: BTreeMap<SubflowId, Micros>,
-    /// TRIG, with the reference RTT and whose it was. It is never reset.
+    /// TRIG of the algorithm: the reference RTT and its subflow. It is never reset.
     trigger: Option<(SubflowId, Micros)>,
     closed: BTreeMap<SubflowId, Nanos>,
 }
 
 impl Ese {
-    pub(crate) fn new(parameters: Parameters) -> Self {
+    pub(in crate::bottleneck) fn new(parameters: Parameters) -> Self {
         let (waiting, bases, closed) = Default::default();
         Self { parameters, waiting, bases, trigger: None, closed }
     }
@@ -71,7 +71,7 @@ impl Ese {
         let is_near = |(_, reference): (SubflowId, Micros)| {
             (rtt - reference.0 as f64).abs() < self.parameters.beta * base
         };
-        // In the literal reading the first one is compared with itself; in the other one its later RTTs are, as printed.
+        // In both readings later RTTs of the reference subflow are compared as well, as printed.
         if self.trigger.is_some_and(is_near) {
             self.closed.insert(id, sample.at);
         }
@@ -85,14 +85,14 @@ impl Method for Ese {
 
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         self.waiting.sort_by_key(|(id, sample)| (sample.at, *id));
-        let later = self.waiting.partition_point(|(_, sample)| sample.at <= at);
-        let rest = self.waiting.split_off(later);
-        for (id, sample) in std::mem::replace(&mut self.waiting, rest) {
+        let due = self.waiting.partition_point(|(_, sample)| sample.at <= at);
+        let later = self.waiting.split_off(due);
+        for (id, sample) in std::mem::replace(&mut self.waiting, later) {
             self.on_rtt(id, &sample);
         }
         let ids: Vec<SubflowId> = self.bases.keys().copied().collect();
         every_pair(&ids, |a, b| {
-            // On one link with the subflow of the reference are those that were closed for being near it.
+            // The reference subflow and all that were closed are on one link.
             let on_link = |id| {
                 let is_reference = self.trigger.is_some_and(|(reference, _)| reference == id);
                 self.closed.get(&id).copied().or(is_reference.then_some(Nanos(0)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over
-//! base intervals of 350 ms, skewness, variability, key frequency and loss, by which congested flows are sorted into groups (section 3.3.1).
-//! The RFC measures at the receiver; here half the RTT stands for the one-way delay. Its own text could not be read: constants and weights
-//! are those of public implementations that name its sections 2.2 and 4.1 for them (docs/bottleneck.md).
+//! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over base
+//! intervals of 350 ms (skewness, variability, key frequency, loss), by which congested flows are sorted into groups (section 3.3.1). The
+//! RFC measures at the receiver; here half the RTT replaces the one-way delay. The text of the RFC was not available to us: constants and
+//! weights are those of public implementations that refer to its sections 2.2 and 4.1 (docs/bottleneck.md).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,19 +11,21 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::evaluation::PairEvaluation;
-use super::method::{Method, every_pair};
+use super::decisions::Decisions;
+use crate::bottleneck::evaluation::PairEvaluation;
+use crate::bottleneck::method::{Method, every_pair};
+use crate::bottleneck::statistics::mean;
 
 /// The base interval T.
 const INTERVAL: u64 = 350_000_000;
-/// Base intervals in the long window (freq_est, pkt_loss), and in that of skew_est and var_est.
+/// Base intervals in the long window (freq_est, pkt_loss), and in the window of skew_est and var_est.
 const N: usize = 50;
 const M: usize = 30;
-/// Of those M the latest ones, which count in full in skew_est and var_est; those before count ever less (section 4.1).
+/// The latest F of these M intervals have full weight in skew_est and var_est; the weights of the others decrease (section 4.1).
 const F: usize = 20;
 const C_S: f64 = 0.1;
 const C_H: f64 = 0.3;
-/// Part of the packets lost from which on a flow is congested, and grouped by its losses.
+/// With more than this part of its packets lost, a flow is congested and grouped by its losses.
 const P_L: f64 = 0.1;
 const P_V: f64 = 0.7;
 const P_F: f64 = 0.1;
@@ -31,14 +33,14 @@ const P_MAD: f64 = 0.1;
 const P_S: f64 = 0.15;
 const P_D: f64 = 0.1;
 
-/// What is kept of a base interval.
+/// The statistics of one base interval.
 #[derive(Clone, Copy, Default)]
 struct Base {
-    number: f64,
+    count: f64,
     sum: f64,
-    /// Samples below, less those above, the mean of the windows before.
+    /// Samples below the mean of the earlier intervals, minus those above it.
     skew: f64,
-    /// Distances from the mean of the interval before.
+    /// Sum of the distances from the mean of the interval before.
     deviation: f64,
     lost: f64,
     delivered: f64,
@@ -46,22 +48,22 @@ struct Base {
 
 impl Base {
     fn mean(&self) -> f64 {
-        self.sum / self.number
+        self.sum / self.count
     }
 }
 
 #[derive(Default)]
 struct Flow {
-    /// Number of the interval that is being filled.
+    /// Number of the current interval.
     current: u64,
     base: Base,
-    /// The latest last.
+    /// Earlier intervals, the latest one last.
     history: VecDeque<Base>,
     totals: Option<(u32, u32)>,
     congested: bool,
 }
 
-/// What flows are sorted by.
+/// The values by which flows are grouped.
 #[derive(Clone, Copy)]
 struct Summary {
     id: SubflowId,
@@ -75,7 +77,7 @@ impl Flow {
     fn take(&mut self, sample: &DelaySample) {
         let interval = sample.at.0 / INTERVAL;
         if interval != self.current {
-            if self.base.number > 0.0 {
+            if self.base.count > 0.0 {
                 self.history.push_back(self.base);
             }
             while self.history.len() > N {
@@ -85,13 +87,13 @@ impl Flow {
         }
         let delay = sample.rtt.0 as f64 / 2.0;
         let recent = self.recent(M);
-        if let Some(mean) = mean_of(recent.iter().map(Base::mean)) {
+        if let Some(mean) = mean_of(recent.iter()) {
             self.base.skew += f64::from(u8::from(delay < mean)) - f64::from(u8::from(delay > mean));
         }
         if let Some(before) = self.history.back() {
             self.base.deviation += (delay - before.mean()).abs();
         }
-        self.base.number += 1.0;
+        self.base.count += 1.0;
         self.base.sum += delay;
         let (lost, delivered) = self.totals.unwrap_or((sample.lost, sample.delivered));
         self.base.lost += f64::from(sample.lost.wrapping_sub(lost));
@@ -103,28 +105,28 @@ impl Flow {
         self.history.iter().rev().take(count).copied().collect()
     }
 
-    /// `None`: not a full window yet, or nothing came lately.
+    /// `None`: the window is not full yet, or there are no recent samples.
     fn summary(&self, id: SubflowId, at: Nanos) -> Option<Summary> {
         if self.history.len() < M || self.current + 4 < at.0 / INTERVAL {
             return None;
         }
         let (recent, all) = (self.recent(M), self.recent(N));
-        let number = weighted(&recent, |base| base.number);
-        let deviation = weighted(&recent, |base| base.deviation) / number;
+        let count = weighted(&recent, |base| base.count);
+        let deviation = weighted(&recent, |base| base.deviation) / count;
         let lost: f64 = all.iter().map(|base| base.lost).sum();
         let delivered: f64 = all.iter().map(|base| base.delivered).sum();
         Some(Summary {
             id,
-            skew: weighted(&recent, |base| base.skew) / number,
+            skew: weighted(&recent, |base| base.skew) / count,
             deviation,
             frequency: self.crossings(deviation)? / N as f64,
             loss: if lost + delivered > 0.0 { lost / (lost + delivered) } else { 0.0 },
         })
     }
 
-    /// How often the means went from beyond one side of a band around their mean to beyond the other.
+    /// How often the mean delay crossed a band around its own mean, from one side to the other.
     fn crossings(&self, deviation: f64) -> Option<f64> {
-        let (middle, band) = (mean_of(self.history.iter().map(Base::mean))?, P_V * deviation);
+        let (middle, band) = (mean_of(self.history.iter())?, P_V * deviation);
         let mut side = None;
         let mut crossings = 0.0;
         for mean in self.history.iter().map(Base::mean).filter(|mean| (mean - middle).abs() > band) {
@@ -138,17 +140,17 @@ impl Flow {
     }
 }
 
-/// Sum over M base intervals, the latest first.
+/// Weighted sum over M base intervals, the latest first.
 fn weighted(recent: &[Base], of: fn(&Base) -> f64) -> f64 {
-    let weight = |place: usize| if place < F { M - F + 1 } else { M - place } as f64;
-    recent.iter().enumerate().map(|(place, base)| weight(place) * of(base)).sum()
+    let weight = |index: usize| if index < F { M - F + 1 } else { M - index } as f64;
+    recent.iter().enumerate().map(|(index, base)| weight(index) * of(base)).sum()
 }
 
-fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
-    super::statistics::mean(&values.collect::<Vec<_>>())
+fn mean_of<'a>(intervals: impl Iterator<Item = &'a Base>) -> Option<f64> {
+    mean(&intervals.map(Base::mean).collect::<Vec<_>>())
 }
 
-/// Sorts by a figure, and cuts where neighbours differ by `limit` or more.
+/// Sorts flows by a value, and starts a new group where neighbours differ by `limit` or more.
 fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -> f64) -> Vec<Vec<Summary>> {
     flows.sort_by(|a, b| of(b).total_cmp(&of(a)));
     let mut groups: Vec<Vec<Summary>> = Vec::new();
@@ -167,13 +169,13 @@ fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -
 
 /// The method, for one connection.
 #[derive(Default)]
-pub(crate) struct Rfc8382 {
+pub(in crate::bottleneck) struct Rfc8382 {
     flows: BTreeMap<SubflowId, Flow>,
-    found: BTreeMap<(SubflowId, SubflowId), (Verdict, Nanos)>,
+    decisions: Decisions,
 }
 
 impl Rfc8382 {
-    /// Which subflows can be judged, and which group of congested ones each is in.
+    /// The subflows with a full window, each with its group. `None`: it is not congested.
     fn grouped(&mut self, at: Nanos) -> BTreeMap<SubflowId, Option<usize>> {
         let mut groups: BTreeMap<SubflowId, Option<usize>> = BTreeMap::new();
         let mut congested = Vec::new();
@@ -222,16 +224,13 @@ impl Method for Rfc8382 {
                 (Some(_), Some(_)) => Verdict::Disjoint,
                 _ => return (Verdict::Unknown, None, None),
             };
-            let known = self.found.get(&(a, b)).filter(|(known, _)| *known == verdict);
-            let since = known.map_or(at, |(_, since)| *since);
-            self.found.insert((a, b), (verdict, since));
-            (verdict, None, Some(since))
+            self.decisions.reach((a, b), verdict, at)
         })
     }
 
     fn forget(&mut self, subflow: SubflowId) {
         self.flows.remove(&subflow);
-        self.found.retain(|(a, b), _| *a != subflow && *b != subflow);
+        self.decisions.forget(subflow);
     }
 }
 
@@ -240,11 +239,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_older_than_twenty_intervals_counts_ever_less() {
-        let only = |place: usize| {
+    fn weights_of_intervals_decrease_after_the_latest_twenty() {
+        let only = |index: usize| {
             let mut bases = [Base::default(); M];
-            bases[place].number = 1.0;
-            weighted(&bases, |base| base.number)
+            bases[index].count = 1.0;
+            weighted(&bases, |base| base.count)
         };
         assert_eq!(
             [only(0), only(F - 1), only(F), only(M - 1)].map(f64::to_bits),
