@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the house that a compiler does not check: which room may use which, where `unsafe` may stand, who a file
-//! belongs to, how long it may be.
+//! Rules that the compiler does not check: which crate may use which, where `unsafe` is allowed, the licence line of every file,
+//! and its maximum length.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// What each crate may use of ours. The tests may use everything.
-const ARROWS: &[(&str, &[&str])] = &[
+/// The crates of the workspace that each crate may use. The tests may use all.
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
     ("mpwatch-ebpf", &["mpwatch-model"]),
@@ -19,27 +19,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch", &["mpwatch-model", "mpwatch-ebpf", "mpwatch-tui", "mpwatch-exporters", "mpwatch-lab"]),
 ];
 const TESTS: &str = "mpwatch-tests";
-/// Where `unsafe` is allowed.
+/// Where `unsafe` is allowed, as prefixes of paths.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
-const LONGEST_FILE: usize = 500;
+/// Maximum number of lines of a source file.
+const MAX_FILE_LENGTH: usize = 500;
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    MetadataCommand::new()
-        .manifest_path(manifest)
-        .no_deps()
-        .exec()
-        .expect("cargo can tell about the workspace")
+    MetadataCommand::new().manifest_path(manifest).no_deps().exec().expect("cargo metadata works")
 }
 
-fn is_ours(dependency: &Dependency) -> bool {
+fn is_workspace_crate(dependency: &Dependency) -> bool {
     dependency.path.is_some()
 }
 
 #[test]
-fn rooms_use_each_other_only_along_the_arrows() {
+fn crates_use_only_the_crates_that_they_may_use() {
     let metadata = metadata();
-    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED_DEPENDENCIES.iter().copied().collect();
     let mut wrong = Vec::new();
     for package in &metadata.packages {
         if package.name.as_str() == TESTS {
@@ -47,35 +44,36 @@ fn rooms_use_each_other_only_along_the_arrows() {
         }
         let Some(allowed) = allowed.get(package.name.as_str()) else {
             wrong.push(format!(
-                "{} is in no arrow of this test: add it, and to ARCHITECTURE.md",
+                "{} is not in ALLOWED_DEPENDENCIES: add it there and to ARCHITECTURE.md",
                 package.name
             ));
             continue;
         };
-        // A crate's own tests may enable features of itself.
-        let used = package.dependencies.iter().filter(|used| is_ours(used) && used.name != *package.name);
-        let strangers = used.filter(|used| !allowed.contains(&used.name.as_str()));
-        wrong.extend(strangers.map(|used| format!("{} uses {}", package.name, used.name)));
+        // A crate may depend on itself to enable features in its tests.
+        let used =
+            package.dependencies.iter().filter(|used| is_workspace_crate(used) && used.name != *package.name);
+        let forbidden = used.filter(|used| !allowed.contains(&used.name.as_str()));
+        wrong.extend(forbidden.map(|used| format!("{} uses {}", package.name, used.name)));
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
-fn the_program_uses_every_room_and_nobody_uses_the_tests() {
+fn the_program_uses_every_crate_and_no_crate_uses_the_tests() {
     let metadata = metadata();
-    let users_of = |room: &str| -> BTreeSet<&str> {
-        let uses = |used: &Dependency| used.name == room && used.kind == DependencyKind::Normal;
+    let users_of = |name: &str| -> BTreeSet<&str> {
+        let uses = |used: &Dependency| used.name == name && used.kind == DependencyKind::Normal;
         let packages = metadata.packages.iter().filter(|package| package.dependencies.iter().any(uses));
         packages.map(|package| package.name.as_str()).collect()
     };
-    for (room, _) in &ARROWS[..ARROWS.len() - 1] {
-        assert!(users_of(room).contains("mpwatch"), "{room} is of no use to the program");
+    for (name, _) in &ALLOWED_DEPENDENCIES[..ALLOWED_DEPENDENCIES.len() - 1] {
+        assert!(users_of(name).contains("mpwatch"), "the program does not use {name}");
     }
     assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTS]));
     assert_eq!(users_of(TESTS), BTreeSet::new());
 }
 
-/// Source files by their path from the workspace's root.
+/// Source files, by their path relative to the workspace.
 fn sources() -> BTreeMap<String, String> {
     let root = metadata().workspace_root.into_std_path_buf();
     let mut paths = Vec::new();
@@ -89,7 +87,7 @@ fn sources() -> BTreeMap<String, String> {
     texts
 }
 
-/// Every file but those of build and version control.
+/// Collects all files except build output and version control.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
         let entry = entry.expect("an entry can be read");
@@ -114,7 +112,7 @@ fn is_rust(name: &str) -> bool {
 }
 
 #[test]
-fn every_source_file_says_under_which_licence_it_is() {
+fn every_source_file_has_a_licence_line() {
     let marked = |text: &str| text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier:"));
     let sources = sources();
     let unmarked: Vec<&String> =
@@ -123,15 +121,15 @@ fn every_source_file_says_under_which_licence_it_is() {
 }
 
 #[test]
-fn no_file_is_too_long() {
+fn no_source_file_is_too_long() {
     let lengths = sources().into_iter().map(|(name, text)| (name, text.lines().count()));
-    let long: Vec<(String, usize)> = lengths.filter(|(_, lines)| *lines > LONGEST_FILE).collect();
-    assert!(long.is_empty(), "over {LONGEST_FILE} lines, split by subject: {long:?}");
+    let long: Vec<(String, usize)> = lengths.filter(|(_, lines)| *lines > MAX_FILE_LENGTH).collect();
+    assert!(long.is_empty(), "more than {MAX_FILE_LENGTH} lines, split by subject: {long:?}");
 }
 
 #[test]
-fn unsafe_code_stands_only_where_it_is_allowed() {
-    let allowed = |name: &str| UNSAFE_ALLOWED.iter().any(|place| name.starts_with(place));
+fn unsafe_code_is_only_where_it_is_allowed() {
+    let allowed = |name: &str| UNSAFE_ALLOWED.iter().any(|prefix| name.starts_with(prefix));
     let mut found = Vec::new();
     for (name, text) in sources().iter().filter(|(name, _)| is_rust(name) && !allowed(name)) {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| has_unsafe(line));
@@ -140,19 +138,19 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Whether a line of code, comments and texts left out, has the keyword.
+/// Whether a line contains the keyword outside of comments and string literals.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
-    let outside_texts = code.split('"').step_by(2);
+    let outside_strings = code.split('"').step_by(2);
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    outside_texts.flat_map(|part| part.split(|c| !is_word(c))).any(|word| word == "unsafe")
+    outside_strings.flat_map(|part| part.split(|c| !is_word(c))).any(|word| word == "unsafe")
 }
 
 #[test]
-fn the_search_for_unsafe_finds_the_keyword_and_nothing_else() {
+fn the_search_for_unsafe_finds_only_the_keyword() {
     assert!(has_unsafe("    let x = unsafe { y };"));
     assert!(has_unsafe("pub unsafe fn x() {"));
-    for harmless in ["// unsafe { }", "unsafe_code = 1", "say(\"unsafe\")", "#![deny(unsafe_code)]"] {
+    for harmless in ["// unsafe { }", "unsafe_code = 1", "print(\"unsafe\")", "#![deny(unsafe_code)]"] {
         assert!(!has_unsafe(harmless), "{harmless}");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stored traces, replayed by every method: what each says of each two subflows at 3 s and at the end must not change unless somebody
-//! wants it to. A new case is a trace with its labels in `fixtures/bottleneck`.
+//! Stored traces, replayed with every method: the verdict for every pair of subflows after 3 s and at the end must not change
+//! unintentionally. To add a case, add a trace with its labels to `fixtures/bottleneck`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ fn words(said: Said) -> &'static str {
 }
 
 #[test]
-fn every_method_says_of_stored_traces_what_it_said() {
+fn verdicts_of_every_method_about_stored_traces_are_unchanged() {
     let mut table = String::new();
     for (name, _, verdicts) in cases() {
         for method in verdicts.methods() {
@@ -66,7 +66,7 @@ fn every_method_says_of_stored_traces_what_it_said() {
 }
 
 #[test]
-fn the_method_that_was_asked_for_is_the_one_that_is_named() {
+fn the_selected_method_is_used_and_named() {
     let trace = folder().join("shared-n2-20m-none-uneq-bbr-5s-s0.mpw");
     let replay = |more: &[&str]| {
         let outcome = mpwatch(&[&["replay", trace.to_str().unwrap()], more].concat());
@@ -80,12 +80,13 @@ fn the_method_that_was_asked_for_is_the_one_that_is_named() {
         assert_eq!((&found["method"], &found["pairs"][0]["verdict"]), (&method.into(), &verdict.into()));
     }
     assert!(replay(&["--method", "rfc8382"]).contains("judged by rfc8382"));
-    assert!(!replay(&[]).contains("judged by"), "the usual one goes without saying");
+    assert!(!replay(&[]).contains("judged by"), "the default method is not named");
 }
 
-/// 20 Mbit/s with a class and a queue of 10 ms for each of two subflows (htb), reno: their rates move against each other for most of 12 s.
+/// Two subflows share 20 Mbit/s; each has its own htb class and queue of 10 ms. With reno, the rate of one falls when the other's
+/// rises, for most of 12 s.
 #[test]
-fn one_rate_with_a_queue_for_each_is_a_shared_cap() {
+fn one_rate_with_a_queue_per_subflow_is_a_shared_cap() {
     let trace = folder().join("../caps/fair-n2-20m-none-eq-reno-12s-s2.mpw");
     let outcome = mpwatch(&["replay", trace.to_str().unwrap(), "--format", "json"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
@@ -94,15 +95,15 @@ fn one_rate_with_a_queue_for_each_is_a_shared_cap() {
     let [cap] = &found["shared_caps"].as_array().unwrap()[..] else { panic!("{found:#}") };
     assert_eq!(cap["subflows"].as_array().unwrap().len(), 2);
     let sum = cap["sum_bps"].as_f64().unwrap();
-    assert!((14e6..20e6).contains(&sum), "payload of a rate of 20 Mbit/s: {cap:#}");
+    assert!((14e6..20e6).contains(&sum), "payload at a rate of 20 Mbit/s: {cap:#}");
     assert_eq!(found["pairs"][0]["verdict"], "disjoint", "there are two queues");
 }
 
-/// Equal links with other traffic on both, of which one looks like the other for seconds (docs/bottleneck.md tells how often).
+/// Equal links with cross traffic on both, which look alike for some seconds (docs/bottleneck.md says how often).
 const KNOWN_TO_BE_WRONG: [&str; 1] = ["disjoint-n2-20m-cross-eq-cubic-5s-s0"];
 
 #[test]
-fn our_own_method_is_right_or_undecided_about_stored_traces() {
+fn verdicts_of_the_default_method_about_stored_traces_are_right_or_undecided() {
     let cases = cases();
     assert!(cases.len() >= 3, "there are traces");
     let mut decided = 0;
@@ -111,18 +112,18 @@ fn our_own_method_is_right_or_undecided_about_stored_traces() {
         let score = score(&labels, &verdicts).remove("concordance").unwrap();
         let wrong: u32 = score.at.iter().map(Tally::wrong).sum();
         if KNOWN_TO_BE_WRONG.contains(&name.as_str()) {
-            assert_ne!(wrong, 0, "{name} is right now: take it off the list. {score:?}");
+            assert_ne!(wrong, 0, "the verdict on {name} is now right: remove it from the list. {score:?}");
             continue;
         }
         assert_eq!(wrong, 0, "{name}: {score:?}");
         decided += usize::from(!score.times.is_empty());
     }
-    // Two identical links without other traffic may stay `unknown` for all of five seconds.
-    assert!(decided >= 3, "{decided} traces are decided");
+    // Two identical links without cross traffic may stay `unknown` for all five seconds.
+    assert!(decided >= 3, "only {decided} traces have a decided verdict");
 }
 
 #[test]
-fn with_across_all_subflows_to_one_address_are_under_one_detector() {
+fn with_across_one_detector_gets_all_subflows_to_one_address() {
     let trace = folder().join("shared-n2-20m-none-uneq-bbr-5s-s0.mpw");
     let replay = |more: &[&str]| {
         let outcome = mpwatch(&[&["replay", trace.to_str().unwrap(), "--verdicts"], more].concat());

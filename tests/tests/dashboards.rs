@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dashboards and rules speak of metrics that exist, in the way that Grafana and Prometheus want it. That they show data is what
-//! host_prometheus.rs tests.
+//! Dashboards and rules are valid and use only exported metrics. host_prometheus.rs checks that they show data.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -17,7 +16,7 @@ use serde_json::Value;
 const RULES: &str = "dashboards/rules/mpwatch.yml";
 const RULE_TESTS: &str = "dashboards/rules/mpwatch_test.yml";
 const RUNBOOK: &str = "docs/runbook.md";
-/// What Prometheus adds to every scrape.
+/// Metrics that Prometheus adds to every scrape.
 const PROMETHEUS: [&str; 2] = ["up", "scrape_duration_seconds"];
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -32,7 +31,7 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Names that can be queried, and whether each is of a counter.
+/// Exported series names, and whether each is a counter.
 fn exported() -> Vec<(String, bool)> {
     let sections = described();
     let all = sections.iter().flat_map(|section| &section.metrics);
@@ -45,18 +44,18 @@ fn exported() -> Vec<(String, bool)> {
     names.collect()
 }
 
-/// Words of an expression that are names of metrics: not of labels, functions, or what recording rules make.
+/// Metric names in an expression, without those of recording rules.
 fn metrics_of(expression: &str) -> BTreeSet<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
     let words = expression.split(|letter| !is_part(letter));
-    let named = |word: &&str| {
-        let ours = word.starts_with("mpwatch_") || word.starts_with("process_");
-        (ours || PROMETHEUS.contains(word)) && !word.contains(':')
+    let is_metric = |word: &&str| {
+        let is_exported = word.starts_with("mpwatch_") || word.starts_with("process_");
+        (is_exported || PROMETHEUS.contains(word)) && !word.contains(':')
     };
-    words.filter(named).collect()
+    words.filter(is_metric).collect()
 }
 
-/// Expressions of the rules, each with its name.
+/// Name, expression and definition of every rule.
 fn rules() -> Vec<(String, String, Value)> {
     let file = yaml(RULES);
     let all = list(&file, "groups").iter().flat_map(|group| list(group, "rules").to_vec());
@@ -67,7 +66,7 @@ fn rules() -> Vec<(String, String, Value)> {
     named.collect()
 }
 
-/// Every query of every panel.
+/// Every query of every panel, with the names of its dashboard and panel.
 fn queries() -> impl Iterator<Item = (String, String)> {
     let panels = DASHBOARDS
         .iter()
@@ -79,45 +78,48 @@ fn queries() -> impl Iterator<Item = (String, String)> {
 }
 
 #[test]
-fn dashboards_are_what_their_panels_make() {
+fn generated_dashboards_are_current() {
     let bless = std::env::var_os("MPWATCH_BLESS").is_some();
     for board in DASHBOARDS {
         let name = format!("dashboards/grafana/{}.json", board.name);
-        let made = format!("{:#}\n", file(board));
+        let generated = format!("{:#}\n", file(board));
         if bless {
-            fs::write(in_checkout(&name), &made).unwrap();
+            fs::write(in_checkout(&name), &generated).unwrap();
         }
         let advice = "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test dashboards";
         assert!(
-            fs::read_to_string(in_checkout(&name)).is_ok_and(|text| text == made),
-            "{name} is stale; {advice}"
+            fs::read_to_string(in_checkout(&name)).is_ok_and(|text| text == generated),
+            "{name} is out of date; {advice}"
         );
     }
 }
 
 #[test]
-fn every_panel_says_what_it_shows_and_in_which_unit() {
+fn every_panel_has_a_description_and_a_unit() {
     for board in DASHBOARDS {
         let mut ids = BTreeSet::new();
         for panel in list(&file(board), "panels") {
-            assert!(ids.insert(panel["id"].as_u64().unwrap()), "an id twice");
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "panel ids are unique");
             assert!(!text(panel, "title").is_empty());
             if text(panel, "type") == "row" {
                 continue;
             }
-            let about = text(panel, "description");
-            assert!(about.ends_with('.') && about.starts_with(char::is_uppercase), "{about}");
+            let description = text(panel, "description");
+            assert!(
+                description.ends_with('.') && description.starts_with(char::is_uppercase),
+                "{description}"
+            );
             assert!(!text(&panel["fieldConfig"]["defaults"], "unit").is_empty());
             assert_eq!(text(&panel["datasource"], "uid"), "${datasource}");
             assert!(!list(panel, "targets").is_empty());
-            let place = &panel["gridPos"];
-            assert!(place["x"].as_u64().unwrap() + place["w"].as_u64().unwrap() <= 24, "{place}");
+            let position = &panel["gridPos"];
+            assert!(position["x"].as_u64().unwrap() + position["w"].as_u64().unwrap() <= 24, "{position}");
         }
-        let made = file(board);
+        let dashboard = file(board);
         let variables: Vec<&str> =
-            list(&made["templating"], "list").iter().map(|one| text(one, "name")).collect();
+            list(&dashboard["templating"], "list").iter().map(|one| text(one, "name")).collect();
         assert_eq!(variables, ["datasource", "job", "instance"]);
-        assert_eq!(made["editable"], false);
+        assert_eq!(dashboard["editable"], false);
     }
 }
 
@@ -128,21 +130,21 @@ fn panels_do_not_overlap() {
         for panel in list(&file(board), "panels") {
             let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
             for cell in (y..y + h).flat_map(|row| (x..x + w).map(move |column| (row, column))) {
-                assert!(taken.insert(cell), "{}: {} lies on another panel", board.name, panel["title"]);
+                assert!(taken.insert(cell), "{}: {} overlaps another panel", board.name, panel["title"]);
             }
         }
     }
 }
 
 #[test]
-fn every_metric_that_is_named_is_exported() {
+fn dashboards_rules_and_runbook_use_only_exported_metrics() {
     let exported: BTreeSet<String> = exported().into_iter().map(|(name, _)| name).collect();
     let known = |name: &str| exported.contains(name) || PROMETHEUS.contains(&name);
-    for (place, expression) in queries() {
+    for (panel, expression) in queries() {
         let metrics = metrics_of(&expression);
-        assert!(!metrics.is_empty(), "{place} names no metric");
+        assert!(!metrics.is_empty(), "{panel} uses no metric");
         for metric in metrics {
-            assert!(known(metric), "{place}: {metric} is not exported");
+            assert!(known(metric), "{panel}: {metric} is not exported");
         }
     }
     let recorded: BTreeSet<String> = rules().into_iter().map(|(name, ..)| name).collect();
@@ -153,7 +155,7 @@ fn every_metric_that_is_named_is_exported() {
         let words =
             expression.split(|letter: char| !(letter.is_ascii_alphanumeric() || "_:".contains(letter)));
         for word in words.filter(|word| word.contains(":mpwatch_")) {
-            assert!(recorded.contains(word), "{name}: nothing records {word}");
+            assert!(recorded.contains(word), "{name}: no rule records {word}");
         }
     }
     for metric in metrics_of(&read(RUNBOOK)) {
@@ -162,9 +164,9 @@ fn every_metric_that_is_named_is_exported() {
 }
 
 #[test]
-fn counters_are_read_as_rates_and_every_query_is_narrowed() {
+fn counters_are_queried_as_rates_and_every_query_selects_job_and_instance() {
     let exported = exported();
-    for (place, expression) in queries() {
+    for (panel, expression) in queries() {
         for metric in metrics_of(&expression) {
             for (at, _) in expression.match_indices(metric) {
                 let after = &expression[at + metric.len()..];
@@ -173,22 +175,22 @@ fn counters_are_read_as_rates_and_every_query_is_narrowed() {
                 }
                 assert!(
                     after.starts_with("{job=~\"$job\",instance=~\"$instance\"}"),
-                    "{place}: {metric} of all"
+                    "{panel}: {metric} without job and instance"
                 );
                 let is_counter = exported.iter().any(|(name, counter)| name == metric && *counter);
-                // How much of a zone is in no part is a difference of the totals themselves.
-                let is_difference = place.ends_with("Not conserved");
+                // This panel shows the difference between a zone and its parts: of the totals, not of rates.
+                let is_difference = panel.ends_with("Not conserved");
                 if is_counter && !is_difference {
                     let before = &expression[..at];
                     assert!(
                         before.ends_with("rate(") || before.ends_with("increase("),
-                        "{place}: {metric} alone"
+                        "{panel}: {metric} without rate()"
                     );
                     let range = after.split('}').nth(1).unwrap_or_default();
                     let windows = ["[$__rate_interval]", "[$__range]"];
                     assert!(
                         windows.iter().any(|window| range.starts_with(window)),
-                        "{place}: {metric}{after}"
+                        "{panel}: {metric}{after}"
                     );
                 }
             }
@@ -219,30 +221,30 @@ fn every_alert_has_a_severity_a_runbook_and_a_test() {
         assert!(headings.contains(anchor), "the runbook has no section {anchor}");
         let of_alert = |test: &Value| -> Vec<bool> {
             let all = test["alert_rule_test"].as_array().into_iter().flatten();
-            let ours = all.filter(|one| text(one, "alertname") == name);
-            ours.map(|one| !list(one, "exp_alerts").is_empty()).collect()
+            let of_this_alert = all.filter(|one| text(one, "alertname") == name);
+            of_this_alert.map(|one| !list(one, "exp_alerts").is_empty()).collect()
         };
         let outcomes: BTreeSet<bool> = list(&tests, "tests").iter().flat_map(of_alert).collect();
         assert_eq!(
             outcomes,
             BTreeSet::from([false, true]),
-            "{name} is not seen both to fire and to keep quiet"
+            "{name} has no test in which it fires, or none in which it does not"
         );
     }
     for heading in headings {
-        assert!(alerts.iter().any(|(name, ..)| name.to_lowercase() == heading), "{heading} is no alert");
+        assert!(alerts.iter().any(|(name, ..)| name.to_lowercase() == heading), "{heading} is not an alert");
     }
 }
 
 #[test]
-fn promtool_finds_the_rules_right_and_their_tests_pass() {
+fn promtool_accepts_the_rules_and_their_tests_pass() {
     if Command::new("promtool").arg("--version").output().is_err() {
-        skip("there is no promtool; Debian's package `prometheus` has it");
+        skip("promtool is missing; it is in Debian's package `prometheus`");
         return;
     }
     for arguments in [&["check", "rules", "--lint=all", RULES][..], &["test", "rules", RULE_TESTS]] {
         let output = Command::new("promtool").args(arguments).current_dir(in_checkout("")).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let messages = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {messages}");
     }
 }

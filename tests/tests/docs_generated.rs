@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documents that are made from the code, and the tables that are made from what is on record of the kernels, are what
-//! would be made now. After a change run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
+//! Generated documents, and the tables of tested kernels, are up to date. After a change, run this test with MPWATCH_BLESS=1 to
+//! regenerate them, and read the diff.
 #![allow(clippy::unwrap_used, reason = "a test's own files")]
 #![allow(clippy::expect_used, reason = "a test")]
 
@@ -11,7 +11,7 @@ use mpwatch_tests::kernel;
 
 fn documents() -> [(&'static str, String); 6] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
-    let kernels = kernel::all_on_record();
+    let kernels = kernel::load_all();
     [
         ("METRICS.md", docs::metrics_md()),
         ("docs/json.md", docs::json_md()),
@@ -26,11 +26,11 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// A document with another table between its two marks.
+/// A document with the table between its two marks replaced.
 fn with_table(name: &str, table: &str) -> String {
     let text = std::fs::read_to_string(in_checkout(name)).unwrap();
-    let (before, rest) = text.split_once("<!-- generated -->\n").expect("a mark where the table begins");
-    let (_, after) = rest.split_once("<!-- end -->").expect("a mark where the table ends");
+    let (before, rest) = text.split_once("<!-- generated -->\n").expect("a mark before the table");
+    let (_, after) = rest.split_once("<!-- end -->").expect("a mark after the table");
     format!("{before}<!-- generated -->\n{table}<!-- end -->{after}")
 }
 
@@ -38,29 +38,29 @@ fn with_table(name: &str, table: &str) -> String {
 fn generated_documents_are_current() {
     let bless = std::env::var_os("MPWATCH_BLESS").is_some();
     let mut stale = Vec::new();
-    for (name, made) in documents() {
+    for (name, generated) in documents() {
         let path = in_checkout(name);
-        if std::fs::read_to_string(&path).unwrap_or_default() == made {
+        if std::fs::read_to_string(&path).unwrap_or_default() == generated {
             continue;
         }
         if bless {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, made).unwrap();
+            std::fs::write(&path, generated).unwrap();
         } else {
             stale.push(name);
         }
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are not what the code makes; write them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated"
+        "{stale:?} are out of date; regenerate them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated"
     );
 }
 
 #[test]
-fn every_field_of_the_json_says_what_it_means() {
+fn every_field_of_the_json_has_a_description() {
     let text = docs::json_md();
     for line in text.lines().filter(|line| line.starts_with("| `") && line.matches(" | ").count() >= 3) {
-        let meaning = line.split(" | ").nth(3).unwrap_or("").trim_matches([' ', '|']);
-        assert!(!meaning.is_empty(), "no meaning: {line}");
+        let description = line.split(" | ").nth(3).unwrap_or("").trim_matches([' ', '|']);
+        assert!(!description.is_empty(), "no description: {line}");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The networks of the demo, judged while traffic runs: subflows behind one queue are found, and those on paths of their own are told
-//! apart. Waits for the verdict, whenever it comes; how soon it comes is measured elsewhere (docs/bottleneck.md).
+//! Verdicts for the networks of the demo while traffic runs: subflows behind one queue share a bottleneck, and subflows on disjoint
+//! paths do not. The tests wait for the verdict; docs/bottleneck.md says how long it takes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{Control, Spec, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::SubflowId;
@@ -21,9 +21,9 @@ use mpwatch_model::unit::{Micros, Nanos};
 use mpwatch_tests::{list, may_run_as_root, program, text};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// `mpwatch top --batch`, a snapshot at a time.
+/// The snapshots of a running `mpwatch top --batch`.
 struct Snapshots {
     child: Child,
     lines: Receiver<String>,
@@ -46,27 +46,27 @@ impl Snapshots {
         Self { child, lines }
     }
 
-    /// The only connection, once it is as wanted.
+    /// Waits until the only connection is as expected, and returns it.
     #[track_caller]
-    fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    fn wait_for(&self, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
         let only = |snapshot: &Value| match list(snapshot, "connections") {
-            [connection] => is_it(connection),
+            [connection] => is_expected(connection),
             _ => false,
         };
         self.wait_for_snapshot(what, only)["connections"][0].clone()
     }
 
-    /// The first snapshot that is as wanted.
+    /// Waits for the first snapshot that is as expected.
     #[track_caller]
-    fn wait_for_snapshot(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_for_snapshot(&self, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + TIMEOUT;
         let mut latest = Value::Null;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);
             let line = line.unwrap_or_else(|error| panic!("waiting for {what}: {error}; {latest:#}"));
             latest = serde_json::from_str(&line).expect("a line is a snapshot");
-            if is_it(&latest) {
+            if is_expected(&latest) {
                 return latest;
             }
         }
@@ -80,25 +80,30 @@ impl Drop for Snapshots {
     }
 }
 
-/// Runs an upload through this network until the verdicts on it are as wanted.
+/// Runs an upload until the verdicts are as expected, and returns the connection.
 #[track_caller]
-fn judge(lab: &Topology, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-    judge_by(lab, &[], what, is_it)
+fn upload_until(lab: &Topology, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    upload_with_options_until(lab, &[], what, is_expected)
 }
 
-/// As [`judge`], with options of the command line.
+/// As [`upload_until`], with command line options.
 #[track_caller]
-fn judge_by(lab: &Topology, options: &[&str], what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+fn upload_with_options_until(
+    lab: &Topology,
+    options: &[&str],
+    what: &str,
+    is_expected: impl Fn(&Value) -> bool,
+) -> Value {
     let snapshots = Snapshots::of(lab.client().name(), options);
-    let workload = Workload::upload_for(PATIENCE * 2);
-    let mut spec = Spec::new(lab.path(0).unwrap().server_address(), workload);
+    let workload = Workload::upload_for(TIMEOUT * 2);
+    let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = PATIENCE * 3;
+    spec.timeout = TIMEOUT * 3;
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let found = snapshots.wait_for(what, is_it);
+    let found = snapshots.wait_for(what, is_expected);
     control.cancel();
-    // Cut off in the middle, and meant to be.
+    // The upload was cancelled, so its result is an error.
     let _ = transfer.join();
     found
 }
@@ -108,8 +113,8 @@ fn verdicts(connection: &Value) -> Vec<&str> {
     pairs.iter().map(|pair| text(pair, "verdict")).collect()
 }
 
-fn path(mbit: f64, rtt_ms: u64) -> Quality {
-    Quality::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
+fn link(mbit: f64, rtt_ms: u64) -> LinkSpec {
+    LinkSpec::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
 }
 
 #[test]
@@ -117,8 +122,8 @@ fn subflows_behind_one_queue_share_a_bottleneck() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[Quality::default(); 3], path(40.0, 20)).unwrap();
-    let found = judge(&lab, "one group of three", |connection| connection["extra_subflows"] == 2);
+    let lab = Topology::shared(&[LinkSpec::default(); 3], link(40.0, 20)).unwrap();
+    let found = upload_until(&lab, "one group of three", |connection| connection["extra_subflows"] == 2);
     let [group] = list(&found["bottlenecks"], "groups") else { panic!("{found:#}") };
     assert_eq!(group.as_array().unwrap().len(), 3);
     assert!(!verdicts(&found).contains(&"disjoint"), "{found:#}");
@@ -129,24 +134,24 @@ fn subflows_behind_one_queue_share_a_bottleneck() {
 }
 
 #[test]
-fn subflows_on_paths_of_their_own_are_disjoint() {
+fn subflows_on_disjoint_paths_are_disjoint() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(40.0, 10), path(20.0, 30)).unwrap();
-    let found = judge(&lab, "a disjoint pair", |connection| verdicts(connection) == ["disjoint"]);
+    let lab = Topology::two_paths(link(40.0, 10), link(20.0, 30)).unwrap();
+    let found = upload_until(&lab, "a disjoint pair", |connection| verdicts(connection) == ["disjoint"]);
     assert_eq!(found["extra_subflows"], 0);
     assert_eq!(list(&found["bottlenecks"], "groups").len(), 2);
 }
 
-/// Their sawtooths line up and their delays move together; no verdict on the way may take them for one.
+/// Their sawtooths are synchronized and their delays correlate. No intermediate verdict may be `shared`.
 #[test]
-fn equal_paths_of_their_own_are_never_taken_for_one() {
+fn equal_disjoint_paths_are_never_shared() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(30.0, 10), path(30.0, 10)).unwrap();
-    let found = judge(&lab, "a disjoint pair", |connection| {
+    let lab = Topology::two_paths(link(30.0, 10), link(30.0, 10)).unwrap();
+    let found = upload_until(&lab, "a disjoint pair", |connection| {
         let verdicts = verdicts(connection);
         assert!(!verdicts.contains(&"shared"), "{:#}", connection["bottlenecks"]);
         verdicts == ["disjoint"]
@@ -156,15 +161,15 @@ fn equal_paths_of_their_own_are_never_taken_for_one() {
 
 /// Two connections with a subflow each, through one queue.
 #[test]
-fn connections_to_one_address_are_compared_where_that_is_asked_for() {
+fn with_across_connections_to_one_address_are_compared() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[Quality::default()], path(40.0, 20)).unwrap();
+    let lab = Topology::shared(&[LinkSpec::default()], link(40.0, 20)).unwrap();
     let snapshots = Snapshots::of(lab.client().name(), &["--across"]);
-    let mut spec = Spec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(PATIENCE * 2));
+    let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(TIMEOUT * 2));
     spec.congestion = Some("cubic".to_owned());
-    (spec.connections, spec.concurrency, spec.deadline) = (2, 2, PATIENCE * 3);
+    (spec.connections, spec.concurrency, spec.timeout) = (2, 2, TIMEOUT * 3);
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let is_from = |one: &&Value| one["netns"] == lab.client().name();
@@ -172,19 +177,23 @@ fn connections_to_one_address_are_compared_where_that_is_asked_for() {
         let destinations = list(&snapshot["across"], "destinations");
         destinations.iter().filter(is_from).any(|one| one["pairs"][0]["verdict"] == "shared")
     });
-    let one = list(&found["across"], "destinations").iter().find(is_from).unwrap();
-    assert_eq!((list(one, "subflows").len(), one["left_out"].as_u64()), (2, Some(0)), "{one:#}");
+    let destination = list(&found["across"], "destinations").iter().find(is_from).unwrap();
+    assert_eq!(
+        (list(destination, "subflows").len(), destination["left_out"].as_u64()),
+        (2, Some(0)),
+        "{destination:#}"
+    );
     control.cancel();
     let _ = transfer.join();
 }
 
 #[test]
-fn the_method_can_be_chosen_where_traffic_runs() {
+fn the_method_can_be_selected() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[Quality::default(); 2], path(40.0, 20)).unwrap();
-    let found = judge_by(&lab, &["--method", "dwc"], "one group of two", |connection| {
+    let lab = Topology::shared(&[LinkSpec::default(); 2], link(40.0, 20)).unwrap();
+    let found = upload_with_options_until(&lab, &["--method", "dwc"], "one group of two", |connection| {
         connection["extra_subflows"] == 1
     });
     assert_eq!(found["bottlenecks"]["method"], "dwc");
@@ -192,13 +201,14 @@ fn the_method_can_be_chosen_where_traffic_runs() {
 }
 
 #[test]
-fn without_detection_nobody_looks() {
+fn with_no_bottlenecks_there_are_no_verdicts() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(40.0, 10), path(20.0, 10)).unwrap();
+    let lab = Topology::two_paths(link(40.0, 10), link(20.0, 10)).unwrap();
     let snapshots = Snapshots::of(lab.client().name(), &["--no-bottlenecks"]);
-    let spec = Spec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
+    let spec =
+        TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let found = snapshots.wait_for("two subflows", |connection| list(connection, "subflows").len() == 2);
@@ -207,85 +217,82 @@ fn without_detection_nobody_looks() {
     let _ = transfer.join();
 }
 
-/// The points of the client's subflows of a lab, as they come.
-struct Watch<'a> {
+/// Collects the delay samples of the client's subflows.
+struct SampleCollector<'a> {
     tracer: Tracer,
     lab: &'a Topology,
-    ours: BTreeSet<SubflowId>,
-    points: BTreeMap<SubflowId, Vec<DelaySample>>,
+    subflows: BTreeSet<SubflowId>,
+    samples: BTreeMap<SubflowId, Vec<DelaySample>>,
 }
 
-impl Watch<'_> {
-    /// Waits until both subflows have as many points as that, one after the other, that are as wanted.
+impl SampleCollector<'_> {
+    /// Waits until both subflows have `count` successive samples that are as expected.
     #[track_caller]
-    fn until_each_has(&mut self, count: usize, what: &str, is_wanted: impl Fn(&[DelaySample]) -> bool) {
-        self.points.clear();
-        let reached = poll_until(what, PATIENCE, || {
-            let (inode, ours, points) = (self.lab.client().inode(), &mut self.ours, &mut self.points);
+    fn wait_for_samples(&mut self, count: usize, what: &str, are_expected: impl Fn(&[DelaySample]) -> bool) {
+        self.samples.clear();
+        let reached = poll_until(what, TIMEOUT, || {
+            let (inode, subflows, collected) =
+                (self.lab.client().inode(), &mut self.subflows, &mut self.samples);
             let mut sink = |event: &KernelEvent| match event {
                 KernelEvent::Subflow(record) if u64::from(record.netns_inode) == inode => {
-                    ours.insert(record.id);
+                    subflows.insert(record.id);
                 }
                 KernelEvent::Samples(samples) => {
-                    points.entry(samples.id).or_default().extend(&samples.points);
+                    collected.entry(samples.id).or_default().extend(&samples.points);
                 }
                 _ => {}
             };
             self.tracer.poll(Duration::from_millis(20), &mut sink).unwrap();
             self.tracer.snapshot(&mut sink).unwrap();
             let enough = |id: &SubflowId| {
-                let last = self.points.get(id)?.rchunks(count).next()?;
-                (last.len() == count && is_wanted(last)).then_some(())
+                let last = self.samples.get(id)?.rchunks(count).next()?;
+                (last.len() == count && are_expected(last)).then_some(())
             };
-            let sampled = self.ours.iter().filter(|id| self.points.contains_key(id));
+            let sampled = self.subflows.iter().filter(|id| self.samples.contains_key(id));
             (sampled.filter_map(enough).count() == 2).then_some(())
         });
-        reached.unwrap_or_else(|error| panic!("{error}: {:?}", self.points));
+        reached.unwrap_or_else(|error| panic!("{error}: {:?}", self.samples));
     }
 }
 
-/// Times between points, which are what they are by the time of sending; the queue makes them a little longer or shorter.
-fn gaps(points: &[DelaySample]) -> impl Iterator<Item = Duration> + '_ {
-    points.windows(2).map(|two| Duration::from_nanos(two[1].at.since(two[0].at).0))
+/// Times between samples. The kernel selects samples by the time of sending, so the queueing delay changes the gaps a little.
+fn gaps(samples: &[DelaySample]) -> impl Iterator<Item = Duration> + '_ {
+    samples.windows(2).map(|pair| Duration::from_nanos(pair[1].at.since(pair[0].at).0))
 }
 
 #[test]
-fn the_kernel_lets_paths_rest_until_they_are_woken() {
+fn the_kernel_samples_less_often_until_the_backoff_ends() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(20.0, 10), path(20.0, 10)).unwrap();
+    let lab = Topology::two_paths(link(20.0, 10), link(20.0, 10)).unwrap();
     let tracer = Tracer::start(Settings { ledger: false, ..Settings::default() }).unwrap();
-    let mut watch = Watch { tracer, lab: &lab, ours: BTreeSet::new(), points: BTreeMap::new() };
+    let mut collector =
+        SampleCollector { tracer, lab: &lab, subflows: BTreeSet::new(), samples: BTreeMap::new() };
     let control = Arc::new(Control::default());
-    let mut spec = lab.traffic(Workload::upload_for(PATIENCE * 4)).unwrap();
-    spec.deadline = PATIENCE * 5;
+    let mut spec = lab.traffic(Workload::upload_for(TIMEOUT * 4)).unwrap();
+    spec.timeout = TIMEOUT * 5;
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let is_dense = |points: &[DelaySample]| gaps(points).all(|gap| gap < Duration::from_millis(100));
-    watch.until_each_has(10, "dense samples", is_dense);
-    let order = |until, shortest, longest| {
-        let usual = RttRange { from: Micros(shortest), to: Micros(longest) };
-        watch_ids(&watch)
-            .into_iter()
-            .map(|id| Rest { id, until, pause: Nanos(1_000_000_000), usual })
-            .collect::<Vec<_>>()
+    let are_dense = |samples: &[DelaySample]| gaps(samples).all(|gap| gap < Duration::from_millis(100));
+    collector.wait_for_samples(10, "dense samples", are_dense);
+    let backoffs = |until, min_rtt, max_rtt| {
+        let usual = RttRange { from: Micros(min_rtt), to: Micros(max_rtt) };
+        let subflows = collector.subflows.iter().copied();
+        subflows.map(|id| Rest { id, until, pause: Nanos(1_000_000_000), usual }).collect::<Vec<_>>()
     };
-    let rest = order(Nanos(u64::MAX), 0, u64::MAX);
-    let (news, wake) = (order(Nanos(u64::MAX), 0, 1), order(Nanos(0), 0, u64::MAX));
-    watch.tracer.rest(&rest);
-    let are_between = |least, most| {
-        let allowed = Duration::from_millis(least)..Duration::from_millis(most);
-        move |points: &[DelaySample]| gaps(points).all(|gap| allowed.contains(&gap))
+    let start = backoffs(Nanos(u64::MAX), 0, u64::MAX);
+    let with_unusual_rtts = backoffs(Nanos(u64::MAX), 0, 1);
+    let end = backoffs(Nanos(0), 0, u64::MAX);
+    collector.tracer.rest(&start);
+    let gaps_between = |min, max| {
+        let allowed = Duration::from_millis(min)..Duration::from_millis(max);
+        move |samples: &[DelaySample]| gaps(samples).all(|gap| allowed.contains(&gap))
     };
-    watch.until_each_has(3, "sparse samples", are_between(750, 1_500));
-    watch.tracer.rest(&news);
-    watch.until_each_has(5, "samples of RTTs that are news", are_between(150, 600));
-    watch.tracer.rest(&wake);
-    watch.until_each_has(10, "dense samples again", is_dense);
+    collector.wait_for_samples(3, "sparse samples", gaps_between(750, 1_500));
+    collector.tracer.rest(&with_unusual_rtts);
+    collector.wait_for_samples(5, "samples of unusual RTTs", gaps_between(150, 600));
+    collector.tracer.rest(&end);
+    collector.wait_for_samples(10, "dense samples again", are_dense);
     control.cancel();
     let _ = transfer.join();
-}
-
-fn watch_ids(watch: &Watch<'_>) -> Vec<SubflowId> {
-    watch.ours.iter().copied().collect()
 }

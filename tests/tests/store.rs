@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A database that a replay has filled gives the replay's own report again, to the letter, and can be asked with any SQLite.
+//! A report from a database is identical to that of the replay that filled it, and any SQLite client can query the database.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 
 use mpwatch_exporters::store::{Limits, Store};
-use mpwatch_tests::{Outcome, list, mpwatch, number};
+use mpwatch_tests::{CommandOutput, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,26 +16,27 @@ fn recording(case: &str) -> String {
     folder.join(format!("{case}.mpw")).to_string_lossy().into_owned()
 }
 
+/// Asserts success and returns the standard output.
 #[track_caller]
-fn good(outcome: Outcome) -> String {
+fn stdout_of(outcome: CommandOutput) -> String {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     outcome.stdout
 }
 
-/// A database of one recording, and what its replay printed meanwhile.
+/// Fills a database from a recording. Returns the database and the output of the replay.
 fn filled(case: &str, format: &str) -> (TempDir, String, String) {
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("flows.db").to_string_lossy().into_owned();
-    let printed = good(mpwatch(&["replay", &recording(case), "--db", &db, "--format", format]));
+    let printed = stdout_of(mpwatch(&["replay", &recording(case), "--db", &db, "--format", format]));
     (folder, db, printed)
 }
 
 #[test]
-fn a_database_gives_the_report_of_the_replay_that_filled_it() {
+fn a_report_from_a_database_is_that_of_the_replay_that_filled_it() {
     for case in CASES {
         for format in ["json", "text", "csv"] {
             let (_folder, db, printed) = filled(case, format);
-            let report = good(mpwatch(&["report", "--db", &db, "--format", format]));
+            let report = stdout_of(mpwatch(&["report", "--db", &db, "--format", format]));
             assert_eq!(report, printed, "{case} as {format}");
         }
     }
@@ -72,8 +73,8 @@ fn totals_of_the_views_are_those_of_the_report() {
     }
 }
 
-/// A file as the first version left it.
-fn of_version_one(folder: &Path) -> String {
+/// Creates a database of schema 1.
+fn with_schema_1(folder: &Path) -> String {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| std::fs::read_to_string(checkout.join(name)).unwrap();
     let file = folder.join("old.db");
@@ -88,40 +89,44 @@ fn of_version_one(folder: &Path) -> String {
 }
 
 #[test]
-fn a_file_of_the_first_version_gives_the_same_report_before_and_after_it_is_brought_up_to_date() {
+fn a_database_of_schema_1_gives_the_same_report_before_and_after_its_migration() {
     let folder = TempDir::new().unwrap();
     let new = folder.path().join("new.db").to_string_lossy().into_owned();
     let shared = recording("../bottleneck/shared-n2-20m-none-uneq-bbr-5s-s0");
     for file in CASES.iter().map(|case| recording(case)).chain([shared]) {
-        good(mpwatch(&["replay", &file, "--db", &new]));
+        stdout_of(mpwatch(&["replay", &file, "--db", &new]));
     }
-    let report = |db: &str| good(mpwatch(&["report", "--db", db, "--format", "json"]));
+    let report = |db: &str| stdout_of(mpwatch(&["report", "--db", db, "--format", "json"]));
     let expected = report(&new);
     assert!(expected.contains("\"verdict\":\"shared\"") || expected.contains("\"verdict\": \"shared\""));
-    let old = of_version_one(folder.path());
+    let old = with_schema_1(folder.path());
     let before = std::fs::read(&old).unwrap();
     assert_eq!(report(&old), expected);
-    assert_eq!(std::fs::read(&old).unwrap(), before, "reading changes nothing");
+    assert_eq!(std::fs::read(&old).unwrap(), before, "reading does not change the file");
     Store::open(Path::new(&old), &Limits::none()).unwrap().close();
     assert_eq!(report(&old), expected);
     let views = |db: &str| {
         let database = rusqlite::Connection::open(db).unwrap();
         let sums = "SELECT printf('%d %d %d %s %s', count(*), sum(bytes_sent), sum(bytes_acked), sum(excess_ratio), sum(jain_index)) FROM v_connection";
         let rows = |view: &str| format!("SELECT count(*) FROM {view}");
-        let told: String = database.query_row(sums, [], |row| row.get(0)).unwrap();
+        let totals: String = database.query_row(sums, [], |row| row.get(0)).unwrap();
         let counts = ["v_run", "v_subflow", "v_bottleneck", "v_event", "v_sample"]
             .map(|view| database.query_row(&rows(view), [], |row| row.get::<_, i64>(0)).unwrap());
-        (told, counts, database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap())
+        (
+            totals,
+            counts,
+            database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(),
+        )
     };
     assert_eq!(views(&old), views(&new));
 }
 
 #[test]
-fn a_report_is_narrowed_by_time_and_by_filter() {
+fn a_report_can_be_limited_by_time_and_filter() {
     let (folder, db, _) = filled("two_paths", "json");
     let report = |arguments: &[&str]| {
         let all = [&["report", "--db", &db, "--format", "json"], arguments].concat();
-        let report: Value = serde_json::from_str(&good(mpwatch(&all))).unwrap();
+        let report: Value = serde_json::from_str(&stdout_of(mpwatch(&all))).unwrap();
         list(&report, "connections").len()
     };
     let all = report(&[]);
@@ -131,28 +136,32 @@ fn a_report_is_narrowed_by_time_and_by_filter() {
     assert_eq!(report(&["--filter", "role:client"]) + report(&["--filter", "!role:client"]), all);
     assert_eq!(report(&["--filter", "peer:192.0.2.1"]), 0);
     let file = folder.path().join("report.csv");
-    assert_eq!(good(mpwatch(&["report", "--db", &db, "--format", "csv", "-o", file.to_str().unwrap()])), "");
+    assert_eq!(
+        stdout_of(mpwatch(&["report", "--db", &db, "--format", "csv", "-o", file.to_str().unwrap()])),
+        ""
+    );
     assert!(std::fs::read_to_string(file).unwrap().starts_with("id,token,"));
 }
 
 #[test]
 fn two_replays_make_two_runs() {
     let (_folder, db, _) = filled("requests", "json");
-    good(mpwatch(&["replay", &recording("two_paths"), "--db", &db]));
+    stdout_of(mpwatch(&["replay", &recording("two_paths"), "--db", &db]));
     let report: Value =
-        serde_json::from_str(&good(mpwatch(&["report", "--db", &db, "--format", "json"]))).unwrap();
+        serde_json::from_str(&stdout_of(mpwatch(&["report", "--db", &db, "--format", "json"]))).unwrap();
     let of = |case: &str| {
         let alone: Value =
-            serde_json::from_str(&good(mpwatch(&["replay", &recording(case), "--format", "json"]))).unwrap();
+            serde_json::from_str(&stdout_of(mpwatch(&["replay", &recording(case), "--format", "json"])))
+                .unwrap();
         list(&alone, "connections").len()
     };
     assert_eq!(list(&report, "connections").len(), of("requests") + of("two_paths"));
 }
 
 #[test]
-fn a_recording_that_is_there_already_is_refused_and_changes_nothing() {
+fn a_recording_that_is_already_in_the_database_is_refused() {
     let (_folder, db, _) = filled("two_paths", "json");
-    let report = || good(mpwatch(&["report", "--db", &db, "--format", "json"]));
+    let report = || stdout_of(mpwatch(&["report", "--db", &db, "--format", "json"]));
     let before = report();
     let again = mpwatch(&["replay", &recording("two_paths"), "--db", &db]);
     assert_eq!(again.code, Some(1));
@@ -162,7 +171,7 @@ fn a_recording_that_is_there_already_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_read_is_never_written_over() {
+fn input_files_are_never_overwritten() {
     let (folder, db, _) = filled("two_paths", "json");
     let copy = folder.path().join("copy.mpw");
     std::fs::copy(recording("two_paths"), &copy).unwrap();
@@ -187,7 +196,7 @@ fn what_is_read_is_never_written_over() {
 }
 
 #[test]
-fn a_wrong_file_or_time_is_named() {
+fn an_error_names_the_wrong_file_or_time() {
     let folder = TempDir::new().unwrap();
     let missing = folder.path().join("none.db").to_string_lossy().into_owned();
     let outcome = mpwatch(&["report", "--db", &missing]);

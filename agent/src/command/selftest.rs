@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{ConnectionReport, Control, Outcome, Report, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{ConnectionReport, Control, TrafficReport, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::snapshot::Snapshot;
@@ -46,7 +46,7 @@ pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
     let stop = stop_on_signals()?;
     mpwatch_lab::sweep_stale()?;
     let queue = Duration::from_millis(50);
-    let path = |mbit, rtt| Quality::rate(mbit, queue).rtt(Duration::from_millis(rtt));
+    let path = |mbit, rtt| LinkSpec::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     let topology = Topology::two_paths(path(100.0, 10), path(50.0, 20))?;
     let mut live = trace(INTERVAL, &Scope::default(), Arc::clone(&stop))?;
     let checks = compare::all(&gather(&topology, &mut live, &stop)?);
@@ -91,7 +91,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
 /// First requests on an idle network, then the known transfer.
 struct Traffic {
     running: Option<(Transfer, Arc<Control>)>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<TransferOutcome>,
     /// The transfer has been done for longer than a tick.
     done: bool,
     quiet: Option<Snapshot>,
@@ -99,7 +99,12 @@ struct Traffic {
 
 impl Traffic {
     fn start(topology: &Topology) -> anyhow::Result<Self> {
-        let requests = Workload::Requests { count: REQUESTS, up: 100, down: 100, think: Duration::ZERO };
+        let requests = Workload::Requests {
+            count: REQUESTS,
+            request_bytes: 100,
+            response_bytes: 100,
+            think_time: Duration::ZERO,
+        };
         let running = Some(transfer(topology, requests, Control::default())?);
         Ok(Self { running, outcomes: Vec::new(), done: false, quiet: None })
     }
@@ -135,7 +140,7 @@ fn transfer(
 ) -> anyhow::Result<(Transfer, Arc<Control>)> {
     let mut spec = topology.traffic(workload)?;
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = PATIENCE;
+    spec.timeout = PATIENCE;
     let control = Arc::new(control);
     Ok((Transfer::start(topology.client(), topology.server(), &spec, &control)?, control))
 }
@@ -145,7 +150,7 @@ fn is_open(snapshot: &Snapshot, topology: &Topology) -> bool {
     snapshot.connections.iter().any(|one| one.is_open() && ours.contains(&one.netns.as_str()))
 }
 
-fn only_connection(report: &Report) -> anyhow::Result<ConnectionReport> {
+fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
     if let Some(error) = report.first_error() {
         anyhow::bail!("the traffic failed: {error}");
     }
@@ -157,7 +162,7 @@ fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> any
 }
 
 fn built(path: &mpwatch_lab::topology::Path<'_>) -> BuiltPath {
-    let quality = path.spec().quality;
+    let quality = path.spec().link;
     let rtt = quality.forward_impairment.delay + quality.backward_impairment.delay;
     BuiltPath { client: path.client_address(), rtt }
 }

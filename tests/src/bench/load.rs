@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Control, Report, Spec};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, Control, TrafficReport, TrafficSpec};
 use mpwatch_lab::{Error, Namespace, Topology, poll_until};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -43,9 +43,9 @@ pub(super) fn workloads() -> [Workload; 3] {
         bytes_a_unit: f64::from(2 * MESSAGE),
         traffic: traffic::Workload::Requests {
             count: u64::MAX,
-            up: MESSAGE,
-            down: MESSAGE,
-            think: Duration::ZERO,
+            request_bytes: MESSAGE,
+            response_bytes: MESSAGE,
+            think_time: Duration::ZERO,
         },
         cpus: [0, 0],
         targets: [2.0, 6.0],
@@ -66,13 +66,13 @@ pub(super) fn workloads() -> [Workload; 3] {
 
 /// Two cables of no limit between two namespaces.
 pub(super) fn lab() -> Topology {
-    Topology::two_paths(Quality::default(), Quality::default()).expect("the lab can be built")
+    Topology::two_paths(LinkSpec::default(), LinkSpec::default()).expect("the lab can be built")
 }
 
 /// One connection that is busy until this is dropped.
 pub(super) struct Load {
     control: Arc<Control>,
-    ends: Vec<JoinHandle<Result<Report, Error>>>,
+    ends: Vec<JoinHandle<Result<TrafficReport, Error>>>,
     bytes_a_unit: f64,
 }
 
@@ -90,10 +90,11 @@ pub(super) struct Sample {
 impl Load {
     /// Starts it and returns when it runs.
     pub(super) fn start(lab: &Topology, workload: &Workload, effort: Effort) -> Self {
-        let mut spec = Spec::new(lab.path(0).expect("a first path").server_address(), workload.traffic);
+        let mut spec =
+            TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.traffic);
         // The kernel's default, where an administrator has not chosen another.
         spec.congestion = Some("cubic".to_owned());
-        (spec.account, spec.deadline) = (false, DEADLINE);
+        (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
         let control = Arc::new(Control::default());
         let [client, server] = workload.cpus;
         let ends = vec![
@@ -131,10 +132,10 @@ impl Drop for Load {
 fn end(
     namespace: &Namespace,
     cpu: usize,
-    spec: &Spec,
+    spec: &TrafficSpec,
     control: &Arc<Control>,
-    work: fn(&Spec, &Control) -> Result<Report, Error>,
-) -> JoinHandle<Result<Report, Error>> {
+    work: fn(&TrafficSpec, &Control) -> Result<TrafficReport, Error>,
+) -> JoinHandle<Result<TrafficReport, Error>> {
     let (spec, control) = (spec.clone(), Arc::clone(control));
     let end = namespace.spawn("bench-end", move || {
         keep_on(cpu);

@@ -124,7 +124,7 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
 
 /// The connection beside `MPTCP_FULL_INFO`. What an older kernel does not tell is not compared.
 fn kernel_totals(ours: &Connection, end: &End, peer: &End) -> Vec<Check> {
-    let of = |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone());
+    let of = |end: &End| end.seen.socket_info.as_ref().and_then(|flow| flow.mptcp.clone());
     let (Some(kernel), Some(kernel_of_peer)) = (of(end), of(peer)) else {
         return vec![Check::exact(format!("{}: the kernel's account", end.name), 1_u64, 0_u64, FULL_INFO)];
     };
@@ -152,7 +152,7 @@ fn kernel_totals(ours: &Connection, end: &End, peer: &End) -> Vec<Check> {
 }
 
 fn subflows(ours: &Connection, quiet: &Connection, end: &End) -> Vec<Check> {
-    let theirs = end.seen.flow.as_ref().map_or(&[][..], |flow| &flow.subflows);
+    let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let count = Check::exact(format!("{}: subflows", end.name), ours.subflows.len(), theirs.len(), FULL_INFO);
     let each = theirs.iter().zip(1..).flat_map(|(info, place): (&SubflowInfo, usize)| {
         one_subflow(&format!("{}: subflow {place}", end.name), ours, quiet, info)
@@ -205,7 +205,7 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
         let seen = &evidence.requests;
         let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
         // On a busy machine packets really take longer than the path holds them, but not longer than the application waits.
-        let exchange = seen.working.as_micros() / u128::from(seen.exchanges.max(1));
+        let exchange = seen.transfer_time.as_micros() / u128::from(seen.exchanges.max(1));
         let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
         let name = "path 1: median RTT in us, idle";
         checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, PATH_AND_APPLICATION));

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::endpoint::{self, Limits};
-use mpwatch_lab::link::{Discipline, QueueWatch, fair_handle};
-use mpwatch_lab::topology::{PathSpec, Quality, TopologySpec};
-use mpwatch_lab::traffic::{Control, PORT, Spec, Transfer, Transport, Workload};
+use mpwatch_lab::link::{Discipline, QueueReader, fair_handle};
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_lab::{Direction, Topology};
 use nix::time::{ClockId, clock_gettime};
 
@@ -55,7 +55,7 @@ pub fn run(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Err
     thread::sleep(Duration::from_millis(u64::from(cell.seed % 5) * 60));
     let begun = Instant::now();
     let start =
-        |spec: &Spec| Transfer::start(lab.client(), lab.server(), spec, &Arc::new(Control::default()));
+        |spec: &TrafficSpec| Transfer::start(lab.client(), lab.server(), spec, &Arc::new(Control::default()));
     let transfers = traffic(&lab, cell)?.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let switched = let_it_run(&lab, cell, begun)?;
     for transfer in &transfers {
@@ -84,17 +84,17 @@ fn ms(milliseconds: u32) -> Duration {
 
 fn network(cell: &Cell) -> TopologySpec {
     // Acknowledgements meet no limit.
-    let limit = |queue: usize| Quality {
+    let limit = |queue: usize| LinkSpec {
         backward: None,
-        ..Quality::rate(f64::from(cell.rate_of(queue)), ms(cell.buffer_ms()))
+        ..LinkSpec::rate(f64::from(cell.rate_of(queue)), ms(cell.buffer_ms()))
     };
     let rtt = |subflow: usize| ms(cell.rtt_ms(subflow));
     let paths = (0..cell.subflows).map(|subflow| match cell.layout {
         Layout::Disjoint | Layout::Switching => {
-            PathSpec { quality: limit(subflow).rtt(rtt(subflow)), ..PathSpec::default() }
+            PathSpec { link: limit(subflow).rtt(rtt(subflow)), ..PathSpec::default() }
         }
         Layout::Shared | Layout::Partly | Layout::TwoRates | Layout::Fair => PathSpec {
-            quality: if cell.unequal { Quality::default().rtt(rtt(subflow)) } else { Quality::default() },
+            link: if cell.unequal { LinkSpec::default().rtt(rtt(subflow)) } else { LinkSpec::default() },
             bottleneck: Some(if cell.layout == Layout::Fair { 0 } else { cell.queue_of(subflow, false) }),
             ..PathSpec::default()
         },
@@ -107,7 +107,7 @@ fn network(cell: &Cell) -> TopologySpec {
     let bottleneck = |queue: usize| {
         let mut quality = limit(queue);
         if cell.layout == Layout::Fair {
-            quality.forward = quality.forward.map(|shape| shape.by(Discipline::Fair));
+            quality.forward = quality.forward.map(|shape| shape.with_discipline(Discipline::Fair));
         }
         if cell.unequal { quality } else { quality.rtt(rtt(0)) }
     };
@@ -119,22 +119,23 @@ fn network(cell: &Cell) -> TopologySpec {
 }
 
 /// What tells of each queue: the interface, and the queue there.
-fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueWatch, Vec<u16>)>, mpwatch_lab::Error> {
+fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueReader, Vec<u16>)>, mpwatch_lab::Error> {
     const LIMIT: u16 = 1;
     let mut watches = Vec::new();
     match cell.layout {
         Layout::Fair => {
             let of_paths = (1..=9).take(cell.subflows).map(fair_handle).collect();
-            watches.extend(lab.watch_bottleneck(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
+            watches
+                .extend(lab.bottleneck_queue_reader(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
         }
         Layout::Disjoint | Layout::Switching => {
             for path in lab.paths() {
-                watches.extend(path.watch_queue(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
+                watches.extend(path.queue_reader(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
             }
         }
         Layout::Shared | Layout::Partly | Layout::TwoRates => {
             for queue in 0..cell.queues() {
-                let watch = lab.watch_bottleneck(queue, Direction::Forward)?;
+                let watch = lab.bottleneck_queue_reader(queue, Direction::Forward)?;
                 watches.extend(watch.map(|watch| (watch, vec![LIMIT])));
             }
         }
@@ -144,7 +145,7 @@ fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueWatch, Vec<u16>)>, m
 
 type Sampled = Result<(Vec<QueueSample>, f64), mpwatch_lab::Error>;
 
-fn sample(watches: &[(QueueWatch, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
+fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
     let (mut samples, mut late) = (Vec::new(), 0_u32);
     let mut due = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -175,7 +176,7 @@ fn boot_time() -> Time {
 const ENDLESS: Duration = Duration::from_mins(5);
 
 /// One run of connections over all paths, or one for each path.
-fn traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Spec>, mpwatch_lab::Error> {
+fn traffic(lab: &Topology, cell: &Cell) -> Result<Vec<TrafficSpec>, mpwatch_lab::Error> {
     let workload = match cell.app {
         App::Bulk => Workload::upload_for(ENDLESS),
         App::Short => Workload::upload(500_000),
@@ -185,13 +186,13 @@ fn traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Spec>, mpwatch_lab::Error>
     spec.congestion = Some(cell.congestion.name().to_owned());
     spec.concurrency = cell.connections;
     spec.connections = if cell.app == App::Short { u32::MAX } else { cell.connections };
-    (spec.account, spec.deadline, spec.seed) = (false, ENDLESS, cell.seed.into());
+    (spec.read_socket_info, spec.timeout, spec.seed) = (false, ENDLESS, cell.seed.into());
     if !cell.lone {
         return Ok(vec![spec]);
     }
     let over = |(path, port): (mpwatch_lab::topology::Path<'_>, u16)| {
         let server = SocketAddr::new(spec.server.ip(), port);
-        Spec { server, client: Some(path.client_address()), ..spec.clone() }
+        TrafficSpec { server, client: Some(path.client_address()), ..spec.clone() }
     };
     Ok(lab.paths().zip(PORT + 100..).map(over).collect())
 }
@@ -210,11 +211,11 @@ fn cross_traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Transfer>, mpwatch_l
             _ if cell.queues() == 1 => (Workload::upload_for(ENDLESS), 1 + cell.seed % 3),
             _ => (Workload::upload_for(ENDLESS), 1),
         };
-        let mut spec = Spec::new(path.server_address(), workload);
+        let mut spec = TrafficSpec::new(path.server_address(), workload);
         let port = PORT + 1 + u16::try_from(queue).unwrap_or(0);
         spec.server = SocketAddr::new(path.server_address(), port);
         spec.client = Some(path.client_address());
-        (spec.transport, spec.account, spec.deadline) = (Transport::Tcp, false, ENDLESS);
+        (spec.transport, spec.read_socket_info, spec.timeout) = (Transport::Tcp, false, ENDLESS);
         spec.congestion = Some("cubic".to_owned());
         (spec.connections, spec.concurrency) = (connections, connections.min(3));
         transfers.push(Transfer::start(lab.client(), lab.server(), &spec, &Arc::new(Control::default()))?);
@@ -229,7 +230,7 @@ fn let_it_run(lab: &Topology, cell: &Cell, begun: Instant) -> Result<Option<Time
     if cell.layout == Layout::Switching {
         thread::sleep((begun + whole / 2).saturating_duration_since(Instant::now()));
         // The subflow of the connection's opening: those that join are bound to the interface of their endpoint.
-        lab.path(0)?.send_over(&lab.path(1)?)?;
+        lab.path(0)?.reroute_over(&lab.path(1)?)?;
         switched = Some(boot_time());
     }
     thread::sleep((begun + whole).saturating_duration_since(Instant::now()));
