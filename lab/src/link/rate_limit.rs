@@ -1,66 +1,66 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rate limit of a link: which queueing discipline, how fast, how long a queue.
-//! Pure text generation plus one call of `tc`. Delay, jitter and loss are not a link's but an impairer's.
+//! The rate limit of an interface: queueing discipline, rate and queue length. Delay, jitter and loss are in `impairer.rs`.
 
 use crate::error::Result;
 use crate::netns::Namespace;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The kernel's queueing discipline that enforces a rate.
+/// The queueing discipline that enforces a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Discipline {
-    /// `tbf`, a token bucket with a queue counted in bytes.
+    /// `tbf`: a token bucket; the queue length is in bytes.
     #[default]
     Tbf,
-    /// `htb`, one class, with a queue counted in packets (derived from the bytes).
+    /// `htb` with one class; the queue length is in packets, computed from the bytes.
     Htb,
-    /// `htb` with one class for each path of a topology that has IPv4 endpoints: each has a queue and a fair share of its own, and may
-    /// use what others leave. Shares a rate, and no queue.
+    /// `htb` with one class per path of a topology with IPv4 endpoints. The classes share the rate and borrow from each other,
+    /// but each has its own queue.
     Fair,
 }
 
-/// Paths that have a class of their own under [`Discipline::Fair`], and its queue: handle `1N:` (hexadecimal) of path N, from 1.
-const CLASSES: u8 = 9;
+/// Number of classes with [`Discipline::Fair`]. The queue of path N, from 1, has the handle `1N:` (hexadecimal).
+const FAIR_CLASSES: u8 = 9;
 
-/// Major number of the handle of path `number`'s queue under [`Discipline::Fair`].
+/// Major number of the handle of path `number`'s queue with [`Discipline::Fair`].
 #[must_use]
 pub fn fair_handle(number: u8) -> u16 {
     0x10 + u16::from(number)
 }
 
-/// A rate limit with its queue, applied to what leaves by an interface.
+/// A rate limit with its queue, for the packets that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shape {
-    /// Bits per second, counted on Ethernet frames.
+pub struct RateLimit {
+    /// Bits per second, including Ethernet headers.
     pub rate: u64,
-    /// The bucket in bytes: what may pass at once.
+    /// Size of the token bucket in bytes.
     pub burst: u32,
-    /// The longest queue in bytes; more is dropped.
+    /// Maximum queue length in bytes.
     pub queue: u32,
-    /// How the kernel enforces it.
+    /// The queueing discipline that enforces it.
     pub discipline: Discipline,
 }
 
-/// Where in an interface's tree of disciplines the limit goes, in `tc`'s words.
+/// The parent of a queueing discipline, as an argument of `tc`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parent(pub(crate) &'static str);
+pub(crate) struct TcParent(pub(crate) &'static str);
 
-impl Parent {
-    /// The limit is the interface's only discipline.
+impl TcParent {
+    /// The interface itself.
     pub(crate) const ROOT: Self = Self("root");
 }
 
+/// A full Ethernet frame, bytes.
 const FRAME: u32 = 1514;
 
-impl Shape {
-    /// Enforced in another way.
+impl RateLimit {
+    /// The same limit with another queueing discipline.
     #[must_use]
-    pub fn by(self, discipline: Discipline) -> Self {
+    pub fn with_discipline(self, discipline: Discipline) -> Self {
         Self { discipline, ..self }
     }
 
-    /// A rate in Mbit/s and the longest queueing delay; the bucket holds 1 ms, and at least two frames.
+    /// A rate in Mbit/s and the maximum queueing delay. The bucket holds 1 ms, at least two frames.
     #[must_use]
     pub fn mbit(rate: f64, queue: Duration) -> Self {
         let bits = rate * 1e6;
@@ -73,15 +73,15 @@ impl Shape {
         }
     }
 
-    /// Puts the limit on an interface, in place of any earlier one.
+    /// Sets the limit of an interface. Replaces an earlier one.
     ///
     /// # Errors
-    /// When the interface or the kernel's discipline is missing.
-    pub(crate) fn apply(&self, namespace: &Namespace, interface: &str, parent: Parent) -> Result<()> {
+    /// If the interface is missing, or the kernel lacks the queueing discipline.
+    pub(crate) fn apply(&self, namespace: &Namespace, interface: &str, parent: TcParent) -> Result<()> {
         namespace.tc(&self.lines(interface, parent))
     }
 
-    fn lines(&self, interface: &str, Parent(parent): Parent) -> Vec<String> {
+    fn lines(&self, interface: &str, TcParent(parent): TcParent) -> Vec<String> {
         let Self { rate, burst, queue, .. } = *self;
         match self.discipline {
             Discipline::Tbf => vec![format!(
@@ -103,7 +103,7 @@ impl Shape {
 
     fn fair_lines(&self, interface: &str, parent: &str) -> Vec<String> {
         let Self { rate, burst, queue, .. } = *self;
-        let (least, packets) = (rate / u64::from(CLASSES + 1), queue.div_ceil(FRAME));
+        let (min_rate, packets) = (rate / u64::from(FAIR_CLASSES + 1), queue.div_ceil(FRAME));
         let top = format!(
             "dev {interface} parent 1: classid 1:1 htb rate {rate}bit burst {burst}b cburst {burst}b"
         );
@@ -111,11 +111,11 @@ impl Shape {
             format!("qdisc replace dev {interface} {parent} handle 1: htb default 10"),
             format!("class replace {top}"),
         ];
-        // The last class takes what is of no path.
-        for number in (1..=CLASSES).chain([0]) {
+        // The last class is for packets of no path.
+        for number in (1..=FAIR_CLASSES).chain([0]) {
             let handle = format!("{:x}", fair_handle(number));
             lines.push(format!(
-                "class replace dev {interface} parent 1:1 classid 1:{handle} htb rate {least}bit ceil {rate}bit quantum {FRAME}"
+                "class replace dev {interface} parent 1:1 classid 1:{handle} htb rate {min_rate}bit ceil {rate}bit quantum {FRAME}"
             ));
             lines.push(format!(
                 "qdisc replace dev {interface} parent 1:{handle} handle {handle}: pfifo limit {packets}"
@@ -136,10 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_in_time_becomes_bytes_at_the_rate() {
-        let shape = Shape::mbit(20.0, Duration::from_millis(50));
-        assert_eq!(shape.rate, 20_000_000);
-        assert_eq!(shape.queue, 125_000);
-        assert_eq!(shape.burst, 3028);
+    fn a_queueing_delay_becomes_bytes_at_the_rate() {
+        let limit = RateLimit::mbit(20.0, Duration::from_millis(50));
+        assert_eq!(limit.rate, 20_000_000);
+        assert_eq!(limit.queue, 125_000);
+        assert_eq!(limit.burst, 3028);
     }
 }

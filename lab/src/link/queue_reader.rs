@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queues of an interface, read again and again: over one netlink socket that stays open, because starting `tc` twenty times a
-//! second for each of many queues would be load enough to change what is measured.
+//! Reads the queues of an interface repeatedly, over a netlink socket that stays open. Running `tc` twenty times a second for each
+//! of many queues would disturb the measurement.
 
-use super::QueueCounters;
+use super::counters::QueueCounters;
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use nix::net::if_::if_nametoindex;
@@ -23,20 +23,20 @@ const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 
 /// The queues of one interface, by the major number of their handle (`1:` is the rate limit's).
-pub type Queueing = BTreeMap<u16, QueueCounters>;
+pub type QueuesByHandle = BTreeMap<u16, QueueCounters>;
 
-/// A look into the queues of one interface.
+/// Reads the queues of one interface.
 #[derive(Debug)]
-pub struct QueueWatch {
+pub struct QueueReader {
     netlink: OwnedFd,
     index: u32,
 }
 
-impl QueueWatch {
-    /// Begins to watch an interface.
+impl QueueReader {
+    /// Opens a reader for an interface.
     ///
     /// # Errors
-    /// When there is no such interface in the namespace.
+    /// If the namespace has no such interface.
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         namespace.enter(|| {
             let index = if_nametoindex(interface).map_err(Error::os("find", interface))?;
@@ -51,26 +51,26 @@ impl QueueWatch {
         })?
     }
 
-    /// What its queues hold now.
+    /// The current length and counters of its queues.
     ///
     /// # Errors
-    /// When the kernel does not tell.
-    pub fn read(&self) -> Result<Queueing> {
-        self.ask().map_err(Error::os("read", "queues"))
+    /// If the kernel returns an error.
+    pub fn read(&self) -> Result<QueuesByHandle> {
+        self.dump().map_err(Error::os("read", "queues"))
     }
 
-    fn ask(&self) -> io::Result<Queueing> {
-        let mut question = Vec::with_capacity(HEADER + MESSAGE);
-        question.extend(((HEADER + MESSAGE) as u32).to_ne_bytes());
-        question.extend(GET_QDISC.to_ne_bytes());
-        question.extend(REQUEST_DUMP.to_ne_bytes());
-        question.extend([0; 8 + MESSAGE]); // sequence and port number, and a message that asks for everything
-        send(self.netlink.as_raw_fd(), &question, MsgFlags::empty())?;
-        let mut found = Queueing::new();
+    fn dump(&self) -> io::Result<QueuesByHandle> {
+        let mut request = Vec::with_capacity(HEADER + MESSAGE);
+        request.extend(((HEADER + MESSAGE) as u32).to_ne_bytes());
+        request.extend(GET_QDISC.to_ne_bytes());
+        request.extend(REQUEST_DUMP.to_ne_bytes());
+        request.extend([0; 8 + MESSAGE]); // sequence number, port id, and a tcmsg that selects all queues
+        send(self.netlink.as_raw_fd(), &request, MsgFlags::empty())?;
+        let mut found = QueuesByHandle::new();
         let mut buffer = vec![0; 1 << 16];
         loop {
             let length = recv(self.netlink.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
-            for (kind, body) in pieces(&buffer[..length]) {
+            for (kind, body) in messages(&buffer[..length]) {
                 match kind {
                     NLMSG_DONE => return Ok(found),
                     NLMSG_ERROR => return Err(io::ErrorKind::Unsupported.into()),
@@ -82,7 +82,7 @@ impl QueueWatch {
 }
 
 /// Splits a datagram into (type, body).
-fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
         let kind = u16_at(bytes, 4)?;
@@ -92,19 +92,19 @@ fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn u16_at(bytes: &[u8], place: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(place..place + 2)?.try_into().ok()?))
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], place: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(place..place + 4)?.try_into().ok()?))
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }
 
-fn u64_at(bytes: &[u8], place: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(place..place + 8)?.try_into().ok()?))
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
-/// The attribute of a type, nested or not.
+/// The first attribute of a type.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     const NESTED: u16 = 0x8000;
     loop {
@@ -118,7 +118,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// `struct tcmsg` and its attributes: major number of the handle, and counters, if it is a queue of this interface.
+/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: of another interface.
 fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
     if u32_at(body, 4)? != interface {
         return None;
@@ -140,7 +140,7 @@ fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
 mod tests {
     use super::*;
 
-    fn attribute_of(kind: u16, body: &[u8]) -> Vec<u8> {
+    fn encode(kind: u16, body: &[u8]) -> Vec<u8> {
         let mut bytes = ((body.len() + 4) as u16).to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(body);
@@ -149,20 +149,20 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_read_from_its_attributes() {
+    fn a_queue_is_parsed_from_its_attributes() {
         let mut basic = 9_000_u64.to_ne_bytes().to_vec();
         basic.extend(6_u32.to_ne_bytes());
         basic.extend([0; 4]);
         let queue: Vec<u8> = [2_u32, 3_000, 5, 0, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
-        let stats = [attribute_of(STATS_BASIC, &basic), attribute_of(STATS_QUEUE, &queue)].concat();
+        let stats = [encode(STATS_BASIC, &basic), encode(STATS_QUEUE, &queue)].concat();
         let mut body = vec![0; MESSAGE];
         body[4] = 7;
         body[8..12].copy_from_slice(&0x1_0000_u32.to_ne_bytes());
-        body.extend(attribute_of(1, b"tbf\0"));
-        body.extend(attribute_of(STATS2 | 0x8000, &stats));
+        body.extend(encode(1, b"tbf\0"));
+        body.extend(encode(STATS2 | 0x8000, &stats));
         let expected = QueueCounters { backlog: 3_000, qlen: 2, drops: 5, bytes: 9_000, packets: 6 };
         assert_eq!(parse(&body, 7), Some((1, expected)));
         assert_eq!(parse(&body, 8), None);
-        assert_eq!(parse(&body[..MESSAGE + 6], 7), None, "cut off");
+        assert_eq!(parse(&body[..MESSAGE + 6], 7), None, "truncated");
     }
 }

@@ -1,84 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which zones machines have: the trees that the energy reader must get right, each as data. Names, ranges and first values
-//! are those of real machines, from fixtures and reports of other tools (numbers only).
+//! The powercap zones of different machines, as data. Names, ranges and first values are those of real machines, from
+//! fixtures and bug reports of other tools (values only).
 
-use super::register::Lsb;
+use super::counter::EnergyUnit;
 
-/// Part of the simulated machine that drives a zone.
+/// The RAPL domain that a zone counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
-    /// A whole package.
+pub enum Domain {
+    /// A package.
     Package(u32),
-    /// One of two dies of a package: nine sixteenths and seven sixteenths of it.
+    /// One of two dies of a package: nine or seven sixteenths of it.
     Die(u32, u32),
-    /// Its cores: five eighths of the package.
+    /// Cores of a package: five eighths of it.
     Core(u32),
-    /// Its graphics: a sixteenth.
+    /// Graphics of a package: a sixteenth of it.
     Uncore(u32),
-    /// Its memory.
+    /// Memory of a package.
     Dram(u32),
-    /// Everything, and what hangs on the board.
+    /// The whole platform: all packages and the board.
     Psys,
-    /// Nothing: a counter that never moves, as hypervisors show them.
+    /// Nothing: a counter that never advances, as some hypervisors have.
     Dead,
 }
 
 /// One zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneSpec {
-    /// Device, as `intel-rapl:0:1`: the place of a zone inside others, and nothing about sockets.
+    /// Device, for example `intel-rapl:0:1`. It gives the nesting of zones, not the socket.
     pub device: &'static str,
-    /// Content of `name`. `None`: there is no such file.
+    /// Content of the file `name`. `None`: there is no such file.
     pub name: Option<&'static str>,
-    /// What one count is worth.
-    pub lsb: Lsb,
-    /// Whether there is `max_energy_range_uj`.
+    /// Energy of one count.
+    pub unit: EnergyUnit,
+    /// Whether the file `max_energy_range_uj` exists.
     pub has_range: bool,
     /// First value, microjoules.
     pub start: u64,
-    /// What drives it.
-    pub feed: Feed,
-    /// Whether a right reader adds it up.
+    /// What it counts.
+    pub domain: Domain,
+    /// Whether a correct reader includes it in the sum.
     pub counted: bool,
 }
 
-/// Zone trees.
+/// A kind of machine, by its zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// One Intel socket with cores and graphics inside.
+pub enum Platform {
+    /// One Intel socket with subzones for cores and graphics.
     Intel1,
     /// Two sockets.
     Intel2,
-    /// Four sockets with memory, numbered against the order of their packages.
+    /// Four sockets with memory, numbered in reverse order of their packages.
     Intel4,
     /// Two packages of two dies each.
     Dies,
-    /// One socket and the whole platform beside it.
+    /// One socket, and a zone for the whole platform.
     Psys,
-    /// The package twice: by MSR and by MMIO.
+    /// The same package by MSR and by MMIO.
     Mmio,
-    /// The package by MMIO alone.
+    /// A package by MMIO only.
     MmioOnly,
-    /// AMD: a package and its cores, a small range, no memory.
+    /// AMD: a package with its cores, a small range, no memory.
     Amd,
     /// Two sockets with memory.
     Dram,
-    /// Memory beside the package instead of inside, as some platforms have it.
+    /// Memory as a top-level zone, not as a subzone of the package.
     DramOnTop,
-    /// What Scaphandre gives to a guest: `energy_uj` and nothing else.
+    /// What Scaphandre provides in a virtual machine: only `energy_uj`.
     VmShare,
-    /// A package with a two-digit id and a device named by a letter.
+    /// A package with a two-digit id and a letter in the device name.
     Package10,
-    /// Two dies that are one counter (Threadripper 1950X).
+    /// Two dies that show the same counter (Threadripper 1950X).
     MirroredDies,
-    /// A live package, and a dead one that a hypervisor made up.
+    /// A package, and a second one that a hypervisor shows but never advances.
     DeadZone,
-    /// No zone at all.
+    /// No zones.
     Empty,
 }
 
-impl Shape {
-    /// All of them.
+impl Platform {
+    /// All platforms.
     pub const ALL: [Self; 15] = [
         Self::Intel1,
         Self::Intel2,
@@ -97,7 +97,7 @@ impl Shape {
         Self::Empty,
     ];
 
-    /// Packages that the simulated machine needs.
+    /// Number of packages of the machine.
     pub fn packages(self) -> u32 {
         match self {
             Self::Intel2 | Self::Dies | Self::Dram => 2,
@@ -106,9 +106,9 @@ impl Shape {
         }
     }
 
-    /// Its zones, parents first; none of [`Shape::Empty`].
+    /// Its zones, parents first.
     pub fn zones(self) -> Vec<ZoneSpec> {
-        use Feed::{Core, Dram, Psys, Uncore};
+        use Domain::{Core, Dram, Psys, Uncore};
         match self {
             Self::Intel1 => vec![
                 package("intel-rapl:0", "package-0", 124_599_532_281, 0),
@@ -147,7 +147,7 @@ impl Shape {
     }
 
     fn uncommon_zones(self) -> Vec<ZoneSpec> {
-        use Feed::{Core, Dead, Die, Dram, Package, Psys};
+        use Domain::{Core, Dead, Die, Dram, Package, Psys};
         match self {
             Self::Dies => vec![
                 zone("intel-rapl:0", "package-0-die-0", 10_360_237_493, Die(0, 0)),
@@ -191,15 +191,15 @@ impl Shape {
 }
 
 fn package(device: &'static str, name: &'static str, start: u64, id: u32) -> ZoneSpec {
-    zone(device, name, start, Feed::Package(id))
+    zone(device, name, start, Domain::Package(id))
 }
 
-fn zone(device: &'static str, name: &'static str, start: u64, feed: Feed) -> ZoneSpec {
-    let lsb = if matches!(feed, Feed::Dram(_)) { Lsb::DRAM } else { Lsb::INTEL };
-    let counted = matches!(feed, Feed::Package(_) | Feed::Die(..) | Feed::Dram(_));
-    ZoneSpec { device, name: Some(name), lsb, has_range: true, start, feed, counted }
+fn zone(device: &'static str, name: &'static str, start: u64, domain: Domain) -> ZoneSpec {
+    let unit = if matches!(domain, Domain::Dram(_)) { EnergyUnit::DRAM } else { EnergyUnit::INTEL };
+    let counted = matches!(domain, Domain::Package(_) | Domain::Die(..) | Domain::Dram(_));
+    ZoneSpec { device, name: Some(name), unit, has_range: true, start, domain, counted }
 }
 
-fn amd(device: &'static str, name: &'static str, feed: Feed) -> ZoneSpec {
-    ZoneSpec { lsb: Lsb::AMD, ..zone(device, name, 10_360_237_493, feed) }
+fn amd(device: &'static str, name: &'static str, domain: Domain) -> ZoneSpec {
+    ZoneSpec { unit: EnergyUnit::AMD, ..zone(device, name, 10_360_237_493, domain) }
 }
