@@ -15,7 +15,7 @@ use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
 use crate::subflow::Subflow;
-use crate::timeline::TimelineEntry;
+use crate::timeline::{Offset, TimelineEntry};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One connection. `null` always means "not known", never zero.
@@ -112,6 +112,22 @@ impl Connection {
     /// The number by which people call a subflow: 1 is the first that came. `None`: not of this connection.
     pub fn subflow_number(&self, subflow: SubflowId) -> Option<usize> {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
+    }
+
+    /// How people call a subflow: its number, or its id where the connection does not list it.
+    pub fn subflow_name(&self, subflow: SubflowId) -> String {
+        self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
+    }
+
+    /// A time counted from the opening, or from the first known event where the opening was not seen.
+    pub fn offset(&self, at: Timestamp) -> Offset {
+        let first = self.opened_at.or_else(|| self.timeline.first().map(|entry| entry.at));
+        Offset::between(first.unwrap_or(at), at)
+    }
+
+    /// Payload of both directions, as far as it is known.
+    pub fn payload(&self) -> Bytes {
+        self.bytes_sent.unwrap_or_default() + self.bytes_received.unwrap_or_default()
     }
 }
 

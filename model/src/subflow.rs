@@ -119,6 +119,11 @@ impl Subflow {
     pub fn unique_sent(&self) -> Bytes {
         self.bytes_sent.since(self.bytes_retransmitted)
     }
+
+    /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.
+    pub fn was_answered(&self) -> bool {
+        self.handshake.is_some() || self.bytes_acked.0 + self.bytes_received.0 > 0
+    }
 }
 
 /// Segments sent again, by what made TCP do it. SYN-ACKs, and segments the kernel did not tell of, are in none of the three.
