@@ -25,7 +25,7 @@ pub(super) fn list(as_json: bool, as_csv: bool, scope: &Scope) -> anyhow::Result
     let output = match (as_json, as_csv) {
         (true, _) => json::snapshot(&snapshot, Layout::Line)?,
         (_, true) => csv::list(&snapshot.connections)?,
-        _ => text::list(&snapshot),
+        _ => mpwatch_tui::list(&snapshot),
     };
     print(&output)
 }
@@ -33,11 +33,7 @@ pub(super) fn list(as_json: bool, as_csv: bool, scope: &Scope) -> anyhow::Result
 pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> {
     let snapshot = scope.narrow(glance(scope)?);
     let connection = find(&snapshot.connections, id)?;
-    print(&if as_json {
-        json::connection(connection, Layout::Pretty)?
-    } else {
-        text::connection(connection) + &text::across(&snapshot, Some(connection.id))
-    })
+    print(&if as_json { json::connection(connection, Layout::Pretty)? } else { text::connection(connection) })
 }
 
 /// The daemon's latest snapshot, or two of our own, so that the second one has rates.

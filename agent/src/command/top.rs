@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::{Size, Style, table};
+use mpwatch_tui::table;
 
 use super::database::Database;
 use super::{on_a_terminal, print, print_line, trace};
@@ -21,8 +21,8 @@ use crate::tracker::Closed;
 
 /// Time between two snapshots where nobody says.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Height of a table that nobody has to fit on a screen.
-const UNLIMITED: u16 = u16::MAX;
+/// Width of the lines of `--batch`.
+const WIDTH: usize = 160;
 
 pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
@@ -48,7 +48,7 @@ pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
         if options.json {
             print_line(&snapshot)?;
         } else {
-            print(&table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
+            print(&table(&snapshot, WIDTH))?;
         }
         Ok(left.next())
     };

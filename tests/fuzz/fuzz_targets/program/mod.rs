@@ -20,7 +20,9 @@ pub(crate) fn replay(lines: impl BufRead) {
     };
     let report = session::run(&mut replay, Closed::Keep, None, |snapshot| {
         json::snapshot(&snapshot, Layout::Line)?;
-        text::list(&snapshot);
+        for connection in &snapshot.connections {
+            text::connection(connection);
+        }
         Ok(ControlFlow::Continue(()))
     });
     if let Ok(report) = report {
