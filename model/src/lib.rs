@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of mpwatch, and nothing else: no I/O, no clock, no kernel.
+//! The data of mpwatch: no I/O, no clock.
 //!
-//! [`event`] is what the kernel side tells, [`snapshot`] is what every output draws, [`metric`] is the one
-//! place where a number gets its name, unit and meaning. Everything else is a part of those.
+//! [`event`] has what the kernel reports, [`snapshot`] what outputs show, [`metric`] declares each number's name, unit and meaning.
 
-pub mod across;
 pub mod bottleneck;
 pub mod connection;
 pub mod cpu;
@@ -13,6 +11,7 @@ pub mod endpoint;
 pub mod energy;
 pub mod event;
 pub mod filter;
+pub mod finding;
 #[cfg(feature = "fixtures")]
 pub mod fixture;
 pub mod flow_class;

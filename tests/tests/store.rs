@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mpwatch_store::{Limits, Store};
-use mpwatch_tests::{Outcome, list, mpwatch, number};
+use mpwatch_tests::{CommandOutput, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ fn recording(case: &str) -> String {
 }
 
 #[track_caller]
-fn good(outcome: Outcome) -> String {
+fn good(outcome: CommandOutput) -> String {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     outcome.stdout
 }
@@ -129,20 +129,27 @@ fn views_of_earlier_schemas_keep_every_value() {
     }
 }
 
+/// What a document has in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
 #[test]
 fn docs_describe_every_column_of_every_view() {
     let (_folder, db, _) = filled("requests", "json");
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/store.md");
-    let docs = std::fs::read_to_string(docs).unwrap();
-    let documented = |view: &str| -> BTreeSet<String> {
-        let (_, section) = docs.split_once(&format!("\n## {view}:")).expect(view);
-        let section = section.split("\n## ").next().unwrap();
-        let rows = section.lines().filter(|line| line.starts_with("| `"));
-        let cells = rows.map(|row| row.split('|').nth(1).unwrap());
-        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
-    };
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let [store, json] = ["store.md", "json.md"].map(|file| std::fs::read_to_string(docs.join(file)).unwrap());
     for view in VIEWS {
-        assert_eq!(documented(view), columns(&db, view).into_iter().collect(), "{view}");
+        let section =
+            store.split_once(&format!("\n## {view}:")).map(|(_, rest)| rest.split("\n## ").next().unwrap());
+        let row = || store.lines().find(|line| line.starts_with(&format!("| `{view}` |"))).expect(view);
+        let mut known: BTreeSet<&str> = quoted(section.unwrap_or_else(row)).collect();
+        if ["v_subflow", "v_bottleneck"].contains(&view) {
+            known.extend(quoted(&json));
+        }
+        let missing: Vec<String> =
+            columns(&db, view).into_iter().filter(|column| !known.contains(column.as_str())).collect();
+        assert_eq!(missing, Vec::<String>::new(), "{view}");
     }
 }
 
@@ -249,7 +256,7 @@ fn input_files_are_never_overwritten() {
         let kept = [&copy, &db].map(|file| std::fs::read(file).unwrap());
         let refused = mpwatch(&arguments);
         assert_eq!(refused.code, Some(1), "{arguments:?}");
-        assert!(refused.stderr.contains("would be overwritten"), "{arguments:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("are the same file"), "{arguments:?}: {}", refused.stderr);
         assert_eq!([&copy, &db].map(|file| std::fs::read(file).unwrap()), kept, "{arguments:?}");
     }
 }

@@ -41,9 +41,9 @@ impl Database {
         let paused = self.store.losses().paused;
         match &paused {
             Some(why) if !self.is_paused => {
-                eprintln!("mpwatch: {} cannot be written: {why}", self.path.display());
+                eprintln!("mpwatch: {} is not being written: {why}", self.path.display());
             }
-            None if self.is_paused => eprintln!("mpwatch: {} is being written again", self.path.display()),
+            None if self.is_paused => eprintln!("mpwatch: {} is written again", self.path.display()),
             _ => {}
         }
         self.is_paused = paused.is_some();

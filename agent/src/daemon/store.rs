@@ -17,18 +17,18 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 
-use super::outlet::Outlet;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 
-/// How long writing at the end may take; the other outlets have the rest of their 5 s.
+/// How long writing at the end may take; the other sinks have the rest of their 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// What else to do about a file that cannot be opened.
 const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
 /// How often to try again to open a file for which the disk has no room.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The outlet that writes the database.
+/// Writes the database.
 pub(super) struct Database {
     path: PathBuf,
     limits: Limits,
@@ -104,9 +104,9 @@ impl Database {
         let file = self.path.display();
         match &paused {
             Some(why) if !self.is_paused => {
-                tracing::warn!(%file, why, "the database cannot be written; metrics continue");
+                tracing::warn!(%file, why, "the store is not being written; metrics go on");
             }
-            None if self.is_paused => tracing::info!(%file, "the database is being written again"),
+            None if self.is_paused => tracing::info!(%file, "the store is written again"),
             _ => {}
         }
         self.is_paused = paused.is_some();
@@ -131,7 +131,7 @@ fn create_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-impl Outlet for Database {
+impl SnapshotSink for Database {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
         self.retry();
         match &self.store {
@@ -166,7 +166,7 @@ impl Outlet for Database {
             store.close_within(CLOSE_TIMEOUT);
         if flows_lost + snapshots_dropped > 0 || paused.is_some() {
             let why = paused.unwrap_or_else(|| "the writer was behind".to_owned());
-            tracing::warn!(file = %self.path.display(), flows_lost, snapshots_dropped, samples_lost, why, "the database is not complete");
+            tracing::warn!(file = %self.path.display(), flows_lost, snapshots_dropped, samples_lost, why, "the store is not complete");
         }
     }
 }

@@ -1,115 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring the power curve of the machine: loads CPUs step by step and reads what each zone draws. The plan and what becomes
-//! of the readings are pure; [`Spinners`] load, and the sampler reads. Used by `mpwatch calibrate`.
+//! The steps of `mpwatch calibrate`: [`Spinners`] load CPUs, the sampler reads the power of each zone. The plan of the steps and the
+//! fit are in `mpwatch_engine::energy::fit`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mpwatch_engine::energy::fit::Reading;
+use mpwatch_engine::energy::ledger::Ledger;
+use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::ledger::Ledger;
 use super::sampler::Sampler;
-use mpwatch_model::energy::power::CurvePoint;
-use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 
-/// How long a step takes.
+/// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// How long it runs before it is measured: clocks and fans follow slowly.
+pub(crate) struct StepTiming {
+    /// How long the load runs before it is measured: clock rates and fans adapt slowly.
     pub(crate) settle: Duration,
-    /// How long it is measured.
+    /// How long the load is measured.
     pub(crate) measure: Duration,
 }
 
-/// How often the idle machine is measured.
-const IDLE_TIMES: usize = 3;
-
-/// A reading of one zone under one load.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reading {
-    /// Zone.
-    pub(crate) zone: String,
-    /// Busy part of the zone's CPUs, 0 to 1.
-    pub(crate) busy: f64,
-    /// Power, watts.
-    pub(crate) watts: f64,
-}
-
-/// CPUs to load in each step: none, three times; then of each package, given by its CPUs, 1, 2, 4 and so on up to all; then
-/// all packages together.
-pub(crate) fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let mut steps = vec![Vec::new(); IDLE_TIMES];
-    for cpus in packages {
-        let mut count = 1;
-        while count < cpus.len() {
-            steps.push(cpus[..count].to_vec());
-            count *= 2;
-        }
-        steps.push(cpus.clone());
-    }
-    if packages.len() > 1 {
-        steps.push(packages.concat());
-    }
-    steps
-}
-
-/// What the readings say of each zone, in the order in which zones first come. A zone that was never read at rest is left out.
-pub(crate) fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
-    let mut names: Vec<&str> = Vec::new();
-    for reading in readings {
-        if !names.contains(&reading.zone.as_str()) {
-            names.push(&reading.zone);
-        }
-    }
-    names.into_iter().filter_map(|name| zone(name, readings)).collect()
-}
-
-fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
-    let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
-    own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
-    let mut knots: Vec<CurvePoint> = Vec::new();
-    // Readings under one load are one knot: their mean.
-    for same in own.chunk_by(|a, b| (a.busy - b.busy).abs() < 1e-6) {
-        knots.push(CurvePoint { busy: same[0].busy, watts: mean(same) });
-    }
-    let idle: Vec<&Reading> = own.into_iter().filter(|reading| reading.busy < 1e-6).collect();
-    let idle_watts = if idle.is_empty() { return None } else { mean(&idle) };
-    let spread = idle.iter().map(|reading| (reading.watts - idle_watts).powi(2)).sum::<f64>();
-    let idle_sigma_watts = (spread / idle.len() as f64).sqrt();
-    Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, knots })
-}
-
-fn mean(readings: &[&Reading]) -> f64 {
-    readings.iter().map(|reading| reading.watts).sum::<f64>() / readings.len() as f64
-}
-
-/// How far two measurements under the same loads lie apart, for `--verify`: the largest relative change of a zone's power.
-pub(crate) fn drift(before: &[MeasuredZone], now: &[Reading]) -> Option<f64> {
-    let change = |reading: &Reading| {
-        let zone = before.iter().find(|zone| zone.name == reading.zone)?;
-        let knot = zone.knots.iter().find(|knot| (knot.busy - reading.busy).abs() < 1e-6)?;
-        (knot.watts > 0.0).then(|| (reading.watts / knot.watts - 1.0).abs())
-    };
-    now.iter().filter_map(change).reduce(f64::max)
-}
-
-/// Runs one step: loads these CPUs and reads every zone that counts. `wait` sleeps, or turns a test's clock.
+/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
     machine: u32,
-    pace: Pace,
+    timing: StepTiming,
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
     let _load = Spinners::start(cpus);
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
-    wait(pace.settle);
+    wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
-    wait(pace.measure);
+    wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
@@ -125,7 +52,7 @@ pub(crate) fn measure(
     window.zones.iter().filter_map(reading).collect()
 }
 
-/// Threads that do nothing but run, each bound to its CPU; they end when this is dropped.
+/// Threads that keep CPUs busy, one bound to each CPU, until this is dropped.
 pub(crate) struct Spinners {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -139,7 +66,7 @@ impl Spinners {
             let stop = Arc::clone(&stop);
             thread::spawn(move || {
                 let mut set = CpuSet::new();
-                // A CPU that cannot be had is loaded by somebody else's thread: the machine as a whole is as busy.
+                // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
                 let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::black_box(());
@@ -157,48 +84,5 @@ impl Drop for Spinners {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reading(zone: &str, busy: f64, watts: f64) -> Reading {
-        Reading { zone: zone.to_owned(), busy, watts }
-    }
-
-    #[test]
-    fn one_package_at_a_time_then_all() {
-        let steps = plan(&[vec![0, 1, 2, 3], vec![4, 5, 6]]);
-        let loads: Vec<usize> = steps.iter().map(Vec::len).collect();
-        assert_eq!(loads, [0, 0, 0, 1, 2, 4, 1, 2, 3, 7]);
-        assert_eq!(steps[7], [4, 5]);
-        assert_eq!(plan(&[vec![0]]), [vec![], vec![], vec![], vec![0]]);
-    }
-
-    #[test]
-    fn readings_become_an_idle_power_and_rising_knots() {
-        let zones = summarise(&[
-            reading("package-0", 0.0, 20.0),
-            reading("package-0", 0.0, 22.0),
-            reading("package-0", 1.0, 50.0),
-            reading("package-0", 0.5, 40.0),
-            reading("package-1", 1.0, 50.0),
-        ]);
-        assert_eq!(zones.len(), 1, "package-1 was never at rest");
-        assert!((zones[0].idle_watts - 21.0).abs() < 1e-9 && (zones[0].idle_sigma_watts - 1.0).abs() < 1e-9);
-        let loads: Vec<f64> = zones[0].knots.iter().map(|knot| knot.busy * 10.0).collect();
-        assert!(loads.iter().zip([0.0, 5.0, 10.0]).all(|(load, right)| (load - right).abs() < 1e-9));
-        assert!(super::super::curve::Curve::new(zones[0].knots.clone()).is_some());
-    }
-
-    #[test]
-    fn drift_is_the_largest_change_under_the_same_load() {
-        let before = summarise(&[reading("package-0", 0.0, 20.0), reading("package-0", 1.0, 50.0)]);
-        let now =
-            [reading("package-0", 0.0, 20.2), reading("package-0", 1.0, 55.0), reading("other", 1.0, 9.0)];
-        assert!((drift(&before, &now).unwrap() - 0.1).abs() < 1e-9);
-        assert_eq!(drift(&before, &[]), None);
     }
 }

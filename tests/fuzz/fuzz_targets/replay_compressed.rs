@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arbitrary bytes in the place of a recording as it lies on the disk.
+//! Replays arbitrary bytes as a compressed recording.
 #![no_main]
-#![allow(dead_code, reason = "the program uses more of its files than this target does")]
+#![allow(dead_code, reason = "this target uses only a part of the program's files")]
 
-#[path = "../../../agent/src/bottleneck/mod.rs"]
-mod bottleneck;
 mod program;
 #[path = "../../../agent/src/recording.rs"]
 mod recording;
@@ -12,8 +10,6 @@ mod recording;
 mod session;
 #[path = "../../../agent/src/source.rs"]
 mod source;
-#[path = "../../../agent/src/tracker/mod.rs"]
-mod tracker;
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
     if let Ok(decoder) = zstd::Decoder::with_buffer(file) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Suspends the evaluation of a connection whose verdicts do not change. Evaluating is what detection costs; adding a sample to the
+//! method's windows takes about 20 ns and goes on, so the windows are full when evaluation resumes. Times are those of the samples, so a
+//! replay evaluates when the live run did.
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::Nanos;
+
+use super::evaluation::PairEvaluation;
+use super::traffic::{Change, Traffic};
+
+/// Evaluation is suspended when every pair has had the same verdict for this long; after a backoff also if pairs are undecided.
+const STABLE_AFTER: Nanos = Nanos(3_000_000_000);
+/// It is suspended after this time even if pairs are undecided or verdicts keep changing.
+const UNDECIDED_AFTER: Nanos = Nanos(12_000_000_000);
+/// Each backoff is twice as long as the one before.
+const MIN_BACKOFF: Nanos = Nanos(4_000_000_000);
+const MAX_BACKOFF: Nanos = Nanos(30_000_000_000);
+
+/// What to do at a time at which the method could be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Evaluate,
+    /// Evaluate again after evaluation was suspended for this long.
+    Resume(Nanos),
+    Skip,
+}
+
+/// The state of one connection.
+#[derive(Default)]
+pub(super) struct Backoff {
+    state: State,
+    /// Length of the last backoff. 0: traffic has changed since, so the next one is the shortest.
+    length: Nanos,
+    verdicts: Vec<(SubflowId, SubflowId, Verdict)>,
+    /// When the verdicts last changed.
+    changed: Nanos,
+    traffic: Traffic,
+    /// What has changed in the traffic since the last step.
+    change: Change,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Evaluating { since: Nanos },
+    Suspended { since: Nanos, until: Nanos },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Evaluating { since: Nanos(0) }
+    }
+}
+
+impl Backoff {
+    /// Compares new samples with the traffic before them.
+    pub(super) fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        let is_suspended = matches!(self.state, State::Suspended { .. });
+        self.change = self.change.max(self.traffic.take(subflow, samples, is_suspended));
+    }
+
+    /// Removes a subflow that has ended.
+    pub(super) fn forget(&mut self, subflow: SubflowId) {
+        self.change = self.change.max(self.traffic.forget(subflow));
+    }
+
+    /// What to do at this time.
+    pub(super) fn step(&mut self, at: Nanos) -> Step {
+        let change = std::mem::take(&mut self.change);
+        let step = match self.state {
+            State::Suspended { since, until } if (since..until).contains(&at) && change == Change::None => {
+                return Step::Skip;
+            }
+            State::Suspended { since, .. } => Step::Resume(at.since(since)),
+            State::Evaluating { since } if at >= since && change != Change::Restart => return Step::Evaluate,
+            State::Evaluating { .. } => Step::Evaluate,
+        };
+        self.state = State::Evaluating { since: at };
+        if change != Change::None {
+            self.length = Nanos(0);
+        }
+        if change == Change::Restart {
+            self.changed = at;
+        }
+        step
+    }
+
+    /// Suspends evaluation if these results allow it.
+    pub(super) fn evaluated(&mut self, at: Nanos, pairs: &[PairEvaluation]) {
+        let State::Evaluating { since } = self.state else { return };
+        let verdicts: Vec<_> = pairs.iter().map(|pair| (pair.a, pair.b, pair.verdict)).collect();
+        if verdicts != self.verdicts {
+            (self.changed, self.verdicts) = (at, verdicts);
+            self.traffic.forget_ranges();
+        }
+        let is_recheck = self.changed < since;
+        let is_undecided = pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);
+        let enough = if is_undecided && !is_recheck { UNDECIDED_AFTER } else { STABLE_AFTER };
+        let is_stable = at.since(self.changed.max(since)) >= enough;
+        if !pairs.is_empty() && (is_stable || at.since(since) >= UNDECIDED_AFTER) {
+            self.length = Nanos(self.length.0 * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
+            self.state = State::Suspended { since: at, until: at + self.length };
+        }
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share it vary together, in
+//! absolute microseconds. Subflows on separate but equal links can do the same while their congestion windows rise and fall in step.
+//! Rates separate the two cases: subflows on one link take throughput from each other, those on separate links do not. All evidence adds
+//! up to log-odds (`odds.rs`).
+
+use std::collections::BTreeMap;
+
+use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::Nanos;
+
+use super::cap::{CapEvidence, Caps};
+use super::evaluation::{Cap, PairEvaluation};
+use super::feature::{Features, SubflowFeatures};
+use super::method::Method;
+use super::odds::log_odds;
+use super::series::{BIN_NS, Series, Window};
+use super::statistics::mean;
+
+/// Windows grow from 1 s to 3 s; in bins.
+const MIN_WINDOW: u64 = 200;
+const MAX_WINDOW: u64 = 600;
+/// The first 300 ms are ignored: slow start is the same on all paths.
+const SLOW_START: u64 = 60;
+/// A subflow without a sample for this long (500 ms) is idle.
+const IDLE_AFTER: u64 = 100;
+/// Weight of a new evaluation in the running mean of the log-odds. Windows overlap, so no single one may decide.
+const NEW_WEIGHT: f64 = 0.4;
+/// Log-odds at which a verdict is reached: 9 to 1.
+const DECISIVE: f64 = 2.2;
+/// Evaluations in a row that must agree to reach a verdict, and to withdraw one.
+const TO_DECIDE: u32 = 2;
+const TO_CHANGE: u32 = 4;
+/// Largest weight of the evidence from third subflows.
+const MAX_IMPLIED: f64 = 4.0;
+/// The last second, in bins. If it contradicts the verdict, the route may have changed.
+const LAST_SECOND: u64 = 200;
+/// A verdict without new samples is kept for this long: routes rarely change without traffic.
+const KEPT_FOR: Nanos = Nanos(10_000_000_000);
+
+/// The method, for one connection.
+#[derive(Default)]
+pub(crate) struct Concordance {
+    series: BTreeMap<SubflowId, Series>,
+    pairs: BTreeMap<(SubflowId, SubflowId), Pair>,
+    caps: Caps,
+}
+
+/// The state of a pair of subflows.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    odds: Option<f64>,
+    /// Log-odds added by third subflows.
+    implied: f64,
+    verdict: Verdict,
+    since: Option<Nanos>,
+    evidence: Option<Evidence>,
+    /// The verdict that the last evaluations suggest, and how many in a row.
+    candidate: Verdict,
+    agreeing: u32,
+    /// The last evaluation with evidence.
+    evaluated: Nanos,
+    /// Neither subflow queued at the last evaluation.
+    is_uncongested: bool,
+    /// Evaluations in a row in which the last second alone contradicted the verdict.
+    contradicted: u32,
+    /// Earlier bins are ignored: the route was a different one.
+    from: u64,
+}
+
+/// What one evaluation finds out about a pair of subflows.
+#[derive(Clone, Copy)]
+struct Finding {
+    evidence: Evidence,
+    /// At least one of them queues.
+    is_congested: bool,
+    /// Neither queues. Both flags are false where the delays do not tell.
+    is_uncongested: bool,
+    /// Log-odds of the last second alone.
+    last_second: Option<f64>,
+    /// Length of the window.
+    bins: u64,
+    cap: CapEvidence,
+}
+
+/// The windows of one evaluation, by length in bins.
+type Windows = BTreeMap<u64, Features>;
+/// Log-odds of pairs of subflows.
+type Odds = BTreeMap<(SubflowId, SubflowId), f64>;
+
+impl Method for Concordance {
+    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.series.entry(subflow).or_default().take(samples);
+    }
+
+    fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
+        let ids: Vec<SubflowId> = self.series.keys().copied().collect();
+        let mut windows = Windows::default();
+        let (mut with_evidence, mut cap_evidence) = (Vec::new(), Vec::new());
+        for (index, &a) in ids.iter().enumerate() {
+            for &b in &ids[index + 1..] {
+                let finding = self.compare(&mut windows, (a, b), at);
+                let pair = self.pairs.entry((a, b)).or_default();
+                cap_evidence.extend(finding.map(|finding| ((a, b), finding.bins, finding.cap)));
+                if pair.update(finding, at) {
+                    with_evidence.push((a, b));
+                }
+            }
+        }
+        let odds: Odds = self.pairs.iter().filter_map(|(ids, pair)| Some((*ids, pair.odds?))).collect();
+        for pair in with_evidence {
+            let implied = implied(&odds, &ids, pair);
+            self.pairs.entry(pair).or_default().decide(implied, at);
+        }
+        self.caps.update(&cap_evidence, &windows, at);
+        self.pairs.iter().map(|((a, b), pair)| pair.evaluation(*a, *b)).collect()
+    }
+
+    fn caps(&self) -> &[Cap] {
+        self.caps.found()
+    }
+
+    fn forget(&mut self, subflow: SubflowId) {
+        self.series.remove(&subflow);
+        self.caps.forget(subflow);
+        self.pairs.retain(|(a, b), _| *a != subflow && *b != subflow);
+    }
+
+    fn resume(&mut self, suspended_for: Nanos) {
+        for pair in self.pairs.values_mut() {
+            pair.evaluated += suspended_for;
+        }
+    }
+}
+
+impl Concordance {
+    /// The window in which a pair is compared. `None`: one of the two is too young or idle.
+    fn window(&self, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Window> {
+        let now = at.0 / BIN_NS;
+        let from = self.pairs.get(&(a, b)).map_or(0, |pair| pair.from);
+        let (a, b) = (self.series.get(&a)?, self.series.get(&b)?);
+        if a.latest()?.min(b.latest()?) + IDLE_AFTER < now {
+            return None;
+        }
+        let bins = now.checked_sub((a.begin()?.max(b.begin()?) + SLOW_START).max(from))?;
+        // Rounded, so that pairs share windows.
+        (bins >= MIN_WINDOW).then(|| Window::before(at, bins.min(MAX_WINDOW) / 50 * 50))
+    }
+
+    fn compare(&self, windows: &mut Windows, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Finding> {
+        let window = self.window((a, b), at)?;
+        let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.verdict);
+        let features = windows.entry(window.bins()).or_insert_with(|| Features::of(&self.series, window));
+        let evidence = features.compare(a, b)?;
+        let congested = [a, b].map(|id| features.subflow(id).is_some_and(SubflowFeatures::is_congested));
+        let is_uncongested = features.is_uncongested(a) && features.is_uncongested(b);
+        let cap = CapEvidence::of(&evidence, congested == [true; 2], verdict);
+        let last_second = Window::before(at, LAST_SECOND);
+        let last_second = (verdict != Verdict::Unknown && window.bins() > LAST_SECOND).then(|| {
+            let features =
+                windows.entry(LAST_SECOND).or_insert_with(|| Features::of(&self.series, last_second));
+            features.compare(a, b)
+        });
+        Some(Finding {
+            evidence,
+            is_congested: congested.contains(&true),
+            is_uncongested,
+            last_second: last_second.flatten().map(|evidence| log_odds(&evidence)),
+            bins: window.bins(),
+            cap,
+        })
+    }
+}
+
+/// The evidence that third subflows give on a pair. If a third one shares with both, they share; if it shares with one of them only, they do
+/// not. Each third subflow counts with the smaller of its two log-odds; the result is their mean.
+fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f64 {
+    let of = |one: SubflowId, other: SubflowId| odds.get(&(one.min(other), one.max(other))).copied();
+    let through = |other: &SubflowId| {
+        let (x, y) = (of(a, *other)?, of(b, *other)?);
+        let least = x.abs().min(y.abs());
+        Some(if x > 0.0 && y > 0.0 {
+            least
+        } else if x < 0.0 && y < 0.0 {
+            0.0
+        } else {
+            -least
+        })
+    };
+    let all: Vec<f64> = ids.iter().filter(|id| **id != a && **id != b).filter_map(through).collect();
+    mean(&all).unwrap_or(0.0).clamp(-MAX_IMPLIED, MAX_IMPLIED)
+}
+
+impl Pair {
+    /// Adds a finding. Returns whether there was one.
+    fn update(&mut self, finding: Option<Finding>, at: Nanos) -> bool {
+        let Some(Finding { evidence, is_congested, is_uncongested, last_second, .. }) = finding else {
+            if at.since(self.evaluated) > KEPT_FOR {
+                *self = Self::default();
+            }
+            return false;
+        };
+        (self.evaluated, self.is_uncongested) = (at, is_uncongested);
+        self.evidence = Some(evidence);
+        let is_contradicted = match self.verdict {
+            Verdict::Shared => last_second.is_some_and(|odds| odds < -DECISIVE),
+            Verdict::Disjoint => last_second.is_some_and(|odds| odds > DECISIVE),
+            Verdict::NoBottleneck | Verdict::Unknown => false,
+        };
+        self.contradicted = if is_contradicted { self.contradicted + 1 } else { 0 };
+        if self.contradicted >= TO_CHANGE {
+            // Start over, as if both subflows had been established a second ago.
+            let from = (at.0 / BIN_NS).saturating_sub(LAST_SECOND);
+            *self =
+                Self { from, odds: last_second, evaluated: at, evidence: self.evidence, ..Self::default() };
+        } else if is_congested {
+            let new = log_odds(&evidence);
+            self.odds = Some(self.odds.map_or(new, |odds| odds + NEW_WEIGHT * (new - odds)));
+        } else {
+            self.odds = None;
+        }
+        true
+    }
+
+    /// Reaches or withdraws a verdict. `implied`: log-odds from third subflows.
+    fn decide(&mut self, implied: f64, at: Nanos) {
+        let candidate = match self.odds.map(|odds| odds + implied) {
+            None if self.is_uncongested => Verdict::NoBottleneck,
+            Some(odds) if odds > DECISIVE => Verdict::Shared,
+            Some(odds) if odds < -DECISIVE => Verdict::Disjoint,
+            // No longer decisive, but not contradictory either.
+            Some(odds) if self.verdict == Verdict::Shared && odds > 0.0 => Verdict::Shared,
+            Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
+            _ => Verdict::Unknown,
+        };
+        self.implied = implied;
+        self.agreeing = if candidate == self.candidate { self.agreeing + 1 } else { 1 };
+        self.candidate = candidate;
+        let enough = if self.verdict == Verdict::Unknown { TO_DECIDE } else { TO_CHANGE };
+        if candidate != self.verdict && self.agreeing >= enough {
+            self.verdict = candidate;
+            self.since = (candidate != Verdict::Unknown).then_some(at);
+        }
+    }
+
+    fn evaluation(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {
+        PairEvaluation {
+            a,
+            b,
+            verdict: self.verdict,
+            probability: self.odds.map(|odds| 1.0 / (1.0 + (-odds - self.implied).exp())),
+            since: self.since,
+            evidence: self.evidence,
+        }
+    }
+}

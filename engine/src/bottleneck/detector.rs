@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a method on the samples of one connection. Evaluation times are multiples of [`INTERVAL`] on the clock of the samples, so verdicts
+//! do not depend on when batches are read, and a replay reaches the same verdicts at the same times.
+
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::unit::Nanos;
+
+use super::backoff::{Backoff, Step};
+use super::evaluation::{Cap, Evaluation, PairEvaluation};
+use super::method::Method;
+
+/// Time between two evaluations.
+const INTERVAL: u64 = 250_000_000;
+/// The kernel sends a batch after 100 ms and user space reads it every 50 ms: this long after a time, all samples up to it have arrived.
+const DELAY: u64 = 300_000_000;
+/// Evaluations missed in a longer gap between samples are skipped.
+const MAX_GAP: u64 = 20_000_000_000;
+
+/// One connection under a method.
+pub struct Detector {
+    method: Box<dyn Method + Send>,
+    /// Number of the last evaluation, in multiples of [`INTERVAL`].
+    evaluated: Option<u64>,
+    newest: u64,
+    pairs: Vec<PairEvaluation>,
+    /// `None`: every evaluation takes place.
+    backoff: Option<Backoff>,
+}
+
+impl Detector {
+    /// Evaluates at every interval.
+    pub(crate) fn with(method: Box<dyn Method + Send>) -> Self {
+        Self { method, evaluated: None, newest: 0, pairs: Vec::new(), backoff: None }
+    }
+
+    /// Suspends evaluation while verdicts do not change.
+    #[must_use]
+    pub fn with_backoff(self) -> Self {
+        Self { backoff: Some(Backoff::default()), ..self }
+    }
+
+    /// Adds a batch of samples.
+    pub fn take(&mut self, batch: &SampleBatch) {
+        self.take_and(batch, &mut |_| {});
+    }
+
+    /// As [`Detector::take`]; calls `each` with the result of every evaluation that becomes due.
+    pub fn take_and(&mut self, batch: &SampleBatch, each: &mut dyn FnMut(&Evaluation<'_>)) {
+        let samples: &[DelaySample] = &batch.samples;
+        let Some(latest) = samples.last() else { return };
+        // The clock was set back: evaluations begin again at the new time.
+        if latest.at.0 + MAX_GAP < self.newest {
+            self.evaluated = None;
+            self.newest = 0;
+        }
+        self.method.take(batch.id, samples);
+        if let Some(backoff) = &mut self.backoff {
+            backoff.take(batch.id, samples);
+        }
+        self.newest = self.newest.max(latest.at.0);
+        self.advance_and(Nanos(self.newest), each);
+    }
+
+    /// Evaluates what is due: every batch that was sent up to now has been added.
+    pub fn advance(&mut self, now: Nanos) {
+        self.advance_and(now, &mut |_| {});
+    }
+
+    /// Evaluates everything that was added: no more samples will come.
+    pub fn finish_and(&mut self, each: &mut dyn FnMut(&Evaluation<'_>)) {
+        self.advance_and(Nanos(self.newest + DELAY + INTERVAL), each);
+    }
+
+    fn advance_and(&mut self, now: Nanos, each: &mut dyn FnMut(&Evaluation<'_>)) {
+        let due = now.0.saturating_sub(DELAY) / INTERVAL;
+        let earliest = due.saturating_sub(MAX_GAP / INTERVAL);
+        let from = self.evaluated.map_or(due, |evaluated| (evaluated + 1).max(earliest));
+        for number in from..=due {
+            let at = Nanos(number * INTERVAL);
+            self.evaluate(at);
+            let (caps, closed) = (self.method.caps(), self.method.closed());
+            each(&Evaluation { at, pairs: &self.pairs, caps, closed });
+        }
+        self.evaluated = Some(self.evaluated.map_or(due, |evaluated| evaluated.max(due)));
+    }
+
+    fn evaluate(&mut self, at: Nanos) {
+        match self.backoff.as_mut().map_or(Step::Evaluate, |backoff| backoff.step(at)) {
+            Step::Skip => return,
+            Step::Evaluate => {}
+            Step::Resume(suspended_for) => self.method.resume(suspended_for),
+        }
+        self.pairs = self.method.evaluate(at);
+        debug_assert!(self.pairs.is_sorted_by_key(|pair| (pair.a, pair.b)));
+        if let Some(backoff) = &mut self.backoff {
+            backoff.evaluated(at, &self.pairs);
+        }
+    }
+
+    /// Removes a subflow that has ended.
+    pub fn forget(&mut self, subflow: SubflowId) {
+        self.method.forget(subflow);
+        if let Some(backoff) = &mut self.backoff {
+            backoff.forget(subflow);
+        }
+        self.pairs.retain(|pair| pair.a != subflow && pair.b != subflow);
+    }
+
+    /// Rate caps that subflows share without sharing a queue.
+    pub fn caps(&self) -> &[Cap] {
+        self.method.caps()
+    }
+
+    /// The latest result for each pair of subflows, in order of their ids.
+    pub fn pairs(&self) -> &[PairEvaluation] {
+        &self.pairs
+    }
+}

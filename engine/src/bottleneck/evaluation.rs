@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The results of an evaluation: a verdict for every pair of subflows, and the rate caps that subflows share.
+
+use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::Nanos;
+
+/// The result for one pair of subflows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairEvaluation {
+    /// The subflow with the lower id.
+    pub a: SubflowId,
+    /// The other subflow.
+    pub b: SubflowId,
+    /// What they have in common.
+    pub verdict: Verdict,
+    /// Probability that they share a bottleneck. `None`: the method computes none, or has no samples.
+    pub probability: Option<f64>,
+    /// When the verdict was reached. `None`: it is unknown.
+    pub since: Option<Nanos>,
+    /// The figures behind the verdict. `None`: the method exposes none, or has no samples.
+    pub evidence: Option<Evidence>,
+}
+
+/// A rate cap that subflows share without sharing a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cap {
+    /// The subflows, each with its rate in segments per second.
+    pub rates: Vec<(SubflowId, f64)>,
+    /// When it was found.
+    pub since: Nanos,
+    /// Variance of the sum of the rates over the sum of their variances.
+    pub sum_variation: f64,
+    /// Coefficient of variation of the rate that varies least.
+    pub least_variation: f64,
+}
+
+/// The result of one evaluation of a connection.
+pub struct Evaluation<'a> {
+    /// The evaluation used all samples up to this time.
+    pub at: Nanos,
+    /// Every pair of subflows, in order of their ids.
+    pub pairs: &'a [PairEvaluation],
+    /// Rate caps that subflows share without sharing a queue.
+    pub caps: &'a [Cap],
+    /// The subflows that the method would have closed by now. `None`: the method does not choose; one subflow of each group is enough.
+    pub closed: Option<Vec<SubflowId>>,
+}

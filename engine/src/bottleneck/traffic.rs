@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rates and RTTs of a connection's subflows, for a comparison that costs next to nothing: whether traffic is still what it was when
+//! the verdicts were reached.
+
+use std::collections::BTreeMap;
+
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::Nanos;
+
+use super::feature::MIN_SAMPLES_PER_SECOND;
+
+/// Rates are measured over this time.
+const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
+/// Too few samples to be evaluated for this long: what comes afterwards is new traffic.
+const SILENCE: Nanos = Nanos(3_000_000_000);
+/// A value is out of range if it is this many times the highest or a fraction of the lowest one before it.
+const CHANGE_FACTOR: f64 = 1.5;
+
+/// How traffic has changed; a later variant outranks an earlier one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    #[default]
+    None,
+    /// A rate or RTT is out of its range.
+    OutOfRange,
+    /// A subflow has come or gone, or traffic resumes after a silence.
+    Restart,
+}
+
+/// The traffic of one connection.
+#[derive(Default)]
+pub(super) struct Traffic {
+    subflows: BTreeMap<SubflowId, Subflow>,
+    /// Of all subflows together, in segments per second.
+    rates: Range,
+    /// The interval that is being measured: when it began, segments delivered and samples taken since.
+    since: Nanos,
+    segments: u64,
+    samples: usize,
+    /// End of the last interval with enough samples to be evaluated.
+    active: Nanos,
+}
+
+struct Subflow {
+    delivered: u32,
+    /// Of the lowest RTT of each batch, in microseconds: a single delayed acknowledgement does not count.
+    rtts: Range,
+}
+
+/// The lowest and highest value so far.
+#[derive(Clone, Copy, Default)]
+struct Range(Option<(f64, f64)>);
+
+impl Range {
+    /// Extends the range, or only checks a value against it.
+    fn take(&mut self, value: f64, only_check: bool) -> Change {
+        let (low, high) = self.0.unwrap_or((value, value));
+        if !only_check {
+            self.0 = Some((low.min(value), high.max(value)));
+        } else if value > high * CHANGE_FACTOR || value * CHANGE_FACTOR < low {
+            return Change::OutOfRange;
+        }
+        Change::None
+    }
+}
+
+impl Traffic {
+    /// Adds samples. Ranges are extended while verdicts are evaluated, and only checked while that is suspended.
+    pub(super) fn take(&mut self, id: SubflowId, samples: &[DelaySample], is_suspended: bool) -> Change {
+        let (Some(last), Some(rtt)) = (samples.last(), samples.iter().map(|sample| sample.rtt.0).min())
+        else {
+            return Change::None;
+        };
+        let Some(subflow) = self.subflows.get_mut(&id) else {
+            self.subflows.insert(id, Subflow { delivered: last.delivered, rtts: Range::default() });
+            return self.restart();
+        };
+        self.segments += u64::from(last.delivered.wrapping_sub(subflow.delivered));
+        self.samples += samples.len();
+        subflow.delivered = last.delivered;
+        let rtt_change = subflow.rtts.take(rtt as f64, is_suspended);
+        rtt_change.max(self.measure(last.at, is_suspended))
+    }
+
+    /// Removes a subflow that has ended.
+    pub(super) fn forget(&mut self, id: SubflowId) -> Change {
+        if self.subflows.remove(&id).is_some() { self.restart() } else { Change::None }
+    }
+
+    /// Ends the interval if it is long enough.
+    fn measure(&mut self, now: Nanos, is_suspended: bool) -> Change {
+        let elapsed = now.since(self.since);
+        // Batches of different subflows overlap in time; a large step back is a clock that was set back.
+        if elapsed < RATE_INTERVAL && self.since.since(now) < RATE_INTERVAL {
+            return Change::None;
+        }
+        let (segments, samples) = (self.segments as f64, self.samples as f64);
+        (self.since, self.segments, self.samples) = (now, 0, 0);
+        if elapsed == Nanos(0) || samples < MIN_SAMPLES_PER_SECOND * elapsed.seconds() {
+            return Change::None;
+        }
+        let silence = now.since(self.active);
+        self.active = now;
+        if silence > SILENCE {
+            return self.restart();
+        }
+        self.rates.take(segments / elapsed.seconds(), is_suspended)
+    }
+
+    fn restart(&mut self) -> Change {
+        self.forget_ranges();
+        Change::Restart
+    }
+
+    /// What was seen so far says nothing about the verdicts from now on.
+    pub(super) fn forget_ranges(&mut self) {
+        self.rates = Range::default();
+        for subflow in self.subflows.values_mut() {
+            subflow.rtts = Range::default();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Idle power without a calibration, from quiet windows: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. A busy
+//! window can never raise it. Pure.
+
+use std::collections::VecDeque;
+
+use mpwatch_model::unit::Nanos;
+
+/// A window is quiet below this busy part.
+const QUIET: f64 = 0.03;
+/// Quiet windows that are needed.
+const MIN_WINDOWS: usize = 10;
+/// Number of windows kept, and their age, at most.
+const MAX_WINDOWS: usize = 600;
+const MAX_AGE: Nanos = Nanos(600 * 1_000_000_000);
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Nanos,
+    busy: f64,
+    power: f64,
+}
+
+/// Idle power of one zone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Baseline {
+    samples: VecDeque<Sample>,
+    found: Option<IdlePower>,
+    /// Quiet windows since then.
+    new_windows: usize,
+    /// A buffer that is reused.
+    scratch: Vec<f64>,
+}
+
+/// Idle power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IdlePower {
+    /// Microwatts.
+    pub(crate) power: u64,
+    /// Standard deviation, microwatts.
+    pub(crate) sigma: u64,
+}
+
+impl Baseline {
+    /// The latest estimate. It stays when there are no more quiet windows.
+    pub(crate) fn idle_power(&self) -> Option<IdlePower> {
+        self.found
+    }
+
+    /// Adds a window that ended at `at`: the busy part of its CPU time and its mean power in microwatts.
+    pub(crate) fn observe(&mut self, at: Nanos, busy: f64, power: f64) {
+        if busy.is_nan() || busy >= QUIET {
+            return;
+        }
+        self.samples.push_back(Sample { at, busy, power });
+        while self.samples.len() > MAX_WINDOWS
+            || self.samples.front().is_some_and(|old| at.since(old.at) > MAX_AGE)
+        {
+            self.samples.pop_front();
+        }
+        self.new_windows += 1;
+        if self.samples.len() >= MIN_WINDOWS && (self.found.is_none() || self.new_windows >= MIN_WINDOWS) {
+            self.new_windows = 0;
+            self.found = Some(self.estimate());
+        }
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "watts of a machine, never negative"
+    )]
+    fn estimate(&mut self) -> IdlePower {
+        let slope = self.slope();
+        let idle = |sample: &Sample| (sample.power - slope * sample.busy).max(0.0);
+        self.scratch.clear();
+        self.scratch.extend(self.samples.iter().map(idle));
+        self.scratch.sort_unstable_by(f64::total_cmp);
+        let count = self.scratch.len() as f64;
+        let mean = self.scratch.iter().sum::<f64>() / count;
+        let variance = self.scratch.iter().map(|power| (power - mean).powi(2)).sum::<f64>() / count;
+        let low = self.scratch[self.scratch.len() / 20];
+        IdlePower { power: low.round() as u64, sigma: variance.sqrt().round() as u64 }
+    }
+
+    /// Slope of power against load, in microwatts for all CPUs. Zero if the loads are too similar.
+    fn slope(&self) -> f64 {
+        let count = self.samples.len() as f64;
+        let mean = |value: fn(&Sample) -> f64| self.samples.iter().map(value).sum::<f64>() / count;
+        let (busy, power) = (mean(|sample| sample.busy), mean(|sample| sample.power));
+        let (mut covariance, mut variance) = (0.0, 0.0);
+        for sample in &self.samples {
+            covariance += (sample.busy - busy) * (sample.power - power);
+            variance += (sample.busy - busy).powi(2);
+        }
+        // Loads with a standard deviation below a quarter percent give no slope.
+        if variance / count < 0.0025_f64.powi(2) { 0.0 } else { (covariance / variance).max(0.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(nth: u64) -> Nanos {
+        Nanos(nth * 1_000_000_000)
+    }
+
+    #[test]
+    fn quiet_windows_are_extrapolated_to_no_load() {
+        let mut baseline = Baseline::default();
+        for nth in 0..60 {
+            let busy = 0.001 + 0.0004 * nth as f64;
+            baseline.observe(second(nth), busy, 20e6 + 30e6 * busy);
+        }
+        let idle = baseline.idle_power().unwrap();
+        assert!(idle.power.abs_diff(20_000_000) < 1_000, "{idle:?}");
+    }
+
+    #[test]
+    fn a_busy_window_never_raises_it() {
+        let mut baseline = Baseline::default();
+        (0..20).for_each(|nth| baseline.observe(second(nth), 0.01, 20e6));
+        let before = baseline.idle_power();
+        (20..5_000).for_each(|nth| baseline.observe(second(nth), 0.9, 60e6));
+        assert_eq!(baseline.idle_power(), before);
+        assert!(before.is_some());
+    }
+
+    #[test]
+    fn a_few_windows_are_not_enough() {
+        let mut baseline = Baseline::default();
+        (0..9).for_each(|nth| baseline.observe(second(nth), 0.01, 20e6));
+        assert_eq!(baseline.idle_power(), None);
+    }
+
+    #[test]
+    fn newer_windows_replace_old_ones() {
+        let mut baseline = Baseline::default();
+        (0..20).for_each(|nth| baseline.observe(second(nth), 0.0, 10e6));
+        (2_000..2_020).for_each(|nth| baseline.observe(second(nth), 0.0, 20e6));
+        assert_eq!(baseline.idle_power().unwrap().power, 20_000_000);
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The calibrated power of zones, in the units of the attribution.
+
+use mpwatch_model::energy::power::MeasuredZone;
+
+use super::curve::Curve;
+
+/// The calibrated zones of this machine. Empty: it is not calibrated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration(Vec<(String, ZonePower)>);
+
+/// The power of a zone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZonePower {
+    /// Idle power, microwatts.
+    pub idle_uw: u64,
+    /// Its standard deviation, microwatts.
+    pub sigma_uw: u64,
+    /// Power against load. `None`: not measured.
+    pub(crate) curve: Option<Curve>,
+}
+
+impl Calibration {
+    /// From measured zones.
+    pub fn of(zones: &[MeasuredZone]) -> Self {
+        let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
+        Self(known.map(|zone| (zone.name.clone(), ZonePower::of(zone))).collect())
+    }
+
+    /// The power of a zone.
+    pub fn zone(&self, label: &str) -> Option<&ZonePower> {
+        self.0.iter().find(|(name, _)| name == label).map(|(_, power)| power)
+    }
+}
+
+impl ZonePower {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "watts of a machine, never negative"
+    )]
+    fn of(zone: &MeasuredZone) -> Self {
+        let microwatts = |watts: f64| (watts * 1e6).round().max(0.0) as u64;
+        Self {
+            idle_uw: microwatts(zone.idle_watts),
+            sigma_uw: microwatts(zone.idle_sigma_watts),
+            curve: Curve::new(zone.knots.clone()),
+        }
+    }
+}

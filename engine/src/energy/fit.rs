@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pure part of `mpwatch calibrate`: which loads to run, and the power curve that the readings give.
+
+use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
+
+/// How often the idle machine is measured.
+const IDLE_STEPS: usize = 3;
+
+/// The power of one zone under one load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Zone.
+    pub zone: String,
+    /// Busy part of the zone's CPUs, 0 to 1.
+    pub busy: f64,
+    /// Power, watts.
+    pub watts: f64,
+}
+
+/// CPUs to load in each step: none, three times; then 1, 2, 4 and so on up to all CPUs of each package; then all packages together.
+pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut steps = vec![Vec::new(); IDLE_STEPS];
+    for cpus in packages {
+        let mut count = 1;
+        while count < cpus.len() {
+            steps.push(cpus[..count].to_vec());
+            count *= 2;
+        }
+        steps.push(cpus.clone());
+    }
+    if packages.len() > 1 {
+        steps.push(packages.concat());
+    }
+    steps
+}
+
+/// The power curve of each zone, in order of the first readings. A zone without an idle reading is left out.
+pub fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
+    let mut names: Vec<&str> = Vec::new();
+    for reading in readings {
+        if !names.contains(&reading.zone.as_str()) {
+            names.push(&reading.zone);
+        }
+    }
+    names.into_iter().filter_map(|name| zone(name, readings)).collect()
+}
+
+fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
+    let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
+    own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
+    let mut knots: Vec<CurvePoint> = Vec::new();
+    // The mean of the readings under one load is one knot.
+    for same in own.chunk_by(|a, b| (a.busy - b.busy).abs() < 1e-6) {
+        knots.push(CurvePoint { busy: same[0].busy, watts: mean(same) });
+    }
+    let idle: Vec<&Reading> = own.into_iter().filter(|reading| reading.busy < 1e-6).collect();
+    let idle_watts = if idle.is_empty() { return None } else { mean(&idle) };
+    let spread = idle.iter().map(|reading| (reading.watts - idle_watts).powi(2)).sum::<f64>();
+    let idle_sigma_watts = (spread / idle.len() as f64).sqrt();
+    Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, knots })
+}
+
+fn mean(readings: &[&Reading]) -> f64 {
+    readings.iter().map(|reading| reading.watts).sum::<f64>() / readings.len() as f64
+}
+
+/// The largest relative change of a zone's power between two measurements under the same load, for `--verify`.
+pub fn drift(before: &[MeasuredZone], now: &[Reading]) -> Option<f64> {
+    let change = |reading: &Reading| {
+        let zone = before.iter().find(|zone| zone.name == reading.zone)?;
+        let knot = zone.knots.iter().find(|knot| (knot.busy - reading.busy).abs() < 1e-6)?;
+        (knot.watts > 0.0).then(|| (reading.watts / knot.watts - 1.0).abs())
+    };
+    now.iter().filter_map(change).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(zone: &str, busy: f64, watts: f64) -> Reading {
+        Reading { zone: zone.to_owned(), busy, watts }
+    }
+
+    #[test]
+    fn packages_are_loaded_one_at_a_time_and_then_together() {
+        let steps = plan(&[vec![0, 1, 2, 3], vec![4, 5, 6]]);
+        let loads: Vec<usize> = steps.iter().map(Vec::len).collect();
+        assert_eq!(loads, [0, 0, 0, 1, 2, 4, 1, 2, 3, 7]);
+        assert_eq!(steps[7], [4, 5]);
+        assert_eq!(plan(&[vec![0]]), [vec![], vec![], vec![], vec![0]]);
+    }
+
+    #[test]
+    fn readings_give_an_idle_power_and_knots_by_load() {
+        let zones = summarise(&[
+            reading("package-0", 0.0, 20.0),
+            reading("package-0", 0.0, 22.0),
+            reading("package-0", 1.0, 50.0),
+            reading("package-0", 0.5, 40.0),
+            reading("package-1", 1.0, 50.0),
+        ]);
+        assert_eq!(zones.len(), 1, "package-1 has no idle reading");
+        assert!((zones[0].idle_watts - 21.0).abs() < 1e-9 && (zones[0].idle_sigma_watts - 1.0).abs() < 1e-9);
+        let loads: Vec<f64> = zones[0].knots.iter().map(|knot| knot.busy * 10.0).collect();
+        assert!(loads.iter().zip([0.0, 5.0, 10.0]).all(|(load, right)| (load - right).abs() < 1e-9));
+        assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some());
+    }
+
+    #[test]
+    fn drift_is_the_largest_change_under_the_same_load() {
+        let before = summarise(&[reading("package-0", 0.0, 20.0), reading("package-0", 1.0, 50.0)]);
+        let now =
+            [reading("package-0", 0.0, 20.2), reading("package-0", 1.0, 55.0), reading("other", 1.0, 9.0)];
+        assert!((drift(&before, &now).unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(drift(&before, &[]), None);
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that mpwatch computes from the kernel's events, as functions of the event stream: the state of all connections
+//! ([`tracker`]), which subflows share a bottleneck ([`bottleneck`]), and the energy of each flow ([`energy`]). No I/O and no clock,
+//! so a replay ends with the numbers of the live run.
+
+pub mod bottleneck;
+pub mod energy;
+pub mod tracker;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delay samples and bottlenecks: passes samples to the detector of their connection, and reports its results.
+
+use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::unit::{BitsPerSecond, Nanos};
+
+use super::flow::Flow;
+use crate::bottleneck::{Cap, Detector, PairEvaluation, groups};
+
+/// A subflow that ended before its connection is removed from detection after this time. Until then the connection may turn out to have
+/// ended too, and the last verdicts on it are kept.
+const LINGER: Nanos = Nanos(3_000_000_000);
+/// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
+const MAX_PENDING: usize = 10_000;
+
+/// How bottlenecks are detected.
+#[derive(Clone, Copy)]
+pub(super) struct Detection {
+    pub(super) method: DetectionMethod,
+    pub(super) backoff: bool,
+}
+
+impl Detection {
+    fn detector(self) -> Box<Detector> {
+        let detector = Detector::by(self.method);
+        // The published methods are evaluated at every interval.
+        Box::new(if self.backoff && self.method.is_default() { detector.with_backoff() } else { detector })
+    }
+
+    /// Adds samples of a subflow of this connection.
+    pub(super) fn take(self, flow: &mut Flow, batch: &SampleBatch) {
+        flow.detector.get_or_insert_with(|| self.detector()).take(batch);
+    }
+}
+
+/// Batches of subflows that have no record yet.
+#[derive(Default)]
+pub(super) struct Pending(Vec<SampleBatch>);
+
+impl Pending {
+    pub(super) fn add(&mut self, batch: &SampleBatch) {
+        if self.0.len() < MAX_PENDING {
+            self.0.push(batch.clone());
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<SampleBatch> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// Evaluates the samples of a connection up to now. The last verdicts on a closed connection stay.
+pub(super) fn evaluate(flow: &mut Flow, now: Nanos) {
+    if flow.closed_at().is_some() {
+        return;
+    }
+    let Some(detector) = &mut flow.detector else { return };
+    detector.advance(now);
+    let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
+    for (id, _) in ended.filter(|(_, at)| now.since(*at) > LINGER) {
+        detector.forget(id);
+    }
+}
+
+/// The bottlenecks of a connection with these subflows. `from`: when it was opened. `None`: it has fewer than two subflows.
+pub(super) fn of(
+    flow: &Flow,
+    subflows: &[SubflowId],
+    method: DetectionMethod,
+    from: Nanos,
+) -> Option<Bottlenecks> {
+    if subflows.len() < 2 {
+        return None;
+    }
+    let evaluated = flow.detector.as_deref().map_or(&[][..], Detector::pairs);
+    let find = |ids| evaluated.binary_search_by_key(&ids, |pair| (pair.a, pair.b)).ok();
+    let pairs = subflows.iter().enumerate().flat_map(|(index, one)| {
+        subflows[index + 1..].iter().map(move |other| {
+            let (a, b) = (*one.min(other), *one.max(other));
+            pair_verdict(a, b, find((a, b)).map(|index| &evaluated[index]), from)
+        })
+    });
+    let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);
+    Some(Bottlenecks {
+        method,
+        groups: groups(subflows, evaluated),
+        pairs: pairs.collect(),
+        shared_caps: caps.iter().map(|cap| shared_cap(flow, cap, from)).collect(),
+    })
+}
+
+fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
+    let bits = |(id, segments): &(SubflowId, f64)| {
+        let subflow = flow.subflows.iter().find(|subflow| subflow.record.id == *id);
+        subflow.map_or(0.0, |subflow| segments * f64::from(subflow.record.tcp.mss) * 8.0)
+    };
+    let sum: f64 = cap.rates.iter().map(bits).sum();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+    let sum = BitsPerSecond(sum.round() as u64);
+    SharedCap {
+        subflows: cap.rates.iter().map(|(id, _)| *id).collect(),
+        sum,
+        since: cap.since.since(from).micros(),
+        sum_variation: cap.sum_variation,
+        least_variation: cap.least_variation,
+    }
+}
+
+fn pair_verdict(a: SubflowId, b: SubflowId, pair: Option<&PairEvaluation>, from: Nanos) -> PairVerdict {
+    PairVerdict {
+        a,
+        b,
+        verdict: pair.map_or(Verdict::Unknown, |pair| pair.verdict),
+        probability: pair.and_then(|pair| pair.probability),
+        since: pair.and_then(|pair| Some(pair.since?.since(from).micros())),
+        evidence: pair.and_then(|pair| pair.evidence),
+    }
+}

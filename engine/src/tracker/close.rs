@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
+
+use mpwatch_model::event::{End, SubflowRecord};
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
+
+// errno values of Linux, the same on all architectures that mpwatch supports.
+const ENETUNREACH: u32 = 101;
+const ECONNRESET: u32 = 104;
+const ETIMEDOUT: u32 = 110;
+const ECONNREFUSED: u32 = 111;
+const EHOSTDOWN: u32 = 112;
+const EHOSTUNREACH: u32 = 113;
+
+/// The reason, from the strongest evidence.
+pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
+    of(record.error, record.end)
+}
+
+/// The event that began the end decides, not the later ones. The removal of a single subflow begins with a FIN; data in flight then makes
+/// the kernel report a reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out.
+fn of(error: u32, end: End) -> CloseReason {
+    let removed = end.removed_by_peer || end.removed_by_us;
+    let by_fin = end.fin_sent_first || end.fin_received_first;
+    // With unread data the kernel removes a subflow by a reset instead of a FIN.
+    let by_reset = removed && (end.reset_sent || end.reset_received);
+    if end.alone && (by_fin || by_reset) {
+        return match end {
+            End { removed_by_peer: true, .. } => CloseReason::RemovedByPeer,
+            End { removed_by_us: true, .. } | End { fin_sent_first: true, .. } => CloseReason::RemovedByAdmin,
+            _ => CloseReason::ClosedByPeer,
+        };
+    }
+    match error {
+        ETIMEDOUT => CloseReason::Timeout,
+        ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
+        _ if end.reset_received => CloseReason::ResetReceived,
+        _ if end.reset_sent => CloseReason::ResetSent,
+        ECONNRESET | ECONNREFUSED => CloseReason::ResetReceived,
+        _ if end.fin_sent_first || end.fin_received_first => CloseReason::Fin,
+        _ => CloseReason::Unknown,
+    }
+}
+
+/// Why the connection with this initial subflow fell back to plain TCP.
+pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
+    if !record.seen_open {
+        FallbackReason::Unknown
+    } else if !record.asked_mptcp {
+        FallbackReason::NotAttempted
+    } else if !record.mp_capable && !record.passive {
+        FallbackReason::NoMpCapableInSynAck
+    } else {
+        FallbackReason::AfterHandshake
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ECONNABORTED: u32 = 103;
+    const NOTHING: End = End {
+        reset_sent: false,
+        reset_received: false,
+        fin_sent_first: false,
+        fin_received_first: false,
+        alone: false,
+        removed_by_peer: false,
+        removed_by_us: false,
+        never_established: false,
+    };
+    const SENT: End = End { fin_sent_first: true, ..NOTHING };
+    const RECEIVED: End = End { fin_received_first: true, ..NOTHING };
+    const REFUSED: End = End { reset_received: true, never_established: true, ..NOTHING };
+
+    /// Case, error, observations, reason. Most rows are what kernel 6.18 reported in `root_close.rs`; the removal of a failed path and the
+    /// reset after an orderly end are derived.
+    const TABLE: &[(&str, u32, End, CloseReason)] = &[
+        ("closed here", 0, SENT, CloseReason::Fin),
+        ("closed there", 0, RECEIVED, CloseReason::Fin),
+        ("aborted here", 0, End { reset_sent: true, ..NOTHING }, CloseReason::ResetSent),
+        (
+            "killed here",
+            ECONNABORTED,
+            End { reset_sent: true, alone: true, ..NOTHING },
+            CloseReason::ResetSent,
+        ),
+        (
+            "killed there",
+            ECONNRESET,
+            End { reset_received: true, alone: true, ..NOTHING },
+            CloseReason::ResetReceived,
+        ),
+        ("no listener", ECONNREFUSED, REFUSED, CloseReason::ResetReceived),
+        (
+            "closed here, reset by the peer",
+            ECONNRESET,
+            End { reset_received: true, ..SENT },
+            CloseReason::ResetReceived,
+        ),
+        (
+            "announcement withdrawn here with data unread",
+            0,
+            End { alone: true, removed_by_us: true, reset_sent: true, ..NOTHING },
+            CloseReason::RemovedByAdmin,
+        ),
+        (
+            "announcement withdrawn there with data unread",
+            ECONNRESET,
+            End { alone: true, removed_by_peer: true, reset_received: true, ..NOTHING },
+            CloseReason::RemovedByPeer,
+        ),
+        ("blackhole", ETIMEDOUT, End { alone: true, ..NOTHING }, CloseReason::Timeout),
+        ("blackhole, detected at the connection's end", ETIMEDOUT, SENT, CloseReason::Timeout),
+        ("link down", ENETUNREACH, End { alone: true, ..NOTHING }, CloseReason::Unreachable),
+        (
+            "endpoint deleted",
+            0,
+            End { alone: true, removed_by_us: true, ..SENT },
+            CloseReason::RemovedByAdmin,
+        ),
+        (
+            "endpoint deleted, data in flight",
+            ECONNRESET,
+            End { alone: true, removed_by_us: true, reset_received: true, ..SENT },
+            CloseReason::RemovedByAdmin,
+        ),
+        (
+            "endpoint of a failed path deleted",
+            ETIMEDOUT,
+            End { alone: true, ..SENT },
+            CloseReason::RemovedByAdmin,
+        ),
+        (
+            "REMOVE_ADDR",
+            0,
+            End { alone: true, removed_by_peer: true, ..RECEIVED },
+            CloseReason::RemovedByPeer,
+        ),
+        (
+            "REMOVE_ADDR before its FIN",
+            0,
+            End { alone: true, removed_by_peer: true, ..SENT },
+            CloseReason::RemovedByPeer,
+        ),
+        (
+            "REMOVE_ADDR, data in flight",
+            ECONNRESET,
+            End { alone: true, removed_by_peer: true, reset_received: true, ..RECEIVED },
+            CloseReason::RemovedByPeer,
+        ),
+        (
+            "the peer's path manager, address kept",
+            0,
+            End { alone: true, ..RECEIVED },
+            CloseReason::ClosedByPeer,
+        ),
+        ("nothing seen", 0, NOTHING, CloseReason::Unknown),
+    ];
+
+    #[test]
+    fn every_end_has_the_right_reason() {
+        for &(case, error, end, reason) in TABLE {
+            assert_eq!(of(error, end), reason, "{case}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of one connection, and how each record changes it.
+
+use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::addresses::Addresses;
+use super::cpu::ConnectionCpu;
+use super::socket::{self, Socket};
+use super::stall::{self, Witness};
+use super::subflow::{self, SubflowState, VANISHED_AFTER};
+use super::timeline::Timeline;
+use crate::bottleneck::Detector;
+
+/// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
+const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
+
+/// Losses that a tick found.
+#[derive(Default)]
+pub(super) struct TickOutcome {
+    pub(super) vanished: u64,
+    pub(super) timeline_dropped: u64,
+}
+
+pub(super) struct Flow {
+    serial: u64,
+    pub(super) netns: NetnsCookie,
+    pub(super) netns_inode: u32,
+    token: Token,
+    birth: SocketCookie,
+    pub(super) msk: Option<MskView>,
+    pub(super) opened: Option<Nanos>,
+    pub(super) first_seen: Option<Nanos>,
+    closed: Option<Nanos>,
+    pub(super) owner: Option<Process>,
+    pub(super) cgroup: u64,
+    pub(super) subflows: Vec<SubflowState>,
+    pub(super) timeline: Timeline,
+    pub(super) send: BitsPerSecond,
+    pub(super) receive: BitsPerSecond,
+    bytes_at_last_tick: Option<(Bytes, Bytes)>,
+    cpu: ConnectionCpu,
+    socket: Socket,
+    /// Ticks in a row at which it was complete.
+    complete_ticks: u32,
+    /// End of the last stall on the timeline.
+    stalls_until: Nanos,
+    addresses: Addresses,
+    pub(super) fell_back: bool,
+    /// `None`: there were no samples.
+    pub(super) detector: Option<Box<Detector>>,
+}
+
+impl Flow {
+    pub(super) fn new(serial: u64, netns: NetnsCookie, netns_inode: u32) -> Self {
+        Self {
+            serial,
+            netns,
+            netns_inode,
+            token: Token(0),
+            birth: SocketCookie(0),
+            msk: None,
+            opened: None,
+            first_seen: None,
+            closed: None,
+            owner: None,
+            cgroup: 0,
+            subflows: Vec::new(),
+            timeline: Timeline::default(),
+            send: BitsPerSecond(0),
+            receive: BitsPerSecond(0),
+            bytes_at_last_tick: None,
+            cpu: ConnectionCpu::default(),
+            socket: Socket::default(),
+            complete_ticks: 0,
+            stalls_until: Nanos(0),
+            addresses: Addresses::default(),
+            fell_back: false,
+            detector: None,
+        }
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    pub(super) fn id(&self) -> ConnectionId {
+        ConnectionId { netns: self.netns, token: self.token, birth: self.birth }
+    }
+
+    /// Cookie of the MPTCP socket; zero for plain TCP.
+    pub(super) fn msk_cookie(&self) -> SocketCookie {
+        self.msk.as_ref().map_or(SocketCookie(0), |msk| msk.cookie)
+    }
+
+    pub(super) fn subflow_ids(&self) -> impl Iterator<Item = SubflowId> + '_ {
+        self.subflows.iter().map(|subflow| subflow.record.id)
+    }
+
+    /// When its own socket closed or, for plain TCP and for a socket that was never seen, its last subflow.
+    pub(super) fn closed_at(&self) -> Option<Nanos> {
+        if self.socket.is_known {
+            return self.closed;
+        }
+        let ends: Option<Vec<Nanos>> =
+            self.subflows.iter().map(|subflow| subflow.end.map(|(at, _)| at)).collect();
+        ends?.into_iter().max()
+    }
+
+    /// Every final counter has arrived. Records of a connection and its subflows arrive in any order, so the final record of an MPTCP
+    /// socket is awaited even if that socket was never seen.
+    fn is_complete(&self) -> bool {
+        let is_tcp = self.msk.is_none();
+        let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
+        // A connection is refused, or closes, before its subflow: the final record of the subflow follows.
+        let has_subflow = !self.subflows.is_empty() || self.socket.is_gone();
+        let subflows_done = has_subflow && self.subflows.iter().all(SubflowState::is_final);
+        socket_done && self.closed_at().is_some() && subflows_done
+    }
+
+    /// Complete for a whole interval: the final record of another subflow may arrive one tick later.
+    pub(super) fn is_forgettable(&self) -> bool {
+        self.complete_ticks >= 2
+    }
+
+    /// Complete for so long that missing CPU charges will not arrive any more.
+    pub(super) fn is_long_complete(&self) -> bool {
+        self.complete_ticks >= VANISHED_AFTER
+    }
+
+    /// A socket that has not connected yet is not reported.
+    pub(super) fn is_reportable(&self) -> bool {
+        self.first_seen.is_some()
+    }
+
+    /// Payload of the connection, every byte once: sent, received. Without counters of the connection (plain TCP, or a fallback on a kernel
+    /// that counts none) it is that of the only subflow. `None`: unknown.
+    pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
+        let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
+        counted.map(|bytes| (bytes.sent, bytes.received)).or_else(|| {
+            let tcp = self.only_subflow()?;
+            Some((tcp.unique_sent(), tcp.record.tcp.bytes_received.since(tcp.fin_received())))
+        })
+    }
+
+    /// The only subflow, where there can be no other one.
+    pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
+        self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
+    }
+
+    pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
+        self.socket.seen_this_tick = true;
+        self.owner = record.owner.or(self.owner);
+        self.cpu.total = subflow::larger(self.cpu.total, record.cpu);
+        if record.cgroup != 0 {
+            self.cgroup = record.cgroup;
+        }
+        if !self.socket.is_known {
+            self.socket.is_known = true;
+            self.opened = record.opened;
+            self.open_at(record.opened, record.first_seen);
+        }
+        self.take_msk(&record.msk, record.at);
+        if record.last && !self.socket.is_final {
+            self.socket.is_final = true;
+            self.closed = record.closed.or(Some(record.at));
+            self.timeline.traced(record.closed.unwrap_or(record.at), TimelineEvent::Closed);
+        }
+    }
+
+    /// `now`: time of the last tick, for changes that show only in sampled records.
+    pub(super) fn on_subflow(&mut self, record: &SubflowRecord, now: Nanos) {
+        if record.cgroup != 0 {
+            self.cgroup = record.cgroup;
+        }
+        match &record.msk {
+            Some(msk) => self.take_msk(msk, record.at),
+            None => self.take_tcp(record),
+        }
+        if self.first_seen.is_none() {
+            self.open_at(None, record.first_seen);
+        }
+        let index = self.subflows.iter().position(|subflow| subflow.record.id == record.id);
+        let index = index.unwrap_or_else(|| self.add_subflow(record));
+        self.compare(index, record, now);
+        let subflow = &mut self.subflows[index];
+        let was_established = subflow.record.established.is_some();
+        subflow.update(record);
+        if let (false, Some(at)) = (was_established, record.established) {
+            self.timeline.traced(at, TimelineEvent::SubflowEstablished { subflow: record.id });
+        }
+        self.note_end(index);
+    }
+
+    /// Adds what a new record changes to the timeline.
+    fn compare(&mut self, index: usize, record: &SubflowRecord, now: Nanos) {
+        let old = &self.subflows[index].record;
+        if old.last {
+            return;
+        }
+        let at = record.at.max(now);
+        self.timeline.compare(old, record, at);
+        if record.msk.as_ref().is_some_and(|msk| msk.fallback) && !self.fell_back {
+            self.fell_back = true;
+            self.timeline.fell_back(record, at);
+        }
+    }
+
+    /// Adds the end of a subflow to the timeline, or corrects its reason.
+    fn note_end(&mut self, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.note_end() {
+            self.report_end(index);
+        } else if let (Some((_, reason)), id) = (subflow.end, subflow.record.id) {
+            self.timeline.correct_reason(id, reason);
+        }
+    }
+
+    fn report_end(&mut self, index: usize) {
+        let subflow = &self.subflows[index];
+        if let Some((at, reason)) = subflow.end {
+            self.timeline.traced(at, TimelineEvent::SubflowClosed { subflow: subflow.record.id, reason });
+            if self.msk.is_none() {
+                self.timeline.traced(at, TimelineEvent::Closed);
+            }
+        }
+    }
+
+    /// The last record of a subflow, or of the connection's own socket, is still current.
+    pub(super) fn on_unchanged(&mut self, subflow: Option<SubflowId>) {
+        let Some(id) = subflow else {
+            self.socket.seen_this_tick = true;
+            return;
+        };
+        if let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.record.id == id) {
+            subflow.on_unchanged();
+        }
+    }
+
+    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> TickOutcome {
+        let mut outcome =
+            TickOutcome { timeline_dropped: self.timeline.take_dropped(), ..TickOutcome::default() };
+        self.cpu.divide(&mut self.subflows);
+        for index in 0..self.subflows.len() {
+            let had_ended = self.subflows[index].end.is_some();
+            if self.subflows[index].on_tick(interval) {
+                outcome.vanished += 1;
+                if !had_ended {
+                    self.report_end(index);
+                }
+            }
+        }
+        outcome.vanished += u64::from(self.end_tick_of_socket(now));
+        self.report_stalls();
+        self.update_rates(interval);
+        self.complete_ticks = if self.is_complete() { self.complete_ticks + 1 } else { 0 };
+        outcome
+    }
+
+    fn end_tick_of_socket(&mut self, now: Nanos) -> bool {
+        let vanished = self.socket.on_tick();
+        if vanished && self.closed.is_none() {
+            self.closed = Some(now);
+            self.timeline.sampled(now, TimelineEvent::Closed);
+        }
+        vanished
+    }
+
+    fn update_rates(&mut self, interval: Nanos) {
+        let now = self.bytes();
+        let seen_open = self.opened.is_some();
+        if let (Some((sent, received)), Some((sent_before, received_before))) =
+            (now, self.bytes_at_last_tick.or(seen_open.then_some((Bytes(0), Bytes(0)))))
+        {
+            self.send = sent.since(sent_before).per(interval);
+            self.receive = received.since(received_before).per(interval);
+        }
+        self.bytes_at_last_tick = now.or(self.bytes_at_last_tick);
+    }
+
+    fn open_at(&mut self, opened: Option<Nanos>, first_seen: Nanos) {
+        let first = self.first_seen.is_none();
+        self.first_seen.get_or_insert(first_seen);
+        match opened {
+            Some(at) => self.timeline.opened(at),
+            None if first && self.subflows.is_empty() => {
+                self.timeline.sampled(first_seen, TimelineEvent::Adopted);
+            }
+            None => {}
+        }
+    }
+
+    fn take_tcp(&mut self, record: &SubflowRecord) {
+        if self.first_seen.is_none() {
+            self.opened = record.created.filter(|_| record.seen_open);
+            self.open_at(self.opened, record.first_seen);
+        }
+        self.birth = record.id.cookie;
+        self.owner = record.owner.or(self.owner);
+    }
+
+    fn take_msk(&mut self, msk: &MskView, at: Nanos) {
+        let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
+        // An id that was reported must not change; an unknown part of it may be filled in.
+        if self.token.0 == 0 {
+            self.token = merged.token;
+        }
+        if self.birth.0 == 0 {
+            self.birth = merged.cookie;
+        }
+        if let Some(since) = self.addresses.update(self.msk.as_ref(), &merged, at, &mut self.timeline) {
+            self.explain_ends(&merged.removed_ids, since);
+        }
+        self.msk = Some(merged);
+    }
+
+    /// A REMOVE_ADDR travels on any path, so it may arrive after the FIN or reset that it announces. `since`: when the MPTCP socket was
+    /// read before.
+    fn explain_ends(&mut self, removed_ids: &[u8], since: Nanos) {
+        for index in 0..self.subflows.len() {
+            let subflow = &mut self.subflows[index];
+            let is_recent = subflow.end.is_some_and(|(at, _)| at + REMOVE_ADDR_DELAY >= since);
+            let end = &mut subflow.record.end;
+            let is_by_peer = end.fin_received_first || end.reset_received;
+            if is_recent && is_by_peer && removed_ids.contains(&subflow.record.remote_id) {
+                end.removed_by_peer = true;
+                self.note_end(index);
+            }
+        }
+    }
+
+    fn report_stalls(&mut self) {
+        // After a fallback there are no scheduler events, so the beginning of a wait is unknown.
+        if self.fell_back {
+            return;
+        }
+        let witnesses = self.subflows.iter().map(|subflow| Witness {
+            stalls: &subflow.record.stalls,
+            progress: subflow.record.progress,
+            unacked: subflow.record.unacked,
+        });
+        let witnesses: Vec<Witness<'_>> = witnesses.collect();
+        let reported_until = self.stalls_until;
+        for (from, to) in stall::of_connection(&witnesses).into_iter().filter(|&(_, to)| to > reported_until)
+        {
+            self.stalls_until = to;
+            self.timeline.traced(from, TimelineEvent::Stalled { gap: to.since(from).micros() });
+        }
+    }
+
+    fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
+        let mut subflow = SubflowState::new(record);
+        // The first record is compared with these: nothing of it is on the timeline yet.
+        subflow.record.established = None;
+        subflow.record.stale = false;
+        subflow.record.last = false;
+        self.subflows.push(subflow);
+        let id = record.id;
+        if let Some(at) = record.created {
+            self.timeline.traced(at, TimelineEvent::SubflowOpened { subflow: id });
+        }
+        self.subflows.len() - 1
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds a connection by anything that a record contains: the cookie of its socket, its token, or one of its subflows.
+
+use std::collections::{HashMap, HashSet};
+
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+
+use super::flow::Flow;
+
+/// Internal number of a connection, in the order in which they were first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) serial: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Index {
+    next: u64,
+    cookies: HashMap<SocketCookie, Key>,
+    tokens: HashMap<(NetnsCookie, Token), Key>,
+    subflows: HashMap<SubflowId, Key>,
+    forgotten: HashSet<ConnectionId>,
+}
+
+/// The cookie, unless the kernel has not assigned one yet.
+fn known(cookie: SocketCookie) -> Option<SocketCookie> {
+    (cookie.0 != 0).then_some(cookie)
+}
+
+impl Index {
+    pub(super) fn new_key(&mut self) -> Key {
+        self.next += 1;
+        Key { serial: self.next }
+    }
+
+    pub(super) fn by_cookie(&self, cookie: SocketCookie) -> Option<Key> {
+        self.cookies.get(&known(cookie)?).copied()
+    }
+
+    pub(super) fn by_token(&self, netns: NetnsCookie, token: Token) -> Option<Key> {
+        self.tokens.get(&(netns, token.known()?)).copied()
+    }
+
+    pub(super) fn by_subflow(&self, subflow: SubflowId) -> Option<Key> {
+        self.subflows.get(&subflow).copied()
+    }
+
+    /// Adds everything that identifies a connection now.
+    pub(super) fn insert(&mut self, key: Key, flow: &Flow, subflow: Option<SubflowId>) {
+        let id = flow.id();
+        if let Some(cookie) = known(flow.msk_cookie()) {
+            self.cookies.insert(cookie, key);
+        }
+        if let Some(token) = id.token.known() {
+            self.tokens.insert((id.netns, token), key);
+        }
+        if let Some(subflow) = subflow {
+            self.subflows.insert(subflow, key);
+        }
+    }
+
+    pub(super) fn forget(&mut self, flow: &Flow) {
+        let (id, key) = (flow.id(), Key { serial: flow.serial() });
+        let is_own = |found: Option<&Key>| found == Some(&key);
+        if is_own(self.cookies.get(&flow.msk_cookie())) {
+            self.cookies.remove(&flow.msk_cookie());
+        }
+        if is_own(self.tokens.get(&(id.netns, id.token))) {
+            self.tokens.remove(&(id.netns, id.token));
+        }
+        for subflow in flow.subflow_ids() {
+            self.subflows.remove(&subflow);
+        }
+        self.forgotten.insert(id);
+    }
+
+    /// Whether this connection was forgotten since the last [`Index::clear_forgotten`].
+    pub(super) fn is_forgotten(&self, id: ConnectionId) -> bool {
+        self.forgotten.contains(&id)
+    }
+
+    pub(super) fn clear_forgotten(&mut self) {
+        self.forgotten.clear();
+    }
+}

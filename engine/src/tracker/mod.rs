@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of all connections. [`Tracker`] is its only owner. It is a function of the event stream, without I/O and clock, so a replay
+//! ends with the numbers of the live run.
+
+mod addresses;
+mod bottleneck;
+mod close;
+mod cpu;
+mod energy;
+mod flow;
+mod index;
+mod names;
+mod socket;
+mod stall;
+mod subflow;
+mod timeline;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
+use mpwatch_model::host::Losses;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
+use mpwatch_model::unit::Nanos;
+
+use bottleneck::{Detection, Pending};
+use energy::Energy;
+use flow::Flow;
+use index::{Index, Key};
+use names::Names;
+
+/// What happens to a connection after it has closed and its final values were reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// It is discarded, as in a live view.
+    Forget,
+    /// It is kept for the report at the end of the run.
+    Keep,
+}
+
+/// Tracks all connections.
+pub struct Tracker {
+    start: Start,
+    closed: Closed,
+    flows: HashMap<Key, Flow>,
+    index: Index,
+    names: Names,
+    pending: Pending,
+    method: DetectionMethod,
+    energy: Option<Energy>,
+    tick: Tick,
+    previous_tick: Option<Nanos>,
+    vanished: u64,
+    timeline_dropped: u64,
+    archive: Vec<Connection>,
+}
+
+impl Tracker {
+    /// Starts with the first event of a stream.
+    pub fn new(start: Start, closed: Closed) -> Self {
+        Self {
+            tick: Tick { at: start.at, ..Tick::default() },
+            energy: start.machine.as_ref().map(Energy::new),
+            start,
+            closed,
+            flows: HashMap::new(),
+            index: Index::default(),
+            names: Names::default(),
+            pending: Pending::default(),
+            method: DetectionMethod::default(),
+            previous_tick: None,
+            vanished: 0,
+            timeline_dropped: 0,
+            archive: Vec::new(),
+        }
+    }
+
+    /// Detects bottlenecks by this method.
+    #[must_use]
+    pub fn with_method(self, method: DetectionMethod) -> Self {
+        Self { method, ..self }
+    }
+
+    /// Applies one event.
+    pub fn apply(&mut self, event: &KernelEvent) {
+        match event {
+            KernelEvent::Start(start) => self.start = start.clone(),
+            KernelEvent::Subflow(record) => self.on_subflow(record),
+            KernelEvent::Connection(record) => self.on_connection(record),
+            KernelEvent::SubflowUnchanged(id) => self.on_unchanged(self.index.by_subflow(*id), Some(*id)),
+            KernelEvent::ConnectionUnchanged(cookie) => {
+                self.on_unchanged(self.index.by_cookie(*cookie), None);
+            }
+            KernelEvent::Samples(batch) => self.on_samples(batch),
+            KernelEvent::Netns(name) => self.names.add_netns(name),
+            KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
+            KernelEvent::Tick(tick) => self.on_tick(tick),
+        }
+    }
+
+    /// The snapshot after a tick. Connections that are discarded are in it for the last time.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let connections = self.connections();
+        let is_done = |flow: &Flow| {
+            let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
+            flow.is_forgettable() && (is_charged || flow.is_long_complete())
+        };
+        let mut done: Vec<Key> =
+            self.flows.iter().filter(|(_, flow)| is_done(flow)).map(|(key, _)| *key).collect();
+        done.sort_unstable_by_key(|key| key.serial);
+        for key in done {
+            self.forget(key);
+        }
+        if self.closed == Closed::Keep {
+            let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
+            self.archive.extend(over.cloned());
+        }
+        self.index.clear_forgotten();
+        Snapshot {
+            schema: SCHEMA,
+            at: self.timestamp(self.tick.at),
+            interval_s: self.interval().seconds(),
+            host: self.start.host.clone(),
+            connections,
+            counters: self.tick.counters,
+            cpus: self.cpus(),
+            energy: self.energy.as_ref().map(Energy::snapshot),
+            losses: self.losses(),
+        }
+    }
+
+    /// The report on every connection of the run, after the last tick.
+    pub fn report(mut self) -> Report {
+        let mut connections = std::mem::take(&mut self.archive);
+        connections.extend(self.connections());
+        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+        Report {
+            schema: SCHEMA,
+            run: Run {
+                host: self.start.host.clone(),
+                from: self.timestamp(self.start.at),
+                to: self.timestamp(self.tick.at),
+                cut_short: None,
+            },
+            connections,
+            counters: self.tick.counters,
+            cpus: self.cpus(),
+            energy: self.energy.as_ref().map(Energy::snapshot),
+            losses: self.losses(),
+        }
+    }
+
+    /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.
+    fn was_discarded(&self, closed: Option<Nanos>, last: bool) -> bool {
+        !last && matches!((closed, self.previous_tick), (Some(closed), Some(tick)) if closed < tick)
+    }
+
+    fn on_subflow(&mut self, record: &SubflowRecord) {
+        let known = self.find_by_subflow(record);
+        if known.is_none() && self.was_discarded(record.closed, record.last) {
+            return;
+        }
+        let key = known.unwrap_or_else(|| self.index.new_key());
+        let flow =
+            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        flow.on_subflow(record, self.tick.at);
+        self.index.insert(key, flow, Some(record.id));
+    }
+
+    fn on_connection(&mut self, record: &ConnectionRecord) {
+        let known = self.find_by_connection(record);
+        if known.is_none() && self.was_discarded(record.closed, record.last) {
+            return;
+        }
+        let key = known.unwrap_or_else(|| self.index.new_key());
+        let flow =
+            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        flow.on_connection(record);
+        self.index.insert(key, flow, None);
+    }
+
+    /// The last record of a subflow, or of the connection's own socket, is still current.
+    fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
+        if let Some(flow) = key.and_then(|key| self.flows.get_mut(&key)) {
+            flow.on_unchanged(subflow);
+        }
+    }
+
+    fn find_by_subflow(&self, record: &SubflowRecord) -> Option<Key> {
+        self.index.by_subflow(record.id).or_else(|| {
+            let msk = record.msk.as_ref()?;
+            self.index.by_cookie(msk.cookie).or_else(|| self.index.by_token(record.netns, msk.token))
+        })
+    }
+
+    /// A socket that connects again after it was closed is a new connection, with a new token.
+    fn find_by_connection(&self, record: &ConnectionRecord) -> Option<Key> {
+        let known = self
+            .index
+            .by_cookie(record.msk.cookie)
+            .or_else(|| self.index.by_token(record.netns, record.msk.token));
+        let is_reopened = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
+        known.filter(|key| !self.flows.get(key).is_some_and(is_reopened))
+    }
+
+    fn on_samples(&mut self, batch: &SampleBatch) {
+        let detection = Detection { method: self.method, backoff: self.start.backoff };
+        match self.index.by_subflow(batch.id).and_then(|key| self.flows.get_mut(&key)) {
+            Some(flow) => detection.take(flow, batch),
+            None => self.pending.add(batch),
+        }
+    }
+
+    fn evaluate_bottlenecks(&mut self) {
+        for batch in self.pending.take() {
+            self.on_samples(&batch);
+        }
+        // Batches of subflows that are still unknown: they ended without a record.
+        self.pending.take();
+        for flow in self.flows.values_mut() {
+            bottleneck::evaluate(flow, self.tick.at);
+        }
+    }
+
+    fn on_tick(&mut self, tick: &Tick) {
+        self.previous_tick =
+            Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
+        self.previous_tick.get_or_insert(tick.at);
+        self.tick = tick.clone();
+        self.evaluate_bottlenecks();
+        let interval = self.interval();
+        for flow in self.flows.values_mut() {
+            let outcome = flow.on_tick(tick.at, interval);
+            self.vanished += outcome.vanished;
+            self.timeline_dropped += outcome.timeline_dropped;
+        }
+        if let (Some(energy), Some(window)) = (&mut self.energy, &tick.energy) {
+            // Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
+            let mut flows: Vec<&mut Flow> = self.flows.values_mut().collect();
+            flows.sort_unstable_by_key(|flow| flow.serial());
+            energy.on_tick(window, &tick.cpus, flows.into_iter());
+        }
+    }
+
+    fn interval(&self) -> Nanos {
+        self.previous_tick.map_or(Nanos(0), |previous| self.tick.at.since(previous))
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_reportable()).collect();
+        flows.sort_by_key(|flow| flow.serial());
+        let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
+        let context = view::Context { start, names, energy, method: self.method, now: self.tick.at };
+        flows.into_iter().map(|flow| context.connection(flow)).collect()
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some(flow) = self.flows.remove(&key) {
+            if let Some(energy) = &mut self.energy {
+                energy.forget(flow.subflow_ids());
+            }
+            self.index.forget(&flow);
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        Losses {
+            vanished: self.vanished,
+            timeline_dropped: self.timeline_dropped,
+            energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
+            ..self.tick.losses
+        }
+    }
+
+    fn cpus(&self) -> Option<Vec<CpuAccounts>> {
+        self.start.traces.ledger.then(|| self.tick.cpus.clone())
+    }
+
+    fn timestamp(&self, at: Nanos) -> Timestamp {
+        view::timestamp(self.start.boot_epoch_ns, at)
+    }
+}

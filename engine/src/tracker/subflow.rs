@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
+
+use mpwatch_model::cpu::CpuTimes;
+use mpwatch_model::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::close;
+
+/// A flow that was not seen for this many ticks has vanished. Fewer are not enough: the iterator over socket storage resumes by counting
+/// entries, so it may skip some while others are being removed.
+pub(super) const VANISHED_AFTER: u32 = 10;
+
+pub(super) struct SubflowState {
+    pub(super) record: SubflowRecord,
+    /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.
+    at_last_tick: Option<(Bytes, Bytes)>,
+    pub(super) send: BitsPerSecond,
+    pub(super) receive: BitsPerSecond,
+    pub(super) end: Option<(Nanos, CloseReason)>,
+    /// Its part of the CPU time spent on the connection but on no particular subflow.
+    pub(super) cpu_share: CpuTimes,
+    /// The CPU time for which energy was charged.
+    cpu_charged: Nanos,
+    /// Ticks in a row in which it was not seen.
+    missed_ticks: u32,
+    seen_this_tick: bool,
+}
+
+impl SubflowState {
+    pub(super) fn new(record: &SubflowRecord) -> Self {
+        Self {
+            record: record.clone(),
+            at_last_tick: record.seen_open.then_some((Bytes(0), Bytes(0))),
+            send: BitsPerSecond(0),
+            receive: BitsPerSecond(0),
+            end: None,
+            cpu_share: CpuTimes::default(),
+            cpu_charged: Nanos(0),
+            missed_ticks: 0,
+            seen_this_tick: true,
+        }
+    }
+
+    /// Applies a newer record, unless the final one was applied before.
+    pub(super) fn update(&mut self, record: &SubflowRecord) {
+        if self.record.last {
+            return;
+        }
+        let removed_by_peer = self.record.end.removed_by_peer;
+        let cpu = self.record.cpu;
+        self.record.clone_from(record);
+        self.record.cpu = larger(cpu, record.cpu);
+        self.record.end.removed_by_peer |= removed_by_peer;
+        self.seen_this_tick = true;
+    }
+
+    /// Its last record is still current.
+    pub(super) fn on_unchanged(&mut self) {
+        self.seen_this_tick = true;
+    }
+
+    /// Derives the end from the record. Returns whether it was not known before.
+    pub(super) fn note_end(&mut self) -> bool {
+        let Some(closed) = self.record.closed else { return false };
+        let known = self.end.is_some();
+        self.end = Some((closed, close::reason(&self.record)));
+        !known
+    }
+
+    /// Whether its final counters have arrived.
+    pub(super) fn is_final(&self) -> bool {
+        self.record.last || self.missed_ticks >= VANISHED_AFTER
+    }
+
+    /// Ends a tick. Returns whether it has just vanished without a final record.
+    pub(super) fn on_tick(&mut self, interval: Nanos) -> bool {
+        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
+        if let Some((sent, received)) = self.at_last_tick {
+            self.send = bytes_sent.since(sent).per(interval);
+            self.receive = bytes_received.since(received).per(interval);
+        }
+        self.at_last_tick = Some((bytes_sent, bytes_received));
+        self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
+        self.seen_this_tick = false;
+        let vanished = self.missed_ticks == VANISHED_AFTER && !self.record.last;
+        if vanished && self.end.is_none() {
+            self.end = Some((self.record.at, CloseReason::Unknown));
+        }
+        vanished
+    }
+
+    /// CPU time spent on it, with its part of that spent on the connection.
+    pub(super) fn cpu(&self) -> Option<CpuTimes> {
+        self.record.cpu.map(|own| own + self.cpu_share)
+    }
+
+    /// CPU time since the last call.
+    pub(super) fn take_new_cpu_time(&mut self) -> u64 {
+        let total = self.cpu().map_or(Nanos(0), |cpu| cpu.total());
+        let new = total.since(self.cpu_charged);
+        self.cpu_charged = self.cpu_charged.max(total);
+        new.0
+    }
+
+    /// Payload in both directions: since the last tick, and in total.
+    pub(super) fn carried(&self) -> (u64, u64) {
+        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
+        let total = bytes_sent + bytes_received;
+        let before = self.at_last_tick.map_or(total, |(sent, received)| sent + received);
+        (total.since(before).0, total.0)
+    }
+
+    /// Payload sent, every byte once.
+    pub(super) fn unique_sent(&self) -> Bytes {
+        self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
+    }
+
+    /// The byte by which a received FIN increases the kernel's count of received bytes.
+    pub(super) fn fin_received(&self) -> Bytes {
+        let by_state = matches!(
+            self.record.state,
+            TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait
+        );
+        let by_end = self.end.is_some_and(|(_, reason)| reason == CloseReason::Fin);
+        Bytes(u64::from(by_state || by_end || self.record.end.fin_received_first))
+    }
+
+    /// How long it has been able to carry data.
+    pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
+        let from = self.record.established.unwrap_or(self.record.first_seen);
+        self.end.map_or(now, |(at, _)| at).since(from)
+    }
+}
+
+/// A socket whose final values were reported reads as zero; the earlier values stay.
+pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
+    match (old, new) {
+        (Some(old), Some(new)) => Some(old.max(new)),
+        (old, new) => new.or(old),
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tracker on event streams made by hand.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod bottleneck;
+mod cpu;
+mod lifecycle;
+mod records;

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From tracked state to the model's connections and subflows. Shares, rates and calendar times are computed here. Pure.
+
+use jiff::Timestamp;
+use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
+use mpwatch_model::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::cpu::CpuTimes;
+use mpwatch_model::event::{Start, SubflowRecord};
+use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::histogram::RttHistogram;
+use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::ratio::jain_index;
+use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
+use mpwatch_model::wire::{Segments, wire_bytes};
+
+use super::bottleneck;
+use super::energy::{self, Energy};
+use super::flow::Flow;
+use super::names::Names;
+use super::subflow::SubflowState;
+
+/// Calendar time of a time on the boot clock.
+pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
+    Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
+}
+
+/// What is needed beside the flow itself.
+pub(super) struct Context<'a> {
+    pub(super) start: &'a Start,
+    pub(super) names: &'a Names,
+    pub(super) energy: Option<&'a Energy>,
+    pub(super) method: DetectionMethod,
+    pub(super) now: Nanos,
+}
+
+impl Context<'_> {
+    pub(super) fn connection(&self, flow: &Flow) -> Connection {
+        let initial = flow.subflows.iter().find(|subflow| !subflow.record.mp_join).or(flow.subflows.first());
+        let (sent, received) = flow.bytes().unzip();
+        let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
+        let unique: Bytes = flow.subflows.iter().map(SubflowState::unique_sent).sum();
+        let mut in_order: Vec<&SubflowState> = flow.subflows.iter().collect();
+        in_order.sort_by_key(|s| {
+            (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id)
+        });
+        let subflows: Vec<Subflow> = in_order.into_iter().map(|s| self.subflow(flow, s, unique)).collect();
+        let payload = sent.unwrap_or(unique) + received.unwrap_or_default();
+        let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
+        let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
+        let bottlenecks =
+            self.start.traces.samples.then(|| bottleneck::of(flow, &ids, self.method, from)).flatten();
+        Connection {
+            id: flow.id(),
+            token: flow.id().token.known(),
+            remote_token: flow.msk.as_ref().and_then(|msk| msk.remote_token.known()),
+            netns: self.names.netns(flow.id().netns, flow.netns_inode),
+            netns_inode: flow.netns_inode,
+            role: role(flow),
+            local: initial.map(|subflow| subflow.record.local),
+            remote: initial.map(|subflow| subflow.record.remote),
+            process: flow.owner,
+            cgroup: self.names.cgroup(flow.cgroup),
+            opened_at: flow.opened.map(|at| self.at(at)),
+            seen_open: flow.opened.is_some(),
+            age_s: flow.closed_at().unwrap_or(self.now).since(from).seconds(),
+            state: state(flow),
+            closed_at: flow.closed_at().map(|at| self.at(at)),
+            protocol: if flow.msk.is_some() { Protocol::Mptcp } else { Protocol::Tcp },
+            fallback: fallback(flow),
+            bytes_sent: sent,
+            bytes_acked: counted
+                .map(|bytes| bytes.acked)
+                .or_else(|| flow.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked)),
+            bytes_received: received,
+            bytes_retransmitted: flow.subflows.iter().map(|s| s.record.tcp.bytes_retransmitted).sum(),
+            bytes_reinjected: flow
+                .msk
+                .as_ref()
+                .filter(|_| flow.opened.is_some())
+                .and(sent)
+                .map(|sent| unique.since(sent)),
+            mptcp_bytes_retransmitted: counted.and_then(|bytes| bytes.retransmitted),
+            send: flow.send,
+            receive: flow.receive,
+            flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
+            cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
+            energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
+            jain_index: self.fairness(flow),
+            second_path: second_path(flow),
+            extra_subflows: bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows),
+            bottlenecks,
+            subflows,
+            timeline: self.timeline(flow),
+        }
+    }
+
+    fn subflow(&self, flow: &Flow, state: &SubflowState, sent_by_all: Bytes) -> Subflow {
+        let record = &state.record;
+        let tcp = &record.tcp;
+        let traces = self.start.traces;
+        let joined = record.established.filter(|_| record.mp_join);
+        Subflow {
+            id: record.id,
+            local: record.local,
+            remote: record.remote,
+            local_id: record.local_id,
+            remote_id: record.remote_id,
+            interface: record.interface.map(|interface| interface.name),
+            initial: !record.mp_join,
+            backup: record.backup,
+            stale: record.stale,
+            state: if state.end.is_some() { TcpState::Close } else { record.state },
+            created_at: record.created.map(|at| self.at(at)),
+            handshake: record.handshake,
+            joined_after: joined.and_then(|at| Some(at.since(flow.opened?).micros())),
+            joined_after_bytes: joined.and(record.joined_bytes),
+            bytes_sent: tcp.bytes_sent,
+            bytes_acked: tcp.bytes_acked,
+            bytes_received: tcp.bytes_received,
+            bytes_retransmitted: tcp.bytes_retransmitted,
+            segments_retransmitted: tcp.segments_retransmitted,
+            retransmits: (traces.retransmits && record.seen_open).then_some(Retransmits {
+                fast: record.retransmits_fast,
+                timeout: record.retransmits_timeout,
+                probe: record.retransmits_probe,
+            }),
+            rtt: measured(tcp.rtt),
+            srtt: measured(tcp.srtt),
+            rttvar: measured(tcp.srtt).map(|_| tcp.rttvar),
+            rtt_min: measured(tcp.rtt_min),
+            rtt_p50: quantile(record, 0.5),
+            rtt_p99: quantile(record, 0.99),
+            rtt_samples: record.rtts.samples(),
+            cwnd_segments: tcp.cwnd,
+            delivery: delivery_rate(record),
+            lost_segments: tcp.lost,
+            timeouts: tcp.timeouts,
+            send: state.send,
+            receive: state.receive,
+            share_sent: (sent_by_all.0 > 0).then(|| state.unique_sent().0 as f64 / sent_by_all.0 as f64),
+            wire_bytes_sent_estimate: wire(record, tcp.bytes_sent, tcp.segments_out, tcp.data_segments_out),
+            wire_bytes_received_estimate: wire(
+                record,
+                tcp.bytes_received,
+                tcp.segments_in,
+                tcp.data_segments_in,
+            ),
+            scheduler: (traces.scheduler && record.msk.is_some())
+                .then_some(Scheduler { considered: record.considered, picked: record.picked }),
+            cpu: self.cpu(state),
+            energy: self.energy.and_then(|energy| energy.of(state)),
+            closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
+        }
+    }
+
+    /// Where the kernel does not attribute system calls, those found in another way are not reported either.
+    fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
+        let traces = self.start.traces;
+        let known = state.cpu().filter(|_| traces.ledger)?;
+        Some(CpuTimes { syscall: known.syscall.filter(|_| traces.calls), ..known })
+    }
+
+    fn timeline(&self, flow: &Flow) -> Vec<TimelineEntry> {
+        let mut entries: Vec<_> = flow.timeline.entries().iter().collect();
+        entries.sort_by_key(|entry| (entry.at, order(&entry.event)));
+        entries
+            .into_iter()
+            .map(|entry| TimelineEntry {
+                at: self.at(entry.at),
+                source: entry.source,
+                event: entry.event.clone(),
+            })
+            .collect()
+    }
+
+    /// Fairness of the mean rates over each subflow's lifetime. A backup that carried nothing does not count.
+    fn fairness(&self, flow: &Flow) -> Option<f64> {
+        let carried = |subflow: &&SubflowState| !subflow.record.backup || subflow.unique_sent().0 > 0;
+        let rates = flow.subflows.iter().filter(carried).map(|subflow| {
+            let bytes = subflow.unique_sent() + subflow.record.tcp.bytes_received;
+            bytes.per(subflow.lifetime(self.now)).0 as f64
+        });
+        jain_index(rates)
+    }
+
+    fn at(&self, at: Nanos) -> Timestamp {
+        timestamp(self.start.boot_epoch_ns, at)
+    }
+}
+
+/// Order of events with the same time.
+fn order(event: &TimelineEvent) -> u8 {
+    match event {
+        TimelineEvent::Opened | TimelineEvent::Adopted => 0,
+        TimelineEvent::SubflowOpened { .. } => 1,
+        TimelineEvent::SubflowEstablished { .. } => 2,
+        TimelineEvent::Closed => 4,
+        _ => 3,
+    }
+}
+
+fn role(flow: &Flow) -> Option<Role> {
+    let server = match (&flow.msk, flow.subflows.first()) {
+        (Some(msk), _) if msk.server_side => true,
+        (_, Some(first)) if first.record.seen_open => first.record.passive && !first.record.mp_join,
+        (Some(_), _) => false,
+        (None, _) => return None,
+    };
+    Some(if server { Role::Server } else { Role::Client })
+}
+
+fn state(flow: &Flow) -> TcpState {
+    match (&flow.msk, flow.subflows.first()) {
+        _ if flow.closed_at().is_some() => TcpState::Close,
+        (Some(msk), _) => msk.state,
+        (None, Some(tcp)) => tcp.record.state,
+        (None, None) => TcpState::Unknown,
+    }
+}
+
+fn fallback(flow: &Flow) -> Option<Fallback> {
+    let reason = flow.timeline.entries().iter().find_map(|entry| match entry.event {
+        TimelineEvent::FellBack { reason } => Some(reason),
+        _ => None,
+    });
+    flow.fell_back.then(|| Fallback { reason: reason.unwrap_or(FallbackReason::Unknown) })
+}
+
+fn second_path(flow: &Flow) -> Option<SecondPath> {
+    let joined = flow.subflows.iter().map(|subflow| &subflow.record).filter(|record| record.mp_join);
+    let first = joined
+        .clone()
+        .filter(|record| record.established.is_some())
+        .min_by_key(|record| record.established)?;
+    Some(SecondPath {
+        after: first.established?.since(flow.opened?).micros(),
+        after_bytes: first.joined_bytes,
+        effective_after_bytes: joined.filter_map(|record| record.effective).min().map(|(_, bytes)| bytes),
+    })
+}
+
+/// Before the first sample the kernel has zero and, for the minimum, `u32::MAX`.
+fn measured(rtt: Micros) -> Option<Micros> {
+    (rtt.0 != 0 && rtt.0 != u64::from(u32::MAX)).then_some(rtt)
+}
+
+/// A quantile is known to one bucket of the histogram; inside the bucket of the minimum it is at least the minimum.
+fn quantile(record: &SubflowRecord, q: f64) -> Option<Micros> {
+    let found = record.rtts.quantile(q)?;
+    let bucket = |rtt: Micros| u32::try_from(rtt.0).map(RttHistogram::bucket).ok();
+    let same_bucket = |least: &Micros| bucket(*least) == bucket(found);
+    Some(measured(record.tcp.rtt_min).filter(same_bucket).map_or(found, |least| found.max(least)))
+}
+
+fn delivery_rate(record: &SubflowRecord) -> Option<BitsPerSecond> {
+    let tcp = &record.tcp;
+    let bytes = Bytes(u64::from(tcp.rate_delivered) * u64::from(tcp.mss));
+    (tcp.rate_interval.0 > 0 && bytes.0 > 0).then(|| bytes.per(Nanos(tcp.rate_interval.0 * 1_000)))
+}
+
+fn wire(record: &SubflowRecord, payload: Bytes, all: u32, with_data: u32) -> Bytes {
+    let segments = Segments { all: all.into(), with_data: with_data.into() };
+    wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
+}
