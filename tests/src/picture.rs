@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A picture: name, what runs, and words that are on the screen when there is something to see.
 pub const PICTURES: [(&str, &str, &[&str]); 2] = [
-    ("shared", "demo shared --seconds 120", &["SHARE one bottleneck"]),
-    ("failover", "demo failover --seconds 40", &["DIED at", "GAP of"]),
+    ("shared", "demo shared --seconds 120", &["share one bottleneck"]),
+    ("failover", "demo failover --seconds 40", &["failed at", " outage from"]),
 ];
 
 /// Makes all of them in a folder; needs root.
