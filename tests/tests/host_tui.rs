@@ -122,9 +122,7 @@ fn a_person_finds_their_way_through_the_demo() {
     session.wait_for_words("filter: role:client");
 
     session.press(&["Enter"]);
-    session.wait_for("the detail", |screen| {
-        screen.contains("Timeline") && screen.contains("RTT by subflow")
-    });
+    session.wait_for("the detail", |screen| screen.contains("Timeline") && screen.contains("RTT by subflow"));
     session.press(&["Escape"]);
     session.wait_for("the table again", |screen| !screen.contains("Timeline"));
 
@@ -135,8 +133,7 @@ fn a_person_finds_their_way_through_the_demo() {
     assert_eq!(table(&first), table(&later));
     session.press(&["Space"]);
     session.wait_for("it to go on", |screen| !screen.contains("FROZEN"));
-    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")]
-    {
+    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")] {
         session.press(&[key]);
         session.wait_for_words(words);
     }

@@ -175,7 +175,11 @@ fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
     let drawn = mpwatch(&["report", "--db", file, "--format", "html"]);
     assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
     assert_eq!(drawn.stdout.matches("<section>").count(), 2, "both ends, and nothing of others");
-    assert!(drawn.stdout.contains("class=\"failure\"") && drawn.stdout.contains("failed"), "{}", drawn.stdout);
+    assert!(
+        drawn.stdout.contains("class=\"failure\"") && drawn.stdout.contains("failed"),
+        "{}",
+        drawn.stdout
+    );
 }
 
 #[test]
