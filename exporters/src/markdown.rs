@@ -25,9 +25,8 @@ pub fn report(report: &Report) -> String {
     }
     text.push_str("\n## Provenance and cost\n\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for overview in overviews(report) {
-        let (title, note) = (capital(overview.title), capital(overview.note));
-        let _ = write!(text, "\n## {title}\n\n{note}.\n\n{}", table(&overview.grid));
+    for (title, note, grid) in overviews(report) {
+        let _ = write!(text, "\n## {}\n\n{}.\n\n{}", capital(title), capital(note), table(&grid));
     }
     let (in_full, others) = selection(&report.connections);
     for one in in_full {

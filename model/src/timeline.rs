@@ -147,7 +147,7 @@ impl TimelineEvent {
                 format!("subflow {} ended: {}", name(*subflow), reason.description())
             }
             Self::SubflowStale { subflow, stale: true } => {
-                format!("subflow {} failed: no acknowledgements, data goes to other subflows", name(*subflow))
+                format!("subflow {} failed: no acknowledgements, others take over", name(*subflow))
             }
             Self::SubflowStale { subflow, stale: false } => {
                 format!("subflow {} works again", name(*subflow))

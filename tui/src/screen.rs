@@ -5,7 +5,7 @@ pub use crate::columns::names as column_names;
 pub use crate::digest::Digested;
 pub use crate::draw::draw;
 pub use crate::state::app::App;
-pub use crate::state::key::{Action, BINDINGS, Binding, Chord, KeyError, Keymap};
+pub use crate::state::key::{Action, BINDINGS, Binding, Chord, Keymap};
 pub use crate::state::message::{Event, ExportFormat, Feed, Link, Notice, Request};
 pub use crate::state::settings::{Origin, Settings};
 pub use crate::state::view::Tab;

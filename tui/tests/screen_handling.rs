@@ -285,7 +285,7 @@ fn the_cost_of_events_is_shown_where_the_kernel_measures_it() {
         stage.show(snapshot);
     }
     stage.has("200 ns per event, 40000 events/s: 0.80 % of one CPU");
-    stage.press("[ [").has("not measured; sysctl");
+    stage.press("[ [").has("not measured: sysctl");
 }
 
 /// The colour of the first cell of these words.

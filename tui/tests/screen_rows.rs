@@ -19,11 +19,11 @@ fn the_selection_follows_its_flow() {
     let selected = |stage: &mut Stage| stage.line_with("▌");
     assert!(selected(&mut stage).contains("nginx"));
     // The flow becomes the fastest: another row is selected, the same flow.
-    let mut turned = normal();
-    let last = turned.connections.last_mut().unwrap();
+    let mut changed = normal();
+    let last = changed.connections.last_mut().unwrap();
     (last.send.0, last.subflows[0].send.0) = (1 << 40, 1 << 40);
     let above = stage.text().lines().position(|line| line.contains('▌')).unwrap();
-    stage.show(turned);
+    stage.show(changed);
     assert!(selected(&mut stage).contains("nginx"));
     assert!(stage.text().lines().position(|line| line.contains('▌')).unwrap() < above);
     stage.resize(200, 60).resize(80, 24);
@@ -36,19 +36,19 @@ fn the_selection_follows_its_flow() {
 #[test]
 fn the_top_is_in_view_until_the_user_selects_a_row() {
     // The first flow becomes the slowest.
-    let turned = || {
-        let mut turned = many(300);
-        turned.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
-        turned
+    let changed = || {
+        let mut changed = many(300);
+        changed.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
+        changed
     };
     let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
     let mut stage = open(|| many(300), 80, 24);
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    (0..40).for_each(|_| drop(stage.show(changed()).text()));
     assert!(first(&mut stage).starts_with('▌'), "{}", stage.text());
     let mut stage = open(|| many(300), 80, 24);
     stage.press("down");
     let chosen = stage.line_with("▌");
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    (0..40).for_each(|_| drop(stage.show(changed()).text()));
     assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
 }
 

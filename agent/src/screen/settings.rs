@@ -109,7 +109,7 @@ fn keys(value: &Value) -> Result<Keymap, String> {
         let keys: Option<Vec<String>> = keys.iter().map(|key| key.as_str().map(str::to_owned)).collect();
         remapped.push((action.clone(), keys.ok_or_else(wrong)?));
     }
-    Keymap::with(&remapped).map_err(|error| error.to_string())
+    Keymap::with(&remapped)
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     text.push_str(&list("problems", &problems));
     text.push_str("<div class=\"origin\">\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for overview in overviews(report) {
-        let (title, note) = (capital(overview.title), escape(&capital(overview.note)));
-        let _ = write!(text, "<h2>{title}</h2>\n<p>{note}.</p>\n{}", table(&overview.grid));
+    for (title, note, grid) in overviews(report) {
+        let (title, note) = (capital(title), escape(&capital(note)));
+        let _ = write!(text, "<h2>{title}</h2>\n<p>{note}.</p>\n{}", table(&grid));
     }
     text.push_str("</div>\n");
     let (in_full, others) = selection(&report.connections);

@@ -33,7 +33,7 @@ pub fn report(report: &Report) -> String {
     for (word, fact) in facts(report) {
         let _ = writeln!(text, "{word:<12}  {fact}");
     }
-    for Overview { title, note, grid } in overviews(report) {
+    for (title, note, grid) in overviews(report) {
         let _ = write!(text, "\n{title}; {note}\n{}", grid.text("  "));
     }
     let (in_full, others) = selection(&report.connections);
@@ -47,22 +47,13 @@ pub fn report(report: &Report) -> String {
     text
 }
 
-/// A table over all connections.
-pub(crate) struct Overview {
-    pub(crate) title: &'static str,
-    pub(crate) note: &'static str,
-    pub(crate) grid: Grid,
-}
-
-/// The tables that have rows.
-pub(crate) fn overviews(report: &Report) -> Vec<Overview> {
+/// The tables over all connections that have rows, each with its title and a note.
+pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, &'static str, Grid)> {
     let tables = [
         (classes::TITLE, classes::NOTE, classes::table(report)),
         (fairness::TITLE, fairness::NOTE, fairness::table(report)),
     ];
-    let known =
-        tables.into_iter().filter_map(|(title, note, grid)| Some(Overview { title, note, grid: grid? }));
-    known.collect()
+    tables.into_iter().filter_map(|(title, note, grid)| Some((title, note, grid?))).collect()
 }
 
 /// Where to find the connections that are not described. `None`: all are.

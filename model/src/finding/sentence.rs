@@ -177,11 +177,12 @@ fn seconds(micros: Micros) -> String {
 mod tests {
     use crate::bottleneck::{DetectionMethod, Verdict};
     use crate::connection::Connection;
-    use crate::finding::{Severity, of_connection};
     use crate::fixture;
     use crate::flow_class::FlowClass;
     use crate::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 
+    use super::super::detect::of_connection;
+    use super::super::fact::Severity;
     use super::*;
 
     fn texts(connection: &Connection) -> Vec<String> {

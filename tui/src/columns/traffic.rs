@@ -35,7 +35,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     words(
         ("rates", "TREND", "rate over time, subflows on the scale of their connection"),
-        (9, TREND),
+        (8, TREND),
         Rows::All,
         Value::Cell(trend, |row| Order::Number(row.recent())),
     ),

@@ -21,7 +21,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
 pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
     let Some(snapshot) = app.snapshot() else { return Vec::new() };
     let Some(energy) = &snapshot.energy else {
-        let text = "CPU time is not accounted for (--no-ledger, or see Health), so energy is not known.";
+        let text = "CPU time is not accounted for (see Health), so energy is not known.";
         return vec![Text::new(text, Ink::Warning)];
     };
     let mut lines = origin(energy, width);

@@ -150,7 +150,7 @@ fn programs(app: &App, snapshot: &Snapshot) -> String {
             "{ns:.0} ns per event, {rate:.0} events/s: {percent:.2} % of one CPU, measuring included"
         ))
     });
-    measured.unwrap_or_else(|| "not measured; sysctl -w kernel.bpf_stats_enabled=1 enables it".to_owned())
+    measured.unwrap_or_else(|| "not measured: sysctl -w kernel.bpf_stats_enabled=1".to_owned())
 }
 
 fn counters(snapshot: &Snapshot) -> Vec<Text> {

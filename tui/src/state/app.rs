@@ -93,16 +93,6 @@ impl App {
         self.tab
     }
 
-    /// Number of rows of its table.
-    pub fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether the screen is frozen.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen.is_some()
-    }
-
     /// The tick that is shown.
     pub(crate) fn tick(&self) -> Tick {
         self.frozen.unwrap_or_else(|| self.history.latest())

@@ -76,7 +76,7 @@ actions! {
         Closed "closed" ["o"] None, "show closed connections: recent, all, none";
     }
     "Time" {
-        Pause "pause" ["space"] Some("pause"), "freeze the screen; recording continues";
+        Pause "pause" ["space"] Some("pause"), "pause the screen; tracing continues";
         StepBack "step_back" ["["] None, "freeze and go back one snapshot";
         StepForward "step_forward" ["]"] None, "go forward one snapshot";
         Slower "slower" ["-"] None, "longer interval; slower replay";
@@ -163,39 +163,6 @@ impl fmt::Display for Chord {
     }
 }
 
-/// Why keys cannot be bound as configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyError {
-    /// There is no such action.
-    NoAction(String),
-    /// There is no such key.
-    NoKey(String),
-    /// Two actions use the key.
-    Taken {
-        /// The key.
-        key: String,
-        /// The other action.
-        by: &'static str,
-    },
-    /// No key would quit the program, or open the help.
-    Unreachable(&'static str),
-}
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoAction(name) => write!(f, "there is no action `{name}`"),
-            Self::NoKey(key) => {
-                write!(f, "`{key}` is no key; examples: q, G, ctrl-c, f1, space, pgdn, shift-tab")
-            }
-            Self::Taken { key, by } => write!(f, "the key `{key}` is already bound to `{by}`"),
-            Self::Unreachable(name) => write!(f, "`{name}` needs a key"),
-        }
-    }
-}
-
-impl std::error::Error for KeyError {}
-
 /// The bindings in use.
 #[derive(Clone, Debug)]
 pub struct Keymap {
@@ -213,18 +180,20 @@ impl Default for Keymap {
 
 impl Keymap {
     /// The default bindings with other keys for some actions. A key given to an action is taken from the action that has it by default;
-    /// giving a key to two actions is an error.
-    pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, KeyError> {
+    /// giving a key to two actions is an error, with what to correct.
+    pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, String> {
         let mut map = Self::default();
         let mut given: Vec<(Chord, &'static Binding)> = Vec::new();
         for (name, keys) in remapped {
             let row = BINDINGS.iter().find(|row| row.name == name);
-            let row = row.ok_or_else(|| KeyError::NoAction(name.clone()))?;
+            let row = row.ok_or_else(|| format!("there is no action `{name}`"))?;
             map.bound.retain(|(_, action)| *action != row.action);
             for key in keys {
-                let chord = Chord::parse(key).ok_or_else(|| KeyError::NoKey(key.clone()))?;
+                let chord = Chord::parse(key).ok_or_else(|| {
+                    format!("`{key}` is no key; examples: q, G, ctrl-c, f1, space, pgdn, shift-tab")
+                })?;
                 if let Some((_, other)) = given.iter().find(|(taken, _)| *taken == chord) {
-                    return Err(KeyError::Taken { key: key.clone(), by: other.name });
+                    return Err(format!("the key `{key}` is already bound to `{}`", other.name));
                 }
                 given.push((chord, row));
             }
@@ -233,7 +202,7 @@ impl Keymap {
         map.bound.extend(given.iter().map(|(chord, row)| (*chord, row.action)));
         for (action, name) in [(Action::Quit, "quit"), (Action::Help, "help")] {
             if map.keys(action).is_empty() {
-                return Err(KeyError::Unreachable(name));
+                return Err(format!("`{name}` needs a key"));
             }
         }
         Ok(map)
@@ -288,10 +257,12 @@ mod tests {
         assert_eq!(map.action(Chord::parse("q").unwrap()), Some(Action::Sort));
         assert_eq!(map.action(Chord::parse("f10").unwrap()), Some(Action::Quit));
         assert_eq!(map.action(Chord::parse("s").unwrap()), None);
-        assert_eq!(of(&[("sorting", &["q"])]).unwrap_err(), KeyError::NoAction("sorting".to_owned()));
-        assert_eq!(of(&[("sort", &["hyper-q"])]).unwrap_err(), KeyError::NoKey("hyper-q".to_owned()));
-        let taken = KeyError::Taken { key: "y".to_owned(), by: "sort" };
-        assert_eq!(of(&[("sort", &["y"]), ("help", &["y"])]).unwrap_err(), taken);
-        assert_eq!(of(&[("quit", &[])]).unwrap_err(), KeyError::Unreachable("quit"));
+        let error = |pairs: &[(&str, &[&str])], words: &str| {
+            assert!(of(pairs).unwrap_err().contains(words), "{words}");
+        };
+        error(&[("sorting", &["q"])], "no action `sorting`");
+        error(&[("sort", &["hyper-q"])], "`hyper-q` is no key");
+        error(&[("sort", &["y"]), ("help", &["y"])], "`y` is already bound to `sort`");
+        error(&[("quit", &[])], "`quit` needs a key");
     }
 }
