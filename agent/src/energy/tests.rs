@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole of it on simulated machines: tree, sampler and split together, under a clock that the test turns.
+//! Sampler and attribution together, on simulated machines with a clock that the test advances.
 #![allow(clippy::cast_possible_truncation, reason = "dice with few sides")]
 
 mod calibrate;
@@ -26,7 +26,7 @@ use mpwatch_model::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
-/// Sequence of SplitMix64: cheap, and the same on every machine.
+/// The SplitMix64 generator: fast, and the same on every machine.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ impl Dice {
         self.roll() % limit.max(1)
     }
 
-    /// One time in so many.
+    /// `true` once in `times` on average.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -63,7 +63,7 @@ fn account(who: Who) -> Account {
     }
 }
 
-/// What calibration would find on a simulated machine.
+/// The calibration of a simulated machine.
 fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
     let idle = f64::from(machine.power.idle()) / 1000.0;
     let zone = |name: &str| MeasuredZone {
@@ -76,7 +76,7 @@ fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
     Calibration::of(&zones)
 }
 
-/// A simulated machine and everything that watches it.
+/// A simulated machine, and the code under test.
 struct Rig {
     root: tempfile::TempDir,
     tree: Tree,
@@ -86,7 +86,7 @@ struct Rig {
     window: EnergyWindow,
     ledger: Ledger,
     now: Arc<Mutex<ClockPair>>,
-    /// What the packages drew.
+    /// True energy of each package.
     drawn: Vec<Picojoules>,
 }
 
@@ -108,7 +108,7 @@ impl Rig {
         rig
     }
 
-    /// With what calibration would find.
+    /// A calibrated machine.
     fn calibrated(shape: Shape, machine: Machine) -> Self {
         let mut rig = Self::new(shape, machine);
         rig.split = Split::new(machine.cpus * machine.packages, calibrated(&rig.tree, &machine));
@@ -119,7 +119,7 @@ impl Rig {
         self.now.lock().unwrap().boot += time;
     }
 
-    /// Lets time pass and someone work.
+    /// Advances the clock and applies a load.
     fn work(&mut self, load: &Load) {
         let scenario = Scenario { name: String::new(), machine: self.machine, windows: Vec::new() };
         let drawn = scenario.energy(load);

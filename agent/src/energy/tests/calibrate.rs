@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calibration finds the law of a simulated machine, step by step of its plan.
+//! Calibration measures the power curve of a simulated machine.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use mpwatch_engine::energy::fit::{plan, summarise};
 const TIMING: StepTiming = StepTiming { settle: Duration::from_secs(3), measure: Duration::from_secs(10) };
 
 #[test]
-fn the_curve_that_is_measured_is_the_machines() {
+fn the_measured_curve_equals_that_of_the_machine() {
     let power = Power::Linear { idle: 20_000, dynamic: 30_000 };
     let machine = Machine { packages: 1, cpus: 2, power };
     let mut rig = Rig::new(Shape::Intel1, machine);

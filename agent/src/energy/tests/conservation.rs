@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing is lost and nothing made up: a million random windows, with wraps, zones that vanish, jumps and pauses.
+//! Energy is conserved over a million random windows with wraps, vanishing zones, jumps and stuck counters.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const ZONES: usize = 3;
 const CPUS: u32 = 4;
 const RANGE: u64 = 65_532_610_987;
 
-/// A zone that misbehaves, and what it truly spent in the windows that count.
+/// A faulty zone, and its true energy in the windows that were not lost.
 struct Wild {
     id: Arc<ZoneId>,
     counter: Counter,
@@ -49,7 +49,7 @@ impl Wild {
         Self { id: Arc::new(id), counter, value: RANGE - 1_000_000, since: Nanos(0), truth: 0, epoch: 0 }
     }
 
-    /// What happens to it in a window.
+    /// Outcome of a window.
     fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> ZoneOutcome {
         self.since += elapsed;
         let elapsed = self.since;
@@ -64,13 +64,13 @@ impl Wild {
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };
         }
-        // Up to 300 W; now and then a jump back, which looks like a whole range.
+        // Up to 300 W, and sometimes a jump back, which looks like a wrap.
         let energy = dice.below(300 * elapsed.0 / 1_000);
         let jumps = dice.once_in(500);
         self.value = if jumps { dice.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
         match self.counter.step(self.value, elapsed) {
             Step::Energy(found) => {
-                // Less than a range of the counter may look like a small step; what is believed is what is divided.
+                // Less than a range of the counter may look like a small step. The attributed energy is the measured one.
                 assert!(jumps || found.0 == energy, "{found:?} {energy}");
                 self.truth += found.0;
                 ZoneOutcome::Energy(WindowEnergy { energy: found, elapsed, edge: 0.002, estimate: None })
@@ -83,7 +83,7 @@ impl Wild {
 
 fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
-    // Sometimes nobody does anything.
+    // Some windows have no work.
     for _ in 0..dice.below(7) {
         let account = match dice.below(8) {
             0 => Account::App,
@@ -139,7 +139,7 @@ fn a_million_random_windows_add_up_to_the_microjoule() {
     assert!(next > 50_000, "only {next} flows lived");
 }
 
-/// All sums, from both sides.
+/// Compares the sums of the flows with those of the zones.
 fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
     let snapshot = split.snapshot();
     for (zone, shown) in zones.iter().zip(&snapshot.zones) {
@@ -158,7 +158,7 @@ fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
 }
 
 #[test]
-fn counters_in_files_with_faults_add_up_too() {
+fn faulty_counter_files_add_up() {
     let mut dice = Dice(9);
     let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
     for shape in [Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Dram, Shape::Psys, Shape::Amd] {
@@ -174,7 +174,7 @@ fn counters_in_files_with_faults_add_up_too() {
                     2 => Fault::Stuck,
                     _ => Fault::Vanished,
                 };
-                // What has vanished already cannot vanish again.
+                // A vanished zone cannot vanish again.
                 let _ = rig.tree.fault(device, fault);
             }
             if dice.once_in(15) {
@@ -197,7 +197,7 @@ fn random_load(dice: &mut Dice, machine: &Machine) -> Load {
 }
 
 #[test]
-fn without_faults_the_sum_of_windows_is_last_minus_first() {
+fn without_faults_the_windows_add_up_to_the_change_of_the_counter() {
     let mut dice = Dice(11);
     let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
     for shape in

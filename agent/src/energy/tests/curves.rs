@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ten recorded machines: whatever load comes first, what a flow truly added lies inside its interval.
+//! Ten recorded machines: the true energy of a flow lies inside its interval, whatever the order of the loads.
 
 use mpwatch_lab::raplsim::replay::{Busy, Scenario, Who, Window as Load};
 use mpwatch_lab::raplsim::{Curve, Machine, Power, RECORDED, Shape};
@@ -12,7 +12,7 @@ use mpwatch_model::energy::power::MeasuredZone;
 
 const REPLAYS: u32 = 200;
 
-/// What calibration would have measured: the recording itself.
+/// The calibration of the machine: the recorded curve.
 fn measured(curve: &Curve) -> Calibration {
     let knot = |(load, power): &(u32, u32)| CurvePoint {
         busy: f64::from(*load) / 1e3,
@@ -27,7 +27,7 @@ fn machine(curve: Curve) -> Machine {
     Machine { packages: 1, cpus: curve.cpus, power: Power::Recorded(curve) }
 }
 
-/// Loads of one second, none beyond its CPUs: the flow's, and those of up to three others.
+/// Loads of one second that fit the CPUs: that of the flow, and up to three others.
 fn loads(dice: &mut Dice, cpus: u32) -> Vec<u64> {
     let others = dice.below(4);
     let mut left = u64::from(cpus) * SECOND.0;
@@ -40,7 +40,7 @@ fn loads(dice: &mut Dice, cpus: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The flow's part in joules for every order of coming, and their mean: the share that is fair whoever was first (Shapley).
+/// The joules that the flow adds, for every order in which the loads are added, and their mean (the Shapley value).
 fn truths(machine: &Machine, loads: &[u64]) -> Vec<f64> {
     let power = |busy: u64| machine.energy(busy, SECOND.0) as f64 / 1e12;
     let others = &loads[1..];
@@ -51,7 +51,7 @@ fn truths(machine: &Machine, loads: &[u64]) -> Vec<f64> {
             others.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1).map(|(_, load)| load).sum();
         let added = power(before + loads[0]) - power(before);
         truths.push(added.max(0.0));
-        // How many orders have exactly these before it, of all.
+        // Fraction of all orders in which exactly these loads come before the flow.
         let (first, all) = (u64::from(set.count_ones()), others.len() as u64);
         let orders = factorial(first) * factorial(all - first);
         mean += added * orders as f64 / factorial(all + 1) as f64;
@@ -68,7 +68,7 @@ fn rig(machine: Machine) -> Rig {
     Rig::new(Shape::Intel1, machine)
 }
 
-/// One second of these loads, the first of which is the flow's.
+/// One second of these loads; the first is that of the flow.
 fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> Charge {
     let cpus = rig.machine.cpus;
     rig.split = Split::new(cpus, calibration);
@@ -77,14 +77,14 @@ fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> Charge {
     rig.split.flow(flow(0)).unwrap()
 }
 
-/// Over all CPUs: which of them does not matter here.
+/// Distributes a load over all CPUs.
 fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = Busy> {
     let part = move |cpu: u32| load / u64::from(cpus) + u64::from(u64::from(cpu) < load % u64::from(cpus));
     (0..cpus).map(move |cpu| Busy { cpu, who: Who::Flow(nth), time: part(cpu) })
 }
 
 #[test]
-fn the_true_part_lies_inside_the_interval_in_every_replay() {
+fn the_true_energy_lies_inside_the_interval_in_every_replay() {
     let mut dice = Dice(6);
     for curve in RECORDED {
         let machine = machine(curve);
@@ -93,7 +93,7 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
         for nth in 0..REPLAYS {
             let loads = loads(&mut dice, curve.cpus);
             let charge = replay(&mut rig, measured(&curve), &loads);
-            // Whole counts of the counter, at both ends of the window.
+            // The counter is rounded to whole counts at both ends of the window.
             let grain = 2.0 * 61.1e-6;
             let (lo, hi) = (charge.lo.joules() - grain, charge.hi.joules() + grain);
             for truth in truths(&machine, &loads) {
@@ -107,7 +107,7 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
 }
 
 #[test]
-fn without_a_curve_the_interval_holds_everything_above_idle() {
+fn without_a_curve_the_interval_covers_all_energy_above_idle() {
     let mut dice = Dice(7);
     for curve in RECORDED {
         let machine = machine(curve);
@@ -132,7 +132,7 @@ fn zone(curve: &Curve) -> MeasuredZone {
 fn a_flow_that_ran_alone_has_a_narrow_interval() {
     for curve in RECORDED {
         let charge = replay(&mut rig(machine(curve)), measured(&curve), &[SECOND.0]);
-        // What is left is the edge of a window: two steps of the counter in a second of the whole machine's energy.
+        // Only the edges of the window are uncertain: two updates of the counter, relative to a second of the machine's energy.
         let width = (charge.hi.joules() - charge.lo.joules()) / 2.0;
         let energy =
             Scenario { name: String::new(), machine: machine(curve), windows: Vec::new() }.energy(&Load {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes wrong with counters: each time the energy is lost or labelled, never wrong and never 0 J for unknown.
+//! Faults of counters: the energy is reported as lost or as an estimate, never wrong and never 0 J for unknown.
 
 use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
 use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
@@ -15,7 +15,7 @@ fn rig(shape: Shape) -> Rig {
     Rig::calibrated(shape, Machine { packages: shape.packages(), cpus: 2, power: POWER })
 }
 
-/// A second in which a flow has half a CPU.
+/// One second in which a flow uses half a CPU.
 fn second() -> Load {
     Load { elapsed: SECOND.0, busy: vec![Busy { cpu: 0, who: Who::Flow(0), time: SECOND.0 / 2 }] }
 }
@@ -31,10 +31,10 @@ fn lost(rig: &Rig) -> Vec<LostReason> {
 }
 
 #[test]
-fn every_shape_gives_the_energy_of_its_cover() {
+fn every_shape_gives_the_energy_of_its_counted_zones() {
     for shape in Shape::ALL.into_iter().filter(|shape| !matches!(shape, Shape::Empty | Shape::VmShare)) {
         let mut rig = rig(shape);
-        // After ten seconds it is clear which zone is dead or a mirror.
+        // After ten seconds, stuck and mirrored counters are recognized.
         (0..10).for_each(|_| rig.work(&second()));
         let zones = rig.sampler.zones();
         let counted: Vec<_> =
@@ -51,7 +51,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
 }
 
 #[test]
-fn the_platform_is_shown_and_never_added() {
+fn the_platform_zone_is_displayed_but_not_counted() {
     let mut rig = rig(Shape::Psys);
     rig.work(&second());
     let snapshot = rig.split.snapshot();
@@ -61,7 +61,7 @@ fn the_platform_is_shown_and_never_added() {
 }
 
 #[test]
-fn without_zones_the_model_stands_in_and_says_so() {
+fn without_zones_the_model_is_used_and_named_as_the_source() {
     let mut rig = rig(Shape::Empty);
     rig.work(&second());
     assert_eq!(rig.window.source, EnergySource::Model);
@@ -73,7 +73,7 @@ fn without_zones_the_model_stands_in_and_says_so() {
 }
 
 #[test]
-fn a_dead_zone_alone_is_no_source() {
+fn a_stuck_zone_alone_is_not_a_source() {
     let mut rig = rig(Shape::Intel1);
     rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
     for _ in 0..4 {
@@ -85,7 +85,7 @@ fn a_dead_zone_alone_is_no_source() {
     assert_eq!(rig.sampler.source(), EnergySource::Model);
     rig.work(&second());
     assert_eq!(rig.split.flow(flow(0)).unwrap().source, EnergySource::Model);
-    // It moves after all.
+    // The counter advances again.
     rig.tree.mend("intel-rapl:0").unwrap();
     rig.work(&second());
     rig.work(&second());
@@ -93,7 +93,7 @@ fn a_dead_zone_alone_is_no_source() {
 }
 
 #[test]
-fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
+fn an_unchanged_counter_of_an_idle_machine_is_not_stuck() {
     let mut rig = rig(Shape::Intel1);
     rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..20).for_each(|_| rig.work(&Load { elapsed: SECOND.0, busy: Vec::new() }));
@@ -101,7 +101,7 @@ fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
 }
 
 #[test]
-fn a_pause_of_the_counter_joins_windows() {
+fn windows_are_joined_while_the_counter_is_unchanged() {
     let mut rig = rig(Shape::Intel1);
     rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..3).for_each(|_| rig.work(&second()));
@@ -132,7 +132,7 @@ fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
 }
 
 #[test]
-fn sleep_is_not_charged_to_anybody() {
+fn a_window_with_a_suspend_is_charged_to_no_account() {
     let mut rig = rig(Shape::Intel1);
     rig.work(&second());
     let before = rig.split.flow(flow(0));
@@ -145,7 +145,7 @@ fn sleep_is_not_charged_to_anybody() {
 }
 
 #[test]
-fn a_counter_set_back_loses_one_window() {
+fn a_counter_that_is_set_back_loses_one_window() {
     let mut rig = rig(Shape::Intel1);
     rig.work(&second());
     rig.tree.fault("intel-rapl:0", Fault::Backwards(50_000_000_000)).unwrap();
@@ -157,11 +157,11 @@ fn a_counter_set_back_loses_one_window() {
 }
 
 #[test]
-fn a_wrap_loses_nothing() {
+fn a_wrap_loses_no_energy() {
     for shape in [Shape::Intel1, Shape::Amd] {
         let mut rig = rig(shape);
         rig.tree.fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
-        // The jump there is one lost window.
+        // The jump there loses one window.
         rig.work(&second());
         let before = rig.split.snapshot().zones.first().map_or(Microjoules(0), |zone| zone.zone_uj);
         (0..5).for_each(|_| rig.work(&second()));
@@ -172,7 +172,7 @@ fn a_wrap_loses_nothing() {
 }
 
 #[test]
-fn a_share_of_a_host_is_read_over_five_seconds_and_labelled() {
+fn the_share_of_a_host_has_windows_of_five_seconds_and_its_own_source() {
     let mut rig = rig(Shape::VmShare);
     for nth in 1..=10 {
         rig.work(&second());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The twelve scenarios against known truth, and the formulas of other tools on the same runs.
+//! Twelve scenarios with known energy, and the formulas of other tools on the same runs.
 //! `cargo test -p mpwatch energy::tests::scenarios -- --nocapture` prints the table.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ struct Row {
     name: String,
     ours: f64,
     theirs: Vec<f64>,
-    /// Our joules of all flows, and their CPU seconds.
+    /// Joules and CPU seconds of all flows.
     joules: f64,
     seconds: f64,
 }
@@ -72,7 +72,7 @@ fn theirs(scenario: &Scenario, formula: Formula) -> f64 {
 }
 
 #[test]
-fn flows_cost_what_they_truly_cost_in_all_twelve() {
+fn the_energy_of_flows_is_close_to_the_truth_in_all_scenarios() {
     let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
     println!("| scenario | mpwatch, worst flow | {} |", FORMULAS.map(|(name, _)| name).join(" | "));
     println!("|---|---|{}", "---|".repeat(FORMULAS.len()));
@@ -91,7 +91,7 @@ fn flows_cost_what_they_truly_cost_in_all_twelve() {
 }
 
 #[test]
-fn a_bystander_does_not_change_what_a_flow_costs() {
+fn a_bystander_does_not_change_the_energy_of_a_flow() {
     let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
     let cost = |name: &str| {
         let row = rows.iter().find(|row| row.name == name).unwrap();
@@ -104,7 +104,7 @@ fn a_bystander_does_not_change_what_a_flow_costs() {
 }
 
 #[test]
-fn ten_thousand_short_flows_are_all_there() {
+fn the_energy_of_ten_thousand_short_flows_adds_up() {
     let churn = Scenario::twelve().into_iter().find(|scenario| scenario.name == "churn").unwrap();
     let (rig, _) = run(&churn);
     let charged: u64 = (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.0).sum();
@@ -114,7 +114,7 @@ fn ten_thousand_short_flows_are_all_there() {
 }
 
 #[test]
-fn each_joule_figure_says_where_it_comes_from() {
+fn every_energy_figure_has_its_source() {
     let solo = &Scenario::twelve()[0];
     let (rig, _) = run(solo);
     let charge = rig.split.flow(flow(0)).unwrap();
@@ -124,13 +124,13 @@ fn each_joule_figure_says_where_it_comes_from() {
     solo.windows.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
     assert_eq!(charge.idle, IdleSource::Unknown);
-    // Without a baseline the figure holds idle energy, and the interval says that it may be anything above zero.
+    // Without a baseline the figure includes idle energy, and its interval begins at zero.
     let truth = solo.truth()[&Who::Flow(0)] / 1_000_000;
     assert!(u128::from(charge.active.0) > truth && u128::from(charge.lo.0) < truth);
 }
 
 #[test]
-fn quiet_seconds_teach_the_idle_power() {
+fn the_baseline_is_measured_in_idle_seconds() {
     let solo = &Scenario::twelve()[0];
     let mut rig = Rig::new(Shape::Intel1, solo.machine);
     let quiet = mpwatch_lab::raplsim::replay::Window { elapsed: super::SECOND.0, busy: Vec::new() };
@@ -143,7 +143,7 @@ fn quiet_seconds_teach_the_idle_power() {
 }
 
 #[test]
-fn what_full_adds_is_the_idle_energy_of_the_window() {
+fn energy_with_idle_includes_the_idle_energy_of_the_window() {
     let solo = &Scenario::twelve()[0];
     let (rig, _) = run(solo);
     let zone = &rig.split.snapshot().zones[0];
