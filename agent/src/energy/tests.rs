@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sampler and attribution together, on simulated machines with a clock that the test advances.
+//! The whole of it on simulated machines: tree, sampler and split together, under a clock that the test turns.
 #![allow(clippy::cast_possible_truncation, reason = "dice with few sides")]
 
 mod calibrate;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
-use mpwatch_lab::raplsim::replay::{Scenario, Who, Window as Load};
-use mpwatch_lab::raplsim::{Layout, Machine, Picojoules, Shape, Tree};
+use mpwatch_lab::raplsim::scenario::{Consumer, Scenario, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Picojoules, Platform, PowercapTree, SimulatedMachine, SysfsLayout};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 
@@ -26,7 +26,7 @@ use mpwatch_model::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
-/// The SplitMix64 generator: fast, and the same on every machine.
+/// Sequence of SplitMix64: cheap, and the same on every machine.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ impl Dice {
         self.roll() % limit.max(1)
     }
 
-    /// `true` once in `times` on average.
+    /// One time in so many.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -52,19 +52,19 @@ fn flow(number: u32) -> SubflowId {
     SubflowId { cookie: SocketCookie(u64::from(number) + 1), generation: 0 }
 }
 
-fn account(who: Who) -> Account {
+fn account(who: Consumer) -> Account {
     match who {
-        Who::Flow(number) => Account::Flow(flow(number)),
-        Who::App => Account::App,
-        Who::Bystander => Account::Other,
-        Who::Shared => Account::NetShared,
-        Who::Irq => Account::Irq,
-        Who::Own => Account::Own,
+        Consumer::Flow(number) => Account::Flow(flow(number)),
+        Consumer::App => Account::App,
+        Consumer::Bystander => Account::Other,
+        Consumer::Shared => Account::NetShared,
+        Consumer::Irq => Account::Irq,
+        Consumer::Observer => Account::Own,
     }
 }
 
-/// The calibration of a simulated machine.
-fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
+/// What calibration would find on a simulated machine.
+fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
     let idle = f64::from(machine.power.idle()) / 1000.0;
     let zone = |name: &str| MeasuredZone {
         name: name.to_owned(),
@@ -76,24 +76,24 @@ fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
     Calibration::of(&zones)
 }
 
-/// A simulated machine, and the code under test.
+/// A simulated machine and everything that watches it.
 struct Rig {
     root: tempfile::TempDir,
-    tree: Tree,
-    machine: Machine,
+    tree: PowercapTree,
+    machine: SimulatedMachine,
     sampler: Sampler,
     split: Split,
     window: EnergyWindow,
     ledger: Ledger,
     now: Arc<Mutex<ClockPair>>,
-    /// True energy of each package.
+    /// What the packages drew.
     drawn: Vec<Picojoules>,
 }
 
 impl Rig {
-    fn new(shape: Shape, machine: Machine) -> Self {
+    fn new(shape: Platform, machine: SimulatedMachine) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
+        let tree = PowercapTree::create(root.path(), shape, SysfsLayout::Linked).unwrap();
         tree.write_topology(&machine).unwrap();
         let cpus = machine.cpus * machine.packages;
         let hardware = Hardware { in_vm: false, cpus, ..Hardware::detect(Some(root.path())) };
@@ -108,8 +108,8 @@ impl Rig {
         rig
     }
 
-    /// A calibrated machine.
-    fn calibrated(shape: Shape, machine: Machine) -> Self {
+    /// With what calibration would find.
+    fn calibrated(shape: Platform, machine: SimulatedMachine) -> Self {
         let mut rig = Self::new(shape, machine);
         rig.split = Split::new(machine.cpus * machine.packages, calibrated(&rig.tree, &machine));
         rig
@@ -119,18 +119,20 @@ impl Rig {
         self.now.lock().unwrap().boot += time;
     }
 
-    /// Advances the clock and applies a load.
+    /// Lets time pass and someone work.
     fn work(&mut self, load: &Load) {
-        let scenario = Scenario { name: String::new(), machine: self.machine, windows: Vec::new() };
+        let scenario = Scenario { name: String::new(), machine: self.machine, slices: Vec::new() };
         let drawn = scenario.energy(load);
-        self.tree.add(&drawn);
+        self.tree.add_energy(&drawn);
         self.drawn.iter_mut().zip(&drawn).for_each(|(sum, drawn)| *sum += drawn);
-        self.tree.publish().unwrap();
+        self.tree.update_files().unwrap();
         let mut now = self.now.lock().unwrap();
         now.monotonic += Nanos(load.elapsed);
         now.boot += Nanos(load.elapsed);
         drop(now);
-        self.tick(&load.busy.iter().map(|busy| (busy.cpu, account(busy.who), busy.time)).collect::<Vec<_>>());
+        self.tick(
+            &load.busy.iter().map(|busy| (busy.cpu, account(busy.consumer), busy.time)).collect::<Vec<_>>(),
+        );
     }
 
     fn tick(&mut self, times: &[(u32, Account, u64)]) {

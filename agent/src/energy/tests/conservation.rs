@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy is conserved over a million random windows with wraps, vanishing zones, jumps and stuck counters.
+//! Nothing is lost and nothing made up: a million random windows, with wraps, zones that vanish, jumps and pauses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
-use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
@@ -25,7 +25,7 @@ const ZONES: usize = 3;
 const CPUS: u32 = 4;
 const RANGE: u64 = 65_532_610_987;
 
-/// A faulty zone, and its true energy in the windows that were not lost.
+/// A zone that misbehaves, and what it truly spent in the windows that count.
 struct Wild {
     id: Arc<ZoneId>,
     counter: Counter,
@@ -49,7 +49,7 @@ impl Wild {
         Self { id: Arc::new(id), counter, value: RANGE - 1_000_000, since: Nanos(0), truth: 0, epoch: 0 }
     }
 
-    /// Outcome of a window.
+    /// What happens to it in a window.
     fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> ZoneOutcome {
         self.since += elapsed;
         let elapsed = self.since;
@@ -64,13 +64,13 @@ impl Wild {
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };
         }
-        // Up to 300 W, and sometimes a jump back, which looks like a wrap.
+        // Up to 300 W; now and then a jump back, which looks like a whole range.
         let energy = dice.below(300 * elapsed.0 / 1_000);
         let jumps = dice.once_in(500);
         self.value = if jumps { dice.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
         match self.counter.step(self.value, elapsed) {
             Step::Energy(found) => {
-                // Less than a range of the counter may look like a small step. The attributed energy is the measured one.
+                // Less than a range of the counter may look like a small step; what is believed is what is divided.
                 assert!(jumps || found.0 == energy, "{found:?} {energy}");
                 self.truth += found.0;
                 ZoneOutcome::Energy(WindowEnergy { energy: found, elapsed, edge: 0.002, estimate: None })
@@ -83,7 +83,7 @@ impl Wild {
 
 fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
-    // Some windows have no work.
+    // Sometimes nobody does anything.
     for _ in 0..dice.below(7) {
         let account = match dice.below(8) {
             0 => Account::App,
@@ -139,7 +139,7 @@ fn a_million_random_windows_add_up_to_the_microjoule() {
     assert!(next > 50_000, "only {next} flows lived");
 }
 
-/// Compares the sums of the flows with those of the zones.
+/// All sums, from both sides.
 fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
     let snapshot = split.snapshot();
     for (zone, shown) in zones.iter().zip(&snapshot.zones) {
@@ -158,11 +158,13 @@ fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
 }
 
 #[test]
-fn faulty_counter_files_add_up() {
+fn counters_in_files_with_faults_add_up_too() {
     let mut dice = Dice(9);
-    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
-    for shape in [Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Dram, Shape::Psys, Shape::Amd] {
-        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+    let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in
+        [Platform::Intel2, Platform::Intel4, Platform::Dies, Platform::Dram, Platform::Psys, Platform::Amd]
+    {
+        let machine = SimulatedMachine { packages: shape.packages(), cpus: 2, power };
         let mut rig = Rig::calibrated(shape, machine);
         let devices: Vec<_> = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
         for _ in 0..400 {
@@ -174,12 +176,12 @@ fn faulty_counter_files_add_up() {
                     2 => Fault::Stuck,
                     _ => Fault::Vanished,
                 };
-                // A vanished zone cannot vanish again.
-                let _ = rig.tree.fault(device, fault);
+                // What has vanished already cannot vanish again.
+                let _ = rig.tree.inject_fault(device, fault);
             }
             if dice.once_in(15) {
                 let device = devices[dice.below(devices.len() as u64) as usize];
-                rig.tree.mend(device).unwrap();
+                rig.tree.clear_fault(device).unwrap();
             }
             rig.work(&random_load(&mut dice, &machine));
         }
@@ -188,36 +190,43 @@ fn faulty_counter_files_add_up() {
     }
 }
 
-fn random_load(dice: &mut Dice, machine: &Machine) -> Load {
+fn random_load(dice: &mut Dice, machine: &SimulatedMachine) -> Load {
     let elapsed = SECOND.0 + dice.below(1_000_000);
     let cpus = machine.cpus * machine.packages;
-    let busy = (0..cpus).flat_map(|cpu| [Who::Flow(cpu % 3), Who::Bystander].map(|who| (cpu, who)));
-    let busy = busy.map(|(cpu, who)| Busy { cpu, who, time: dice.below(elapsed / 2) }).collect();
+    let busy = (0..cpus).flat_map(|cpu| [Consumer::Flow(cpu % 3), Consumer::Bystander].map(|who| (cpu, who)));
+    let busy =
+        busy.map(|(cpu, who)| BusyTime { cpu, consumer: who, time: dice.below(elapsed / 2) }).collect();
     Load { elapsed, busy }
 }
 
 #[test]
-fn without_faults_the_windows_add_up_to_the_change_of_the_counter() {
+fn without_faults_the_sum_of_windows_is_last_minus_first() {
     let mut dice = Dice(11);
-    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
-    for shape in
-        [Shape::Intel1, Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Mmio, Shape::Amd, Shape::Package10]
-    {
-        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+    let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in [
+        Platform::Intel1,
+        Platform::Intel2,
+        Platform::Intel4,
+        Platform::Dies,
+        Platform::Mmio,
+        Platform::Amd,
+        Platform::Package10,
+    ] {
+        let machine = SimulatedMachine { packages: shape.packages(), cpus: 2, power };
         let mut rig = Rig::calibrated(shape, machine);
         let before: Vec<_> =
-            rig.tree.zones().map(|spec| (spec.device, rig.tree.shown(spec.device).unwrap())).collect();
+            rig.tree.zones().map(|spec| (spec.device, rig.tree.energy_uj(spec.device).unwrap())).collect();
         (0..60).for_each(|_| rig.work(&random_load(&mut dice, &machine)));
         let counted = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device);
         let first = |device: &str| before.iter().find(|(name, _)| *name == device).unwrap().1;
-        let run: u64 = counted.map(|device| rig.tree.shown(device).unwrap() - first(device)).sum();
+        let run: u64 = counted.map(|device| rig.tree.energy_uj(device).unwrap() - first(device)).sum();
         let snapshot = rig.split.snapshot();
         assert_eq!(snapshot.zones.iter().map(|zone| zone.zone_uj.0).sum::<u64>(), run, "{shape:?}");
-        let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
+        let truth = rig.tree.expected_energy(&rig.drawn) / 1_000_000;
         assert!(
             u128::from(run).abs_diff(truth) < 100 * snapshot.zones.len() as u128,
             "{shape:?}: {run} {truth}"
         );
-        assert_eq!(account(Who::App), Account::App);
+        assert_eq!(account(Consumer::App), Account::App);
     }
 }
