@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles every `src/bpf/*.bpf.c`, links them into one object, and generates the Rust types of the one ABI header.
-//! Needs clang; takes libbpf's own headers from libbpf-sys, so that no system libbpf is needed.
+//! Compiles every `src/bpf/*.bpf.c`, links them into one object, and generates the Rust types of the ABI header. Needs clang. libbpf's
+//! headers come from libbpf-sys, so no system libbpf is needed.
 
 use std::env;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf>
 
 fn clang_arguments(headers: &Path) -> Vec<OsString> {
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    // For <linux/bpf.h>'s asm/types.h: with `-target bpf` clang does not look into the multiarch directory of Debian.
+    // For asm/types.h: with `-target bpf` clang does not search the multiarch directory of Debian.
     let multiarch = format!("/usr/include/{architecture}-linux-gnu");
     [
         "-Wall",
@@ -96,7 +96,7 @@ fn generate_abi(output: &Path) -> Result<()> {
         .context("writing the ABI types")
 }
 
-/// The records are plain data: any bytes of the right length are one. bytemuck checks at compile time that none has padding.
+/// Records are plain data: any bytes of the right length are valid. bytemuck checks at compile time that no type has padding.
 #[derive(Debug)]
 struct PlainData;
 

@@ -1,64 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running kernel as a source of events: waits for final records, reads a snapshot every interval, looks up names.
+//! The running kernel as a source of events: final records as they come, and at every tick a snapshot, counters and energy.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::Host;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clock;
-use crate::energy::meter::{self, Meter};
+use crate::energy::meter::{EnergyOptions, Meter};
 use crate::names::Names;
-use crate::screen::pace::Pace;
-use crate::source::{EventSource, Sink};
+use crate::pace::Pace;
+use crate::procfs;
+use crate::source::{EventSink, EventSource};
 
-/// A socket leaves the kernel's tables a moment before its end is traced: who stops us when all sockets are gone expects to see
-/// that end.
-const GRACE: Duration = Duration::from_millis(50);
-/// Longest wait for records before looking at the stop flag again.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Wait for final records after the stop signal. A socket leaves the kernel's tables shortly before its end is traced, and
+/// whoever stops mpwatch once all sockets are gone expects to see that end.
+const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
+/// Longest wait for records between two checks of the stop flag.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What to trace and how often to look.
+/// What to trace, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Time between two ticks.
     pub(crate) interval: Duration,
-    /// Settings of the kernel side.
+    /// Settings of the BPF programs.
     pub(crate) tracer: Settings,
-    /// Where to look for energy.
-    pub(crate) energy: meter::Options,
+    /// Where the energy counters are.
+    pub(crate) energy: EnergyOptions,
 }
 
-/// The kernel, being traced.
+/// A kernel that is being traced.
 pub(crate) struct Live {
     tracer: Tracer,
     start: Start,
     names: Names,
     interval: Duration,
-    due: Instant,
-    /// Who may change the interval while tracing goes on.
+    next_tick: Instant,
+    /// Changes the interval while tracing goes on.
     pace: Option<Arc<Pace>>,
-    ended: bool,
+    has_ended: bool,
     stop: Arc<AtomicBool>,
-    owners_by_search: bool,
-    /// `None`: there is no ledger to divide energy by.
+    /// Whether owners of accepted sockets must be searched for at every tick, because no hook reports them.
+    searches_owners: bool,
+    /// `None`: there is no CPU ledger to attribute energy by.
     meter: Option<Meter>,
 }
 
 impl Live {
-    /// Attaches, then takes in what is older: in this order nothing falls between.
+    /// Attaches, then reads the connections that are older. In this order no connection is missed.
     pub(crate) fn start(options: &Options, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
         let mut tracer = Tracer::start(options.tracer)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let owners_by_search = tracer.missing().iter().any(|one| one.what == "sock_send_length");
+        let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
         let meter = tracer.traces().ledger.then(|| Meter::start(&options.energy));
         let start = Start {
             host: this_host(&tracer),
@@ -73,45 +72,44 @@ impl Live {
             start,
             names: Names::new(),
             interval: options.interval,
-            due: Instant::now(),
+            next_tick: Instant::now(),
             pace: None,
-            ended: false,
+            has_ended: false,
             stop,
-            owners_by_search,
+            searches_owners,
             meter,
         })
     }
 
-    /// From now on the interval is what is wished for here.
+    /// Lets the live view change the interval.
     pub(crate) fn follow(&mut self, pace: Arc<Pace>) {
         self.pace = Some(pace);
     }
 
-    /// Takes over an interval that was wished for meanwhile, counted from the tick before.
-    fn keep_pace(&mut self) {
-        let wished = self.pace.as_ref().and_then(|pace| pace.interval());
-        if let Some(interval) = wished.filter(|interval| *interval != self.interval) {
-            let before = self.due.checked_sub(self.interval).unwrap_or(self.due);
-            (self.due, self.interval) = (before + interval, interval);
+    /// Applies a changed interval, counted from the previous tick.
+    fn apply_interval(&mut self) {
+        let requested = self.pace.as_ref().and_then(|pace| pace.interval());
+        if let Some(interval) = requested.filter(|interval| *interval != self.interval) {
+            let previous = self.next_tick.checked_sub(self.interval).unwrap_or(self.next_tick);
+            (self.next_tick, self.interval) = (previous + interval, interval);
         }
     }
 
-    /// Waits for the next tick, taking in final records meanwhile.
+    /// Waits for the next tick and passes on final records meanwhile.
     fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
-            self.keep_pace();
-            let left = self.due.saturating_duration_since(Instant::now());
+            self.apply_interval();
+            let left = self.next_tick.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            self.tracer.poll(left.min(PATIENCE), sink)?;
+            self.tracer.poll(left.min(STOP_CHECK_INTERVAL), sink)?;
         }
         Ok(())
     }
 
-    /// Reads everything there is now.
-    fn look(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
-        if self.owners_by_search {
+    fn read_snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
+        if self.searches_owners {
             self.tracer.find_owners()?;
         }
         self.tracer.snapshot(sink)?;
@@ -126,61 +124,51 @@ impl EventSource for Live {
         &self.start
     }
 
-    fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool> {
-        if self.ended {
+    fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {
+        if self.has_ended {
             return Ok(false);
         }
         let mut outcome = Ok(());
-        let mut wanted = Names::new();
-        std::mem::swap(&mut wanted, &mut self.names);
+        let mut names = std::mem::take(&mut self.names);
         let mut forward = |event: &KernelEvent| {
-            wanted.note(event);
+            names.note(event);
             if outcome.is_ok() {
                 outcome = sink(event);
             }
         };
         self.wait(&mut forward)?;
-        // Read before the last look, so that what closes until the signal comes is in it.
-        self.ended = self.stop.load(Ordering::Relaxed);
-        if self.ended {
-            self.tracer.poll(GRACE, &mut forward)?;
+        // The flag is read before the last snapshot, so that the snapshot has everything that closed before the signal.
+        self.has_ended = self.stop.load(Ordering::Relaxed);
+        if self.has_ended {
+            self.tracer.poll(FINAL_RECORDS_WAIT, &mut forward)?;
         }
-        let tick = self.look(&mut forward)?;
-        self.names = wanted;
+        let tick = self.read_snapshot(&mut forward)?;
+        self.names = names;
         outcome?;
-        for name in self.names.look_up() {
+        for name in self.names.resolve() {
             sink(&name)?;
         }
         sink(&KernelEvent::Tick(tick))?;
-        self.due = next_due(self.due, self.interval, Instant::now());
+        self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
         Ok(true)
     }
 }
 
-/// When the tick after that of `due` is due. One that was late does not make the next one follow at once: a rate over some milliseconds would be
-/// noise, and would stand in charts as a peak a hundred times as high as anything else.
-fn next_due(due: Instant, interval: Duration, now: Instant) -> Instant {
+/// When the next tick is due. A late tick does not make the next one follow at once: a rate over a few milliseconds would be
+/// noise, and a peak a hundred times too high in every chart.
+fn tick_after(due: Instant, interval: Duration, now: Instant) -> Instant {
     (due + interval).max(now + interval / 2)
 }
 
 fn this_host(tracer: &Tracer) -> Host {
-    let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let sysctl = |name: &str| procfs::read(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     Host {
-        name: read("/proc/sys/kernel/hostname"),
-        kernel: read("/proc/sys/kernel/osrelease"),
-        boot_id: read("/proc/sys/kernel/random/boot_id"),
+        name: sysctl("hostname"),
+        kernel: sysctl("osrelease"),
+        boot_id: sysctl("random/boot_id"),
         mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
         missing: tracer.missing().to_vec(),
     }
-}
-
-/// A flag that SIGINT and SIGTERM set, and SIGHUP, which comes when the terminal is closed.
-pub(crate) fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("listening for signals")?;
-    }
-    Ok(stop)
 }
 
 #[cfg(test)]
@@ -188,10 +176,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_tick_does_not_make_the_next_one_follow_at_once() {
+    fn the_tick_after_a_late_one_is_at_least_half_an_interval_away() {
         let (due, second) = (Instant::now(), Duration::from_secs(1));
-        assert_eq!(next_due(due, second, due), due + second, "in time: the beat is kept");
-        assert_eq!(next_due(due, second, due + second / 4), due + second);
-        assert_eq!(next_due(due, second, due + second * 3), due + second * 7 / 2);
+        assert_eq!(tick_after(due, second, due), due + second);
+        assert_eq!(tick_after(due, second, due + second / 4), due + second);
+        assert_eq!(tick_after(due, second, due + second * 3), due + second * 7 / 2);
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch`: traces Multipath TCP on the running kernel and shows it. This file only parses the command line, runs the
-//! command and turns its outcome into an exit code.
+//! `mpwatch`: observes Multipath TCP on the running kernel. This file parses the command line, runs the command and turns its
+//! outcome into an exit code.
 
 mod attach;
+mod capability;
 mod cli;
 mod clock;
 mod command;
@@ -10,15 +11,23 @@ mod config;
 mod daemon;
 mod doctor;
 mod energy;
+mod error;
 mod exit;
 mod live;
-mod moment;
+mod lock;
 mod names;
+mod pace;
+mod paths;
 mod privilege;
+mod procfs;
+mod protocol;
+mod quantity;
 mod recording;
 mod screen;
 mod session;
+mod signals;
 mod source;
+mod time_spec;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names that people use for what the kernel only numbers: namespaces and control groups. Looked up when a number first
-//! turns up in the event stream, and told as events, so that a recording carries them.
+//! Names of network namespaces and control groups, which the kernel only numbers. A number is resolved once, when it first appears,
+//! and its name becomes an event, so that recordings carry it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,30 +11,27 @@ use mpwatch_ebpf::namespace;
 use mpwatch_model::event::{CgroupName, KernelEvent, NetnsName};
 use mpwatch_model::id::NetnsCookie;
 
-/// Directories looked into for one control group at the most, so that a huge tree cannot hold up a tick.
-const CGROUP_DIRECTORIES: usize = 20_000;
+use crate::procfs;
 
-/// What has been named and what still waits for a name.
+/// Most directories that one search for control groups visits, so that a huge tree cannot delay a tick.
+const MAX_CGROUP_DIRECTORIES: usize = 20_000;
+
+/// Numbers that were resolved, and those that wait for it.
+#[derive(Default)]
 pub(crate) struct Names {
     cgroup_root: Option<PathBuf>,
-    /// By cookie: the kernel gives a later namespace the inode of an earlier one.
+    /// By cookie: the kernel reuses inodes of namespaces.
     known_netns: HashSet<NetnsCookie>,
     known_cgroups: HashSet<u64>,
-    wanted_netns: HashMap<u32, NetnsCookie>,
-    wanted_cgroups: HashSet<u64>,
+    new_netns: HashMap<u32, NetnsCookie>,
+    new_cgroups: HashSet<u64>,
 }
 
 impl Names {
-    /// Finds the cgroup2 mount; without one, control groups stay unnamed.
+    /// Without a cgroup2 mount, control groups stay unnamed.
     pub(crate) fn new() -> Self {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Self {
-            cgroup_root: cgroup2_mount(&mounts),
-            known_netns: HashSet::new(),
-            known_cgroups: HashSet::new(),
-            wanted_netns: HashMap::new(),
-            wanted_cgroups: HashSet::new(),
-        }
+        let mounts = procfs::read("/proc/self/mounts").unwrap_or_default();
+        Self { cgroup_root: procfs::cgroup2_mount(&mounts), ..Self::default() }
     }
 
     /// Notes the numbers in an event.
@@ -45,54 +42,42 @@ impl Names {
             _ => return,
         };
         if !self.known_netns.contains(&netns) {
-            self.wanted_netns.insert(inode, netns);
+            self.new_netns.insert(inode, netns);
         }
         if cgroup != 0 && !self.known_cgroups.contains(&cgroup) {
-            self.wanted_cgroups.insert(cgroup);
+            self.new_cgroups.insert(cgroup);
         }
     }
 
-    /// Names for what was noted since the last call. What has no name is not asked for again.
-    pub(crate) fn look_up(&mut self) -> Vec<KernelEvent> {
+    /// Names for the numbers noted since the last call. A number without a name is not looked up again.
+    pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
         let mut events = Vec::new();
-        if !self.wanted_netns.is_empty() {
+        if !self.new_netns.is_empty() {
             for found in namespace::all() {
-                if let (Some(&netns), Some(name)) = (self.wanted_netns.get(&found.inode), found.name) {
-                    events.push(KernelEvent::Netns(NetnsName {
-                        netns: Some(netns),
-                        inode: found.inode,
-                        name,
-                    }));
+                if let (Some(netns), Some(name)) = (self.new_netns.get(&found.inode).copied(), found.name) {
+                    let name = NetnsName { netns: Some(netns), inode: found.inode, name };
+                    events.push(KernelEvent::Netns(name));
                 }
             }
-            self.known_netns.extend(self.wanted_netns.drain().map(|(_, netns)| netns));
+            self.known_netns.extend(self.new_netns.drain().map(|(_, netns)| netns));
         }
-        if let (Some(root), false) = (&self.cgroup_root, self.wanted_cgroups.is_empty()) {
-            let found = find_cgroups(root, &self.wanted_cgroups);
+        if let (Some(root), false) = (&self.cgroup_root, self.new_cgroups.is_empty()) {
+            let found = find_cgroups(root, &self.new_cgroups);
             events.extend(found.into_iter().map(|(id, path)| KernelEvent::Cgroup(CgroupName { id, path })));
         }
-        self.known_cgroups.extend(self.wanted_cgroups.drain());
+        self.known_cgroups.extend(self.new_cgroups.drain());
         events
     }
 }
 
-/// Never assume its path: it may be mounted beside version 1 controllers.
-fn cgroup2_mount(mountinfo: &str) -> Option<PathBuf> {
-    mountinfo.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let is_cgroup2 = after.split(' ').next() == Some("cgroup2");
-        is_cgroup2.then(|| before.split(' ').nth(4).map(PathBuf::from)).flatten()
-    })
-}
-
-/// The id of a control group is the inode of its directory.
+/// Paths of control groups by id, which is the inode of the group's directory.
 fn find_cgroups(root: &Path, wanted: &HashSet<u64>) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_owned()];
-    let mut looked_at = 0;
+    let mut visited = 0;
     while let Some(directory) = directories.pop() {
-        looked_at += 1;
-        if looked_at > CGROUP_DIRECTORIES || found.len() == wanted.len() {
+        visited += 1;
+        if visited > MAX_CGROUP_DIRECTORIES || found.len() == wanted.len() {
             break;
         }
         let Ok(meta) = fs::metadata(&directory) else { continue };
@@ -111,15 +96,6 @@ fn find_cgroups(root: &Path, wanted: &HashSet<u64>) -> Vec<(u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_cgroup2_mount_is_found_wherever_it_is() {
-        let hybrid = "30 25 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
-                      31 30 0:27 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n\
-                      40 30 0:36 / /sys/fs/cgroup/unified rw,nosuid shared:11 - cgroup2 cgroup2 rw\n";
-        assert_eq!(cgroup2_mount(hybrid), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(cgroup2_mount(""), None);
-    }
 
     #[test]
     fn a_control_group_is_found_by_the_inode_of_its_directory() {

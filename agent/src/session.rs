@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that all commands share: events from a source into the tracker (and, when recording, into a file), a snapshot
-//! after every tick.
+//! The loop that all commands share: it feeds events from a source to the tracker, and to a file when recording, and takes a
+//! snapshot after every tick.
 
 use std::ops::ControlFlow;
 
 use anyhow::Result;
+use mpwatch_engine::tracker::{Closed, Tracker};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::recording::Recorder;
 use crate::source::EventSource;
-use mpwatch_engine::tracker::{Closed, Tracker};
 
-/// What is made of the events.
+/// How the tracker treats events.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outlook {
-    /// What becomes of connections that have closed.
+pub(crate) struct TrackerSettings {
+    /// Whether closed connections stay in memory for the report.
     pub(crate) closed: Closed,
-    /// How shared bottlenecks are found.
+    /// How shared bottlenecks are detected.
     pub(crate) method: DetectionMethod,
 }
 
-/// Runs until the source ends or `each` has seen enough; the report over everything that was seen.
+/// Runs until the source ends or `each` breaks. Returns the report over the whole run.
 pub(crate) fn run(
     source: &mut dyn EventSource,
-    outlook: Outlook,
+    settings: TrackerSettings,
     mut recorder: Option<&mut Recorder>,
     mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
 ) -> Result<Report> {
-    let mut tracker = Tracker::new(source.start().clone(), outlook.closed).with_method(outlook.method);
+    let mut tracker = Tracker::new(source.start().clone(), settings.closed).with_method(settings.method);
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {
@@ -39,7 +39,7 @@ pub(crate) fn run(
             Ok(())
         })?;
         let is_over = each(tracker.snapshot())?.is_break();
-        // What could not be written is still told.
+        // A full disk ends the run, but the report still has the events that could not be written.
         if !more || is_over || recorder.as_deref().is_some_and(Recorder::has_failed) {
             let mut report = tracker.report();
             report.run.cut_short = source.cut_short().map(str::to_owned);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where events come from: the kernel ([`crate::live`]) or a file ([`crate::recording`]). Everything above is the same.
+//! Where events come from: the kernel (`live.rs`) or a recording (`recording.rs`). Everything above treats both alike.
 
 use mpwatch_model::event::{KernelEvent, Start};
 
-/// Takes events as they come.
-pub(crate) type Sink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;
+/// Receives events in order.
+pub(crate) type EventSink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;
 
-/// A stream of events with a beginning and, for recordings, an end.
+/// A stream of events.
 pub(crate) trait EventSource {
-    /// What was traced, where and from when on.
+    /// What is traced, where, and since when.
     fn start(&self) -> &Start;
 
-    /// Hands on events up to and with the next tick. `false`: there is nothing more.
-    fn next_tick(&mut self, sink: &mut Sink<'_>) -> anyhow::Result<bool>;
+    /// Passes on the events up to the next tick, and the tick. `false`: the stream has ended.
+    fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool>;
 
-    /// Why there is nothing more although there was more once. `None`: it has been told to its end.
+    /// Why the stream ended too early. `None`: it did not.
     fn cut_short(&self) -> Option<&str> {
         None
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Would our linked object load on a given kernel? Answered from that kernel's BTF alone: no privilege, nothing is loaded.
+//! Checks from a kernel's BTF alone whether our object would load on it. Needs no privilege and loads nothing.
 //!
-//! aya-obj relocates the object as libbpf would. Where a kernel lacks a field it poisons the instruction that reads it, which
-//! is harmless behind a `bpf_core_field_exists` guard and a refusal by the verifier anywhere else. `reach` tells which;
-//! `records` names the field. Which hooks there are is the business of [`crate::support`].
+//! aya-obj relocates the object as libbpf would. Where the kernel lacks a field, it poisons the instruction that reads it. Behind a
+//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `reach` decides which, `records` names
+//! the field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,37 +13,39 @@ use std::path::Path;
 use aya_obj::btf::Btf;
 use aya_obj::{Function, Object};
 
-use crate::excerpt;
-use crate::support::{AttachPlan, HOOKS, KernelSupport, SupportError};
+use crate::hook::HOOKS;
+use crate::plan::AttachPlan;
+use crate::support::{KernelSupport, SupportError};
 
+mod elf;
 mod reach;
 mod records;
 
-/// A call that no kernel has: libbpf and aya-obj put it where an instruction reads what the kernel lacks.
+/// The invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
 const POISON: i32 = 0x0bad_2310;
 const INSTRUCTION_BYTES: usize = 8;
-/// Bytes by which a file is known.
-const BEGINNING: u64 = 8;
-/// More than any kernel's BTF has; about 6 MB are usual.
-const MOST: u64 = 256 << 20;
+/// Bytes that identify a file.
+const HEADER: u64 = 8;
+/// Larger than the BTF of any kernel; about 6 MB are usual.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// What a kernel offers to our object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreReport {
-    /// Fields that the kernel lacks and that our programs know how to do without, as `mptcp_sock.bytes_sent`. Sorted.
+    /// Fields that the kernel lacks and that our programs can do without, such as `mptcp_sock.bytes_sent`. Sorted.
     pub guarded_missing: Vec<String>,
-    /// Fields that the kernel lacks and that our programs read nevertheless: it would refuse them. Sorted.
+    /// Fields that the kernel lacks and that our programs need. Its verifier would reject them. Sorted.
     pub unguarded_missing: Vec<MissingField>,
-    /// The facts that follow from names alone: hooks, and MPTCP as such.
+    /// Facts that follow from names alone: hooks and MPTCP.
     pub support: KernelSupport,
-    /// Programs that would be attached, and hooks that the kernel lacks.
+    /// Programs that would be attached, and missing hooks.
     pub plan: AttachPlan,
 }
 
-/// A field that is read but does not exist.
+/// A field that is read without a guard but does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingField {
-    /// Structure and field, as `tcp_sock.srtt_us`.
+    /// Structure and field, such as `tcp_sock.srtt_us`.
     pub field: String,
     /// The function of our object that reads it.
     pub function: String,
@@ -55,10 +57,10 @@ impl std::fmt::Display for MissingField {
     }
 }
 
-/// Why no answer could be given.
+/// Why the check failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreCheckError {
-    /// The file is no kernel's BTF.
+    /// The file is not a kernel's BTF.
     #[error(transparent)]
     Support(#[from] SupportError),
     /// The file cannot be read.
@@ -76,10 +78,10 @@ pub enum CoreCheckError {
         path: String,
         /// What it seems to be.
         found: &'static str,
-        /// How to get what is wanted.
+        /// How to get the right file.
         advice: &'static str,
     },
-    /// The BTF is there but not understood.
+    /// The BTF is damaged or of an unknown version.
     #[error("this BTF cannot be read: {0}")]
     Btf(#[from] aya_obj::btf::BtfError),
     /// A field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
@@ -96,9 +98,9 @@ pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
     let unreadable = |source| CoreCheckError::Read { path: name(), source };
     let mut file = fs::File::open(path).map_err(unreadable)?;
     let mut btf = Vec::new();
-    // The beginning tells; what is something else may have no end.
-    for most in [BEGINNING, MOST] {
-        file.by_ref().take(most).read_to_end(&mut btf).map_err(unreadable)?;
+    // The header first: a file that is not BTF may be endless.
+    for limit in [HEADER, MAX_BYTES] {
+        file.by_ref().take(limit).read_to_end(&mut btf).map_err(unreadable)?;
         if let Some((found, advice)) = other_than_btf(&btf) {
             return Err(CoreCheckError::NotBtf { path: name(), found, advice });
         }
@@ -112,14 +114,12 @@ pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
 pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheckError> {
     let plan = AttachPlan::from_facts(&support);
     if !support.mptcp {
-        // Its structures are not there to be compared with; the plan says that nothing can be done.
+        // It has no structures to compare with; the plan names the obstacle.
         return Ok(CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan });
     }
     let mut object =
         Object::parse(crate::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
-    // As a start does it: see `Excerpt`.
-    let excerpt = excerpt::of(btf);
-    object.relocate_btf(&Btf::parse(excerpt.as_deref().unwrap_or(btf), object.endianness)?)?;
+    object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;
     let accesses =
         records::accesses(crate::OBJECT).ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
     let mut missing = Missing::default();
@@ -135,8 +135,8 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
     })
 }
 
-/// Our object as it would be if a programmer had forgotten to ask for a field of so many bytes before reading it: what the
-/// tests on old kernels must notice. `None`: no program asks for it.
+/// Our object with one guard removed: it reads a field of this size without checking that it exists. For tests. `None`: no program has a
+/// guard for this field.
 #[doc(hidden)]
 pub fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     let mut object = crate::OBJECT.to_vec();
@@ -151,7 +151,7 @@ struct Missing {
 }
 
 impl Missing {
-    /// Sorts what one relocated function lacks.
+    /// Adds the missing fields of one relocated function.
     fn add(&mut self, function: &Function, fields: &BTreeMap<usize, &records::Access>) {
         let is_poisoned = |at: usize| function.instructions[at].imm == POISON;
         let reachable = reach::reachable(&function.instructions, &is_poisoned);
@@ -166,7 +166,7 @@ impl Missing {
     }
 }
 
-/// What a file is instead of BTF, by its first bytes, and what to do; `None` if it looks right.
+/// What a file is instead of BTF, judged by its first bytes, and what to do. `None`: it is BTF.
 fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let copy = "take a copy of /sys/kernel/btf/vmlinux from the machine in question";
     match bytes {
@@ -185,13 +185,13 @@ fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Subprograms are loaded with whichever program calls them; a program only if its hook is there.
+/// A program is loaded only if its hook exists. Subprograms are always loaded.
 fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
     let is_program = HOOKS.iter().any(|hook| hook.program == function.name);
     !is_program || plan.programs.contains(&function.name.as_str())
 }
 
-/// The accesses of one function, by the index of their instruction.
+/// The field accesses of one function, by the index of their instruction.
 fn fields_of<'a>(
     function: &Function,
     accesses: &'a [records::Access],
@@ -201,34 +201,4 @@ fn fields_of<'a>(
         Some((access.offset.checked_sub(function.section_offset)? / INSTRUCTION_BYTES, access))
     });
     indexed.filter(|(at, _)| *at < function.instructions.len()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The object as one BTF makes it: each field access with what became of its instruction.
-    fn relocated(btf: &[u8]) -> Vec<(String, i32, i16)> {
-        let mut object = Object::parse(crate::OBJECT).unwrap();
-        object.relocate_btf(&Btf::parse(btf, object.endianness).unwrap()).unwrap();
-        let accesses = records::accesses(crate::OBJECT).unwrap();
-        let functions = object.functions.values();
-        functions
-            .flat_map(|function| {
-                fields_of(function, &accesses).into_iter().map(|(at, access)| {
-                    let instruction = function.instructions[at];
-                    (format!("{}: {}", function.name, access.field), instruction.imm, instruction.off)
-                })
-            })
-            .collect()
-    }
-
-    #[test]
-    fn fields_are_where_the_whole_btf_has_them() {
-        for kernel in crate::excerpt::kernels() {
-            let whole = relocated(&kernel);
-            assert!(whole.len() > 100);
-            assert_eq!(relocated(&excerpt::of(&kernel).unwrap()), whole);
-        }
-    }
 }

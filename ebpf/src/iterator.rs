@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading BPF iterators: a fresh descriptor for each read, its records in a buffer that is kept from read to read.
+//! Reads BPF iterators. Each read opens a new descriptor; the buffer is reused.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::decode::{self, SUBFLOW_BYTES};
 
-/// Bytes asked for in one read: what the kernel's own buffer for an iterator holds.
+/// Bytes of one read: the size of the kernel's buffer for an iterator.
 const READ_BYTES: usize = 32 * 1024;
 
-/// Opens an iterator. What it walks may depend on the calling thread: `iter/tcp` walks that thread's network namespace.
+/// Opens an iterator. `iter/tcp` covers the network namespace of the calling thread.
 pub(crate) fn open(link: BorrowedFd<'_>) -> io::Result<File> {
     // SAFETY: takes a descriptor that is open for as long as the borrow, and returns a new one or a negative errno.
     let fd = unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) };
@@ -21,7 +21,7 @@ pub(crate) fn open(link: BorrowedFd<'_>) -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Runs an iterator whose program works by side effect and writes nothing.
+/// Runs an iterator whose program only has side effects.
 pub(crate) fn run(link: BorrowedFd<'_>) -> io::Result<()> {
     let mut iterator = open(link)?;
     let mut nothing = [0; 64];
@@ -52,18 +52,18 @@ pub(crate) fn for_each(
     }
 }
 
-/// Hands on every whole record and returns where the first that is not whole begins.
+/// Passes on every complete record and returns the offset of the first incomplete one.
 fn split(bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<usize> {
-    let mut rest = bytes;
-    while rest.len() >= size_of::<u32>() {
-        let length = decode::length(rest).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "a snapshot holds what is no record")
+    let mut left = bytes;
+    while left.len() >= size_of::<u32>() {
+        let length = decode::length(left).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "a snapshot contains bytes that are not a record")
         })?;
-        let Some((record, behind)) = rest.split_at_checked(length) else { break };
+        let Some((record, behind)) = left.split_at_checked(length) else { break };
         each(record);
-        rest = behind;
+        left = behind;
     }
-    Ok(bytes.len() - rest.len())
+    Ok(bytes.len() - left.len())
 }
 
 #[cfg(test)]

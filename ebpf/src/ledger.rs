@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading the CPU ledger. Each CPU is asked to settle what is in progress on it: the kernel runs our program there, in an
-//! interrupt, and the accounts that it wrote down are read all at once.
+//! Reads the CPU ledger. The kernel runs `ledger_settle` on each CPU, in an interrupt; then the accounts of all CPUs are read from a map.
 
 use std::fs;
 
@@ -9,7 +8,8 @@ use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::unit::Nanos;
 
 use crate::abi;
-use crate::tracer::{TracerError, map};
+use crate::error::{TracerError, bpf_error};
+use crate::object::map;
 
 const PROGRAM: &str = "ledger_settle";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
@@ -20,21 +20,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens it, and begins to account for each CPU.
+    /// Opens it and starts the accounts of each CPU.
     pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
         let ledger = Self { settled: map(object, "settled")? };
-        let begun = ledger.settle(object);
-        begun.map_err(|source| TracerError::Bpf { what: "begin the CPU ledger".to_owned(), source })?;
+        ledger.settle(object).map_err(bpf_error("start the CPU ledger"))?;
         Ok(ledger)
     }
 
-    /// Where the accounts of each CPU stand now.
+    /// The accounts of each CPU now.
     pub(crate) fn settle(&self, object: &Object) -> libbpf_rs::Result<Vec<CpuAccounts>> {
         let mut programs = object.progs_mut();
         if let Some(program) = programs.find(|program| program.name() == PROGRAM) {
             for cpu in online() {
                 let flags = libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
-                // A CPU that has just gone offline stands where it stood.
+                // Fails for a CPU that has just gone offline; its accounts stay as they are.
                 let _ = program.test_run(ProgramInput { cpu, flags, ..ProgramInput::default() });
             }
         }
@@ -47,8 +46,8 @@ impl Ledger {
     }
 }
 
-/// What is pending may turn out to be a flow's when the call ends; until then it is the process's own. Where a call went to sleep on one
-/// CPU and ended on another, the first keeps what the second takes back.
+/// Pending time counts as the process's own until the call ends and shows whether it was for a flow. If the call slept on one CPU and ended
+/// on another, the second CPU's pending time is negative; it is then taken out of the flows' time.
 fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     let of = |account: u32| raw.ns[account as usize];
     let app = of(abi::MPW_ACCOUNT_APP).wrapping_add(of(abi::MPW_ACCOUNT_PENDING));
@@ -67,7 +66,7 @@ fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     }
 }
 
-/// Numbers of the CPUs that run, as the kernel lists them: `0-3,8`.
+/// Numbers of the CPUs that are online, which the kernel lists as `0-3,8`.
 fn online() -> Vec<u32> {
     let list = fs::read_to_string(ONLINE).unwrap_or_default();
     let ranges = list.trim().split(',').filter_map(|range| {

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel side of mpwatch. The only C, the only libbpf and (but for the lab's sockets) the only `unsafe` of the
-//! project live here. Above this crate there are only [`mpwatch_model::event::KernelEvent`]s.
+//! The kernel side of mpwatch: all of the project's C, libbpf and (but for the lab's sockets) `unsafe`. Other crates only see
+//! [`mpwatch_model::event::KernelEvent`]s.
 //!
-//! [`support`] says what a kernel can do (facts from its BTF, rules as pure functions), [`tracer`] loads, attaches and
-//! reads, [`decode`] turns bytes into model types.
+//! Layers, from the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (which programs to load), `object`
+//! (loads and attaches them), `ring`, `iterator`, `counters` and `ledger` (read what they report), [`tracer`]. [`decode`] turns bytes into
+//! events.
 
 mod abi;
 pub mod core_check;
+mod counters;
 pub mod decode;
-mod elf;
-mod excerpt;
+mod error;
+pub mod hook;
 mod iterator;
 mod ledger;
+mod log;
 pub mod namespace;
+mod object;
+pub mod plan;
 pub mod program;
+mod ring;
+pub mod run_statistics;
 mod settings;
 pub mod support;
 pub mod tracer;
-pub mod yardstick;
 
 /// The linked BPF object: one for all kernels.
 pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network namespaces of this machine: those that processes live in and those bound under `/run/netns`.
+//! The network namespaces of this machine: those of processes and those bound under `/run/netns`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use nix::sys::statfs::{FsType, statfs};
 /// A namespace that can be entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Inode: what `readlink /proc/PID/ns/net` shows.
+    /// Inode, as `readlink /proc/PID/ns/net` shows it.
     pub inode: u32,
     /// Name under `/run/netns`; `host` for the one that the agent itself is in.
     pub name: Option<String>,
@@ -27,8 +27,8 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// Path of the namespace that the agent itself is in.
 const OWN: &str = "/proc/self/ns/net";
 
-/// All namespaces, by inode. Processes and bind mounts that vanish meanwhile are passed over, and so are processes that this
-/// one may not look at: `mpwatch doctor` says which capability that takes.
+/// All namespaces, by inode. Skips processes and bind mounts that disappear meanwhile, and processes that this process may not inspect:
+/// `mpwatch doctor` names the missing capability.
 pub fn all() -> Vec<Namespace> {
     let mut found = BTreeMap::new();
     let mut add = |path: PathBuf, name: Option<String>| {
@@ -46,7 +46,7 @@ pub fn all() -> Vec<Namespace> {
     found.into_values().collect()
 }
 
-/// What is no namespace is not found: a plain file under /run/netns is what remains where one was not unmounted cleanly.
+/// A file that is not a namespace counts as not found: a plain file under /run/netns remains when a namespace was not unmounted cleanly.
 fn inode(path: &Path) -> io::Result<u32> {
     if statfs(path)?.filesystem_type() != NSFS_MAGIC {
         return Err(io::ErrorKind::NotFound.into());
@@ -60,8 +60,8 @@ fn entries(directory: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Runs `work` inside a namespace, on a thread of its own; the caller's thread stays where it is. The agent's own namespace
-/// is not entered, so that it can be searched without CAP_SYS_ADMIN.
+/// Runs `work` inside a namespace, on a thread of its own. In the agent's own namespace it runs on the calling thread, which works without
+/// CAP_SYS_ADMIN.
 pub fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     if inode(Path::new(OWN)).is_ok_and(|own| own == namespace.inode) {
         return work();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel keeps of each loaded program: how hard it was to verify, how often it ran, and how often it could not.
+//! The kernel's statistics of each loaded program: verification, runs, missed events.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -7,22 +7,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libbpf_rs::Object;
 use mpwatch_model::unit::Nanos;
 
-use crate::support::HOOKS;
+use crate::hook::HOOKS;
 
-/// The kernel's account of one program (`struct bpf_prog_info`).
+/// The kernel's statistics of one program (`struct bpf_prog_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// Instructions that the verifier processed, over all paths; the kernel refuses more than a million. 0 before Linux 5.16.
+    /// Instructions that the verifier processed over all paths. The kernel rejects more than a million. 0 before Linux 5.16.
     pub verified_instructions: u32,
-    /// Runs, and the nanoseconds that they took in all. Counted only while `kernel.bpf_stats_enabled` is set.
+    /// Runs. Counted only while run-time statistics are enabled.
     pub runs: u64,
-    /// See `runs`.
+    /// Total time of the runs, in nanoseconds.
     pub run_time_ns: u64,
-    /// Events that the program missed, because it had itself just been interrupted on that CPU.
+    /// Events that the program missed because the event interrupted the same program on that CPU.
     pub missed: u64,
 }
 
-/// The account of each loaded program of an object, by name.
+/// The statistics of each loaded program of an object, by name.
 pub(crate) fn stats(object: &Object) -> io::Result<Vec<(String, ProgramStats)>> {
     let loaded = object.progs().filter(libbpf_rs::ProgramImpl::autoload);
     loaded.map(|program| Ok((program.name().to_string_lossy().into_owned(), of(program.as_fd())?))).collect()
@@ -46,14 +46,14 @@ pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
     })
 }
 
-/// All runs of our programs and the time that they took. `None`: the kernel counts neither where nobody has asked it to.
+/// All runs of our programs and their time. `None`: run-time statistics are disabled.
 pub(crate) fn measured(programs: &[(String, ProgramStats)]) -> Option<(u64, Nanos)> {
     let sum = |read: fn(&ProgramStats) -> u64| programs.iter().map(|(_, stats)| read(stats)).sum();
     let (runs, time): (u64, u64) = (sum(|stats| stats.runs), sum(|stats| stats.run_time_ns));
     (runs > 0).then_some((runs, Nanos(time)))
 }
 
-/// What one of two programs on a hook misses, the other one sees.
+/// Missed events. Of two programs on the same tracepoint one sees what the other misses, so those do not count.
 pub(crate) fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
     let alone = |program: &str| !HOOKS.iter().any(|hook| hook.program == program && hook.has_twin());
     programs.iter().filter(|(program, _)| alone(program)).map(|(_, stats)| stats.missed).sum()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be chosen of the kernel side, and how it gets there.
+//! What can be chosen before the programs are loaded, and how the object gets it.
 
 use libbpf_rs::OpenObject;
 
@@ -7,21 +7,21 @@ use crate::abi;
 
 /// What can be chosen before the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct Settings {
     /// Also trace plain TCP.
     pub trace_tcp: bool,
-    /// Size of the ring buffer for final records, in bytes: a power of two, at least a page.
+    /// Size of the ring buffer for final records in bytes: a power of two, at least a page.
     pub ring_bytes: u32,
     /// Size of the ring that takes what the first has no room for.
     pub overflow_bytes: u32,
     /// Keep the CPU ledger.
     pub ledger: bool,
-    /// Sockets that the ledger has room for, at 64 bytes each.
+    /// Sockets that the ledger has room for, 64 bytes each.
     pub ledger_sockets: u32,
-    /// Take samples of connections with several subflows, from which bottlenecks are found.
+    /// Take RTT samples of connections with several subflows, from which bottlenecks are found.
     pub samples: bool,
-    /// Also take them of connections with one subflow, to compare those with other connections.
+    /// Also of connections with one subflow, to compare them with other connections.
     pub lone_samples: bool,
     /// Size of the ring for samples.
     pub samples_bytes: u32,
@@ -31,19 +31,25 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             trace_tcp: false,
-            ring_bytes: 8 << 20,
-            overflow_bytes: 4 << 20,
+            ring_bytes: abi::MPW_EVENTS_BYTES,
+            overflow_bytes: abi::MPW_OVERFLOW_BYTES,
             ledger: true,
             ledger_sockets: 1 << 18,
             samples: true,
             lone_samples: false,
-            samples_bytes: 4 << 20,
+            samples_bytes: abi::MPW_SAMPLES_BYTES,
         }
     }
 }
 
-/// Makes them known to programs and maps that are not loaded yet.
-pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: bool) -> libbpf_rs::Result<()> {
+/// Writes the settings into an object that is not loaded yet.
+pub(crate) fn configure(
+    object: &mut OpenObject,
+    settings: Settings,
+    ledger: bool,
+    has_cast: bool,
+) -> libbpf_rs::Result<()> {
+    // One more than sockets: slot 0 belongs to none.
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
     let constants = abi::mpw_settings {
         self_: std::process::id(),
@@ -52,7 +58,8 @@ pub(crate) fn configure(object: &mut OpenObject, settings: Settings, ledger: boo
         ledger: ledger.into(),
         samples: settings.samples.into(),
         lone_samples: settings.lone_samples.into(),
-        _reserved: [0; 4],
+        has_cast: has_cast.into(),
+        _reserved: [0; 3],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! That the kernels of the tests would notice a mistake of ours: an object in which the guard of one field is broken must be
-//! refused by exactly those kernels that lack the field.
+//! The tests on other kernels detect a forgotten guard: exactly those kernels that lack a field reject an object that reads it unguarded.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use libbpf_rs::{ObjectBuilder, PrintLevel};
 use mpwatch_ebpf::core_check::object_with_broken_guard;
-use mpwatch_ebpf::support::{AttachPlan, KernelSupport};
+use mpwatch_ebpf::plan::AttachPlan;
+use mpwatch_ebpf::support::KernelSupport;
 
-/// Came in Linux 6.7; with its size.
+/// A field of Linux 6.7 and later, and its size.
 const FIELD: (&str, u32) = ("tcp_sock.total_rto", 2);
 
 fn may_run_as_root() -> bool {
@@ -20,7 +20,7 @@ fn may_run_as_root() -> bool {
     false
 }
 
-/// Whether the running kernel takes an object as we would load it where no excerpt of its BTF can be made.
+/// Whether the running kernel accepts an object; it reads all fields by calls.
 fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
     let mut open = ObjectBuilder::default().open_memory(object).expect("the object is one");
@@ -32,7 +32,7 @@ fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
 }
 
 #[test]
-fn a_broken_guard_is_refused_exactly_where_the_field_is_missing() {
+fn a_broken_guard_is_rejected_exactly_where_the_field_is_missing() {
     if !may_run_as_root() {
         return;
     }

@@ -22,7 +22,7 @@ fn of<T: JsonSchema>() -> Value {
 }
 
 /// The schema that a property or definition means: follows its `$ref`, and the one beside `null` of an optional object.
-pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return resolve(root, &root["$defs"][name]);
     }
@@ -31,11 +31,4 @@ pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
         Some(one) => resolve(root, one),
         None => schema,
     }
-}
-
-/// Whether a property may be `null`.
-pub(crate) fn nullable(schema: &Value) -> bool {
-    let typed = schema["type"].as_array().is_some_and(|types| types.iter().any(|one| one == "null"));
-    let any = schema["anyOf"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "null"));
-    typed || any
 }

@@ -15,13 +15,12 @@ use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
-use crate::metric;
 use crate::ratio::excess;
 use crate::subflow::Subflow;
 use crate::timeline::TimelineEntry;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
-/// One connection. `null` always means "not known", never zero.
+/// One connection. `null` always means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Connection>)]
@@ -32,11 +31,11 @@ pub struct Connection {
     pub token: Option<Token>,
     /// Token of the peer: the two ends of a connection have these two swapped.
     pub remote_token: Option<Token>,
-    /// Name of the network namespace; `net:[inode]` where it has none.
+    /// Name of the network namespace; `net:[inode]` if it has none.
     pub netns: String,
     /// Its inode, as `readlink /proc/PID/ns/net` shows it.
     pub netns_inode: u32,
-    /// Which end this host is. `null`: a plain TCP connection older than the agent.
+    /// This host's role. `null`: a plain TCP connection older than the agent.
     pub role: Option<Role>,
     /// Local address of the initial subflow, or of the first one seen.
     #[schemars(with = "Option<String>")]
@@ -44,14 +43,14 @@ pub struct Connection {
     /// Its remote address.
     #[schemars(with = "Option<String>")]
     pub remote: Option<SocketAddr>,
-    /// Who connected it, or first used it after accepting it.
+    /// The process that connected it, or first used it after accepting it.
     pub process: Option<Process>,
     /// Control group, as a path below the cgroup2 mount.
     pub cgroup: Option<String>,
-    /// When the agent saw it open. `null`: before that.
+    /// When it was opened. `null`: before tracing began.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub opened_at: Option<Timestamp>,
-    /// Whether the agent saw it open. If not, counters are still totals (the kernel keeps them), times are not known.
+    /// Whether its opening was traced. If not, counters are still totals (the kernel keeps them), but times are unknown.
     pub seen_open: bool,
     /// Seconds since it was opened, or since it was first seen; until it closed.
     pub age_s: f64,
@@ -60,23 +59,23 @@ pub struct Connection {
     /// When it closed. `null` while it is open.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_at: Option<Timestamp>,
-    /// What it speaks.
+    /// Protocol.
     pub protocol: Protocol,
-    /// Set when the connection goes on as plain TCP.
+    /// Set if the connection continues as plain TCP.
     pub fallback: Option<Fallback>,
     /// Payload sent, each byte once (`mptcpi_bytes_sent`).
     pub bytes_sent: Option<Bytes>,
-    /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`: the DATA_FIN counts a byte).
+    /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`; the DATA_FIN counts as one byte).
     pub bytes_acked: Option<Bytes>,
     /// Payload received in order (`mptcpi_bytes_received`).
     pub bytes_received: Option<Bytes>,
-    /// Payload that TCP sent again, over all subflows.
+    /// Payload retransmitted by TCP, over all subflows.
     pub bytes_retransmitted: Bytes,
-    /// Payload that MPTCP sent again on another subflow: what the subflows sent beyond the connection's own bytes. `null` for
-    /// plain TCP, and where a subflow may have ended before the agent came.
+    /// Payload that MPTCP reinjected on another subflow: what the subflows sent beyond the connection's own bytes. `null` for plain TCP,
+    /// and if a subflow may have ended before tracing began.
     pub bytes_reinjected: Option<Bytes>,
-    /// The kernel's own count of the reinjections by its timer (`mptcpi_bytes_retrans`); those at a subflow's end are not in it.
-    /// `null` for plain TCP, and on kernels before 6.5.
+    /// The kernel's count of reinjections by its timer (`mptcpi_bytes_retrans`), without those at the end of a subflow. `null` for plain TCP,
+    /// and on kernels before 6.5.
     pub mptcp_bytes_retransmitted: Option<Bytes>,
     /// Payload sent in the interval.
     #[serde(rename = "send_bps")]
@@ -86,30 +85,29 @@ pub struct Connection {
     pub receive: BitsPerSecond,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
-    /// CPU time spent on it on this machine since tracing began: the sum of its subflows'. `null`: not accounted for.
+    /// CPU time of its network path on this machine since tracing began: the sum of its subflows'. `null`: not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy that it has cost on this machine since tracing began, the sum of its subflows'. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    /// Energy of its network path on this machine since tracing began: the sum of its subflows'. `null`: CPU time is not accounted, or nothing
+    /// was charged yet.
     pub energy: Option<FlowEnergy>,
     /// Jain's fairness index of the subflows' mean rates `[RN10]`. `null` with fewer than two.
     pub jain_index: Option<f64>,
-    /// When the second path came and began to help `[ICPE19]`. `null`: no subflow joined, or it was not seen.
+    /// When the second path joined and began to carry traffic `[ICPE19]`. `null`: no subflow joined, or it was not traced.
     pub second_path: Option<SecondPath>,
-    /// Which subflows share a bottleneck, by this host's samples of what it sends. `null`: fewer than two subflows, or nobody looks
+    /// Which subflows share a bottleneck, from the delay samples of this sender. `null`: fewer than two subflows, or detection is disabled
     /// (`--no-bottlenecks`, or see `host.missing`).
     pub bottlenecks: Option<Bottlenecks>,
-    /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: not known.
+    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: unknown.
     pub extra_subflows: Option<u32>,
-    /// Subflows, in the order in which they came; closed ones included.
+    /// Subflows in the order of their creation, closed ones included.
     pub subflows: Vec<Subflow>,
     /// What happened, in order.
     pub timeline: Vec<TimelineEntry>,
 }
 
-derived::tabled!(Connection, metric::CONNECTION);
-
 impl Connection {
-    /// Payload in both directions, each byte once. Where the connection has no counter of its own, the subflows' is the best there is.
+    /// Payload in both directions, each byte once. Without a counter of the connection, the sum over its subflows.
     pub fn payload(&self) -> Bytes {
         let sent_by_subflows = || self.subflows.iter().map(Subflow::unique_sent).sum();
         self.bytes_sent.unwrap_or_else(sent_by_subflows) + self.bytes_received.unwrap_or_default()
@@ -131,7 +129,7 @@ impl Connection {
         self.closed_at.is_none()
     }
 
-    /// The number by which people call a subflow: 1 is the first that came. `None`: not of this connection.
+    /// The number of a subflow in the connection, from 1. `None`: it belongs to another connection.
     pub fn subflow_number(&self, subflow: SubflowId) -> Option<usize> {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
     }
@@ -140,7 +138,7 @@ impl Connection {
 /// A fallback to plain TCP (RFC 8684 section 3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fallback {
-    /// Why, as far as the kernel tells; never guessed.
+    /// Why, as far as the kernel reports it; never guessed.
     pub reason: FallbackReason,
 }
 
@@ -150,8 +148,8 @@ pub struct SecondPath {
     /// From the opening of the connection to ESTABLISHED of the first joined subflow.
     #[serde(rename = "after_us")]
     pub after: Micros,
-    /// Payload that the connection had carried by then. `null`: not seen.
+    /// Payload of the connection by then. `null`: not traced.
     pub after_bytes: Option<Bytes>,
-    /// Payload that the connection had carried when joined subflows had a tenth of it. `null`: not yet.
+    /// Payload of the connection when the joined subflows had carried 10 % of it. `null`: not yet.
     pub effective_after_bytes: Option<Bytes>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time: what a flow has cost, by the kind of work, and where the time of each CPU went. Whole nanoseconds, each in one place.
+//! CPU time of a flow by class of work, and the accounts of each CPU. Every nanosecond is in exactly one account.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -8,36 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::Nanos;
 
-/// CPU time spent on a subflow, or on a connection and no subflow in particular. Sums of subflows equal their connection's, exactly.
+/// CPU time of a subflow, or of a connection outside its subflows. The subflows' times sum exactly to the connection's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTimes {
-    /// System calls of the application on the connection's socket, from entry to exit without what interrupted them. Of a
-    /// connection with several subflows each gets its part by the bytes that it carried meanwhile. `null`: the kernel does not
-    /// tell which call is whose (before 6.3).
+    /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows it is
+    /// divided by the bytes that each carried meanwhile. `null`: the kernel does not report which socket a call uses (before 6.3).
     pub syscall: Option<Nanos>,
-    /// Softirqs that received its segments, with everything that a segment causes: processing, waking up the application,
-    /// sending what its acknowledgement allows.
+    /// Softirqs that received its segments, including processing, waking the application and sending what an acknowledgement allows.
     pub rx_softirq: Nanos,
-    /// Softirqs that sent what had been held back.
+    /// Softirqs that sent queued segments.
     pub tx: Nanos,
     /// Retransmission and other timers.
     pub timer: Nanos,
-    /// Threads of the kernel, mostly MPTCP's worker. Divided among the subflows as `syscall` is.
+    /// Kernel threads, mostly MPTCP's worker. Divided among the subflows like `syscall`.
     pub worker: Nanos,
 }
 
 impl CpuTimes {
-    /// All of it.
+    /// The sum of all classes.
     pub fn total(&self) -> Nanos {
         Nanos(self.classes().iter().sum())
     }
 
-    /// Each class, in the order of the fields; what is not known as zero.
+    /// Each class in field order; unknown counts as zero.
     pub fn classes(&self) -> [u64; 5] {
         [self.syscall.unwrap_or_default().0, self.rx_softirq.0, self.tx.0, self.timer.0, self.worker.0]
     }
 
-    /// From its classes. `calls`: whether the first is known.
+    /// Builds it from its classes. `calls`: whether the first is known.
     pub fn from_classes([syscall, rx_softirq, tx, timer, worker]: [u64; 5], calls: bool) -> Self {
         Self {
             syscall: calls.then_some(Nanos(syscall)),
@@ -56,7 +54,7 @@ impl CpuTimes {
         )
     }
 
-    /// The larger of each class: a socket that is gone reads as zero.
+    /// The larger value of each class: a destroyed socket reads as zero.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.with(other, u64::max)
@@ -85,7 +83,7 @@ impl Sub for CpuTimes {
     }
 }
 
-/// Divides an amount in proportion to weights into integers whose sum is the amount. Without any weight the first gets all.
+/// Divides an amount in proportion to weights into integers whose sum is the amount. If all weights are zero, the first part gets all.
 pub fn divide(amount: u64, weights: &[u64]) -> impl Iterator<Item = u64> {
     let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (mut passed, mut given) = (0_u128, 0_u64);
@@ -106,24 +104,24 @@ fn portion(amount: u64, part: u128, all: u128) -> u64 {
     u64::try_from(u128::from(amount) * part / rounded).unwrap_or(amount)
 }
 
-/// Where the time of one CPU has gone since tracing began. The accounts sum to `wall`, exactly.
+/// The accounts of one CPU since tracing began. They sum exactly to `wall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuAccounts {
-    /// Number of the CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Time that has passed.
+    /// Elapsed time.
     #[serde(rename = "wall_ns")]
     pub wall: Nanos,
     /// Work for traced flows.
     #[serde(rename = "flow_ns")]
     pub flow: Nanos,
-    /// The processes that own them, but for their calls on them.
+    /// Processes that own traced flows, without their system calls on them.
     #[serde(rename = "app_ns")]
     pub app: Nanos,
-    /// Every other task, and TCP connections that are not traced.
+    /// All other tasks, and TCP connections that are not traced.
     #[serde(rename = "other_ns")]
     pub other: Nanos,
-    /// Network softirqs before a packet has found its socket: the driver, GRO, queues, protocols other than TCP.
+    /// Network softirqs before a packet reaches its socket: driver, GRO, queues, protocols other than TCP.
     #[serde(rename = "net_shared_ns")]
     pub net_shared: Nanos,
     /// Device interrupts and other softirqs.
@@ -132,13 +130,13 @@ pub struct CpuAccounts {
     /// mpwatch itself.
     #[serde(rename = "self_ns")]
     pub mpwatch: Nanos,
-    /// Nothing to do.
+    /// Idle time.
     #[serde(rename = "idle_ns")]
     pub idle: Nanos,
 }
 
 impl CpuAccounts {
-    /// All accounts together.
+    /// The sum of all accounts.
     pub fn sum(&self) -> Nanos {
         let all = [self.flow, self.app, self.other, self.net_shared, self.irq, self.mpwatch, self.idle];
         Nanos(all.iter().map(|account| account.0).sum())
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_so_and_counts_nothing() {
+    fn unknown_call_time_stays_unknown_and_counts_as_zero() {
         let known = CpuTimes::from_classes([1, 2, 3, 4, 5], true);
         let unknown = CpuTimes::from_classes([1, 2, 3, 4, 5], false);
         assert_eq!((known.total(), unknown.total()), (Nanos(15), Nanos(14)));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values that are computed from the other values of a connection or subflow. Each is a row of the metric table with a column name
-//! ([`Metric::column`]). JSON, CSV and SQLite add that column by themselves, so such a value is declared in one place.
+//! ([`Metric::column`](crate::metric::row::Metric::column)). JSON, CSV and SQLite add that column by themselves, so such a value is declared in one place.
 
 use schemars::Schema;
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::{Value, json};
 
-use crate::metric::Metric;
+use crate::metric::row::Metric;
 
 /// A type whose metrics stand in a table.
 pub trait Tabled: Sized + 'static {
@@ -71,7 +71,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
         impl $crate::derived::Tabled for $subject {
-            fn table() -> &'static [$crate::metric::Metric<Self>] {
+            fn table() -> &'static [$crate::metric::row::Metric<Self>] {
                 $table
             }
 

@@ -8,9 +8,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A short name as the kernel keeps it (interface, process): at most 15 bytes, kept in place so that reading 100 000
-/// subflows allocates nothing. A byte that is not UTF-8 reads as `?`: one byte for one, so that the text always fits and a
-/// recording replays to the same name.
+/// A short name from the kernel (interface, process): at most 15 bytes, stored inline so that reading 100 000 subflows does not allocate.
+/// Each byte that is not UTF-8 becomes `?`, so the text always fits and a recording replays to the same name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name([u8; 16]);
 
@@ -74,22 +73,22 @@ impl JsonSchema for Name {
     }
 }
 
-/// The interface by which a subflow sends: what the route in the socket's cache says.
+/// The interface of the route in the socket's cache, by which a subflow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Interface {
-    /// Index in its own namespace.
+    /// Index in its namespace.
     pub index: u32,
-    /// Name in its own namespace.
+    /// Name in its namespace.
     pub name: Name,
 }
 
-/// An address as users know it: a v4-mapped IPv6 address is the IPv4 address that is on the wire.
+/// The address as it is on the wire: a v4-mapped IPv6 address becomes IPv4.
 pub fn unmapped(address: Ipv6Addr, port: u16) -> SocketAddr {
     SocketAddr::new(address.to_canonical(), port)
 }
 
-/// A name from outside (process, namespace, control group, hook) made safe for a terminal: whoever names a process must
-/// not be able to move the cursor or fake a line. JSON and CSV carry the name as it is.
+/// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor or fake a line.
+/// JSON and CSV have the name unchanged.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
         Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())

@@ -1,113 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time and energy as outputs show them: of a flow, of a zone of the machine, and of the windows that were lost.
-//! Only data. How the numbers come about, and what they cannot say, stands in docs/energy.md.
+//! Energy of flows, of the machine's zones, and the windows whose energy is unknown. Only data: docs/energy.md describes the method and
+//! its limits.
 
 pub mod power;
+pub mod source;
 pub mod window;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::unit::{Bytes, Microjoules, Nanos};
+pub use source::{Convention, EnergySource, IdleSource, LostReason};
 
-/// Where joules come from. Everything but the two `rapl` sources is an estimate and shown as one.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum EnergySource {
-    /// RAPL counters by the kernel's `power` PMU (`perf_event_open`).
-    RaplPerf,
-    /// RAPL counters by `/sys/class/powercap`.
-    RaplPowercap,
-    /// A virtual machine's share as its host estimates it.
-    VmShare,
-    /// Made up by a simulator, for demonstrations and tests.
-    Simulated,
-    /// CPU time times typical watts of such a CPU: no counter was read.
-    Model,
-    /// Nothing is known of energy here.
-    #[default]
-    Absent,
-}
-
-impl EnergySource {
-    /// Whether hardware counters of this machine stand behind the numbers.
-    pub fn is_measured(self) -> bool {
-        matches!(self, Self::RaplPerf | Self::RaplPowercap)
-    }
-
-    /// The word in JSON and on screens.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RaplPerf => "rapl-perf",
-            Self::RaplPowercap => "rapl-powercap",
-            Self::VmShare => "vm-share",
-            Self::Simulated => "simulated",
-            Self::Model => "model",
-            Self::Absent => "absent",
-        }
-    }
-}
-
-/// By which rule joules that several causes share are divided. There is no true answer: hence `lo_uj` and `hi_uj`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Convention {
-    /// Energy above idle, in proportion to exclusive CPU time.
-    #[default]
-    CpuTime,
-}
-
-impl Convention {
-    /// The word in JSON and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CpuTime => "cpu-time",
-        }
-    }
-}
-
-/// Where the idle power that was taken off comes from.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum IdleSource {
-    /// From `mpwatch calibrate` on this very machine and configuration.
-    Calibrated,
-    /// From quiet moments (below 3 % busy) of the last minutes.
-    Observed,
-    /// None was measured. Of a counter, `active_uj` is then an upper bound that holds all idle energy; of the source
-    /// `model` it is what the model takes for active.
-    #[default]
-    Unknown,
-}
-
-impl IdleSource {
-    /// The word in JSON and as a label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Calibrated => "calibrated",
-            Self::Observed => "observed",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// What a flow cost so far. A connection's numbers are the sums of its subflows', as integers.
+/// Energy of a flow so far. A connection's values are the exact integer sums of its subflows' values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowEnergy {
     /// Energy above idle of its network path, microjoules. `null`: the source is `absent`.
     #[serde(rename = "active_uj")]
     pub active: Option<Microjoules>,
-    /// Lower end of what `active_uj` may be, microjoules: had the flow been the last load to come.
+    /// Lower bound of `active_uj`, microjoules: as if this flow had been added last to the machine's load.
     #[serde(rename = "lo_uj")]
     pub lo: Option<Microjoules>,
-    /// Upper end, microjoules: had it been the first.
+    /// Upper bound, microjoules: as if it had been the first load.
     #[serde(rename = "hi_uj")]
     pub hi: Option<Microjoules>,
-    /// With its share of the idle energy, by CPU time, microjoules.
+    /// `active_uj` plus a share of the idle energy by CPU time, microjoules.
     #[serde(rename = "full_uj")]
     pub full: Option<Microjoules>,
     /// Joules of `active_uj` per gigabyte (10^9) of payload sent and received. `null`: no energy known, or no payload yet.
@@ -117,19 +34,19 @@ pub struct FlowEnergy {
     pub cpu: Nanos,
     /// Where the joules come from.
     pub source: EnergySource,
-    /// By which rule they were divided.
+    /// How shared energy was divided.
     pub convention: Convention,
     /// Where the idle power comes from.
     pub idle: IdleSource,
 }
 
 impl FlowEnergy {
-    /// CPU time alone, where nothing is known of energy.
+    /// CPU time without energy, where no energy figures are available.
     pub fn absent(cpu: Nanos) -> Self {
         Self { cpu, ..Self::default() }
     }
 
-    /// With `j_per_gb` over this payload.
+    /// Sets `j_per_gb` for this payload.
     #[must_use]
     pub fn over(mut self, payload: Bytes) -> Self {
         self.j_per_gb =
@@ -137,7 +54,7 @@ impl FlowEnergy {
         self
     }
 
-    /// The sum of subflows; integers add up exactly, and unknown plus known is unknown. The weakest label wins.
+    /// The sum over subflows. Integers add up exactly; unknown plus known is unknown. The least reliable source and idle source win.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else { return Self::default() };
@@ -159,61 +76,61 @@ fn plus(a: Option<Microjoules>, b: Option<Microjoules>) -> Option<Microjoules> {
     Some(a? + b?)
 }
 
-/// Energy of the machine since tracing began, and how much of it is explained.
+/// Energy of the machine since tracing began, and what it was used for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotEnergy {
     /// Where the joules come from.
     pub source: EnergySource,
-    /// By which rule they are divided.
+    /// How shared energy is divided.
     pub convention: Convention,
-    /// Where the idle power comes from; the weakest of all zones.
+    /// Where the idle power comes from; the least reliable of all zones.
     pub idle: IdleSource,
-    /// Zones that do not overlap: their sum is the machine's. Only those of which the energy of some window is known; see `lost` for why
-    /// another is not here. Empty: the source is `absent`, or nothing is known yet.
+    /// Zones that do not overlap; their sum is the machine's energy. A zone is listed once the energy of one of its windows is known; `lost`
+    /// explains missing ones. Empty: the source is `absent`, or no window has ended yet.
     pub zones: Vec<ZoneEnergy>,
-    /// Zones that contain others (`psys`) or lie inside them (`core`, `uncore`): to look at, never to add up.
+    /// Zones that contain others (`psys`) or are inside them (`core`, `uncore`). Never add them to another zone.
     pub shown: Vec<OverlappingZone>,
-    /// Windows whose energy is not known, the latest last; at most 32 are kept.
+    /// Windows whose energy is unknown, latest last; at most 32 are kept.
     pub lost: Vec<LostWindow>,
-    /// What to do for better numbers. `null`: nothing.
+    /// How to get better numbers. `null`: nothing to improve.
     pub advice: Option<String>,
 }
 
-/// One zone since tracing began, microjoules. `zone_uj` is always the sum of all that follow it, exactly.
+/// One zone since tracing began, in microjoules. `zone_uj` is exactly the sum of the parts that follow it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneEnergy {
-    /// Name, as the kernel gives it: `package-0`, `package-0-die-1`; `package-0/dram` for one inside.
+    /// Name given by the kernel: `package-0`, `package-0-die-1`; `package-0/dram` for a zone inside another.
     pub zone: String,
     /// Energy of the zone in all windows that were not lost.
     pub zone_uj: Microjoules,
     /// Power in the latest window, microwatts. `null`: its energy is not known.
     pub power_uw: Option<u64>,
-    /// Of that: flows, open and closed.
+    /// Part used by flows, open and closed.
     pub flows_uj: Microjoules,
     /// Application code of processes that own sockets.
     pub app_uj: Microjoules,
     /// Other processes and the kernel's own threads.
     pub other_uj: Microjoules,
-    /// Network work that could not be tied to a flow.
+    /// Network processing that cannot be attributed to a flow.
     pub net_shared_uj: Microjoules,
     /// Hardware interrupts and softirqs other than the network's.
     pub irq_uj: Microjoules,
     /// mpwatch itself.
     pub self_uj: Microjoules,
-    /// Energy above idle of windows without any busy time, and rounding (below 2 uJ an account).
+    /// Energy above idle in windows without any busy time, and rounding (below 2 uJ per account).
     pub unexplained_uj: Microjoules,
     /// Idle energy; zero while the idle power is unknown.
     pub idle_uj: Microjoules,
-    /// Windows whose energy is not known, since tracing began.
+    /// Number of windows whose energy is unknown, since tracing began.
     pub windows_lost: u64,
-    /// How long those were, nanoseconds.
+    /// Total length of those windows, nanoseconds.
     pub lost_ns: Nanos,
-    /// How often the zone vanished and came back.
+    /// How often the zone disappeared and came back.
     pub epoch: u32,
 }
 
 impl ZoneEnergy {
-    /// All columns but the total.
+    /// The sum of all parts.
     pub fn explained(&self) -> Microjoules {
         let parts = [
             self.flows_uj,
@@ -229,7 +146,7 @@ impl ZoneEnergy {
     }
 }
 
-/// A zone that overlaps with others.
+/// A zone that overlaps with other zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlappingZone {
     /// Name of the zone.
@@ -238,33 +155,15 @@ pub struct OverlappingZone {
     pub zone_uj: Microjoules,
 }
 
-/// Why the energy of a window is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LostReason {
-    /// The window was so long that the counter may have wrapped more than once.
-    Ambiguous,
-    /// The counter went backwards, or jumped further than any power explains.
-    Backwards,
-    /// The zone vanished (package offline, module unloaded).
-    Vanished,
-    /// The machine was suspended.
-    Suspended,
-    /// The counter stood still while the machine was busy.
-    Stuck,
-    /// The counter could not be read.
-    Unreadable,
-}
-
-/// A window whose energy is not known. It is in no total and never interpolated.
+/// A window whose energy is unknown. It is part of no total and is never interpolated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostWindow {
     /// Name of the zone.
     pub zone: String,
-    /// How long it was, nanoseconds.
+    /// Length, nanoseconds.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Why.
+    /// Why its energy is unknown.
     pub reason: LostReason,
 }
 
@@ -286,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weakest_label_wins() {
+    fn the_least_reliable_source_wins() {
         let measured =
             FlowEnergy { source: EnergySource::RaplPerf, idle: IdleSource::Calibrated, ..flow(Some(1), 1) };
         let modelled =
@@ -303,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_the_json() {
+    fn names_equal_the_json_values() {
         let all = [
             EnergySource::RaplPerf,
             EnergySource::RaplPowercap,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel side tells, decoded. This stream is all that the tracker ever sees, so a recording of it replays to
-//! the same report. Times are of the boot clock; a [`Start`] ties them to the calendar once.
+//! The events that the kernel side reports, decoded. The tracker sees nothing else, so the replay of a recording gives the same report.
+//! Times are of the boot clock; [`Start`] relates them to the calendar.
 
 use std::net::SocketAddr;
 
@@ -18,32 +18,32 @@ use crate::lifecycle::TcpState;
 use crate::sample::SampleBatch;
 use crate::unit::{Bytes, Micros, Nanos};
 
-/// One thing that happened or was read.
+/// Something that happened or was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "passed by reference; boxing would allocate for every record")]
 pub enum KernelEvent {
     /// First event of every stream.
     Start(Start),
-    /// A subflow, sampled or final.
+    /// A subflow, in a snapshot or final.
     Subflow(SubflowRecord),
-    /// A connection, sampled or final.
+    /// A connection, in a snapshot or final.
     Connection(ConnectionRecord),
-    /// A subflow is as its last record says, but for the time.
+    /// A subflow has not changed since its previous record.
     SubflowUnchanged(SubflowId),
-    /// A connection (its socket's cookie) is as its last record says, but for the time.
+    /// A connection, by its socket's cookie, has not changed since its previous record.
     ConnectionUnchanged(SocketCookie),
-    /// Points of a subflow's path over time.
+    /// RTT samples of a subflow.
     Samples(SampleBatch),
-    /// The name of a namespace became known.
+    /// The name of a network namespace.
     Netns(NetnsName),
-    /// The path of a control group became known.
+    /// The path of a control group.
     Cgroup(CgroupName),
-    /// Everything up to this time has been told: time for a snapshot.
+    /// All events up to this time have been reported.
     Tick(Tick),
 }
 
-/// Where and when the stream begins.
+/// Begin of the stream: where, when and what is traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
@@ -52,13 +52,13 @@ pub struct Start {
     pub boot_epoch_ns: i64,
     /// Boot-clock time at which tracing began.
     pub at: Nanos,
-    /// What this kernel lets us trace.
+    /// What can be measured on this kernel.
     pub traces: Traces,
     /// Evaluation of connections with stable verdicts is suspended for a time (`engine::bottleneck`). Recordings store it so that a replay
     /// evaluates when the live run did; those of older versions, in which it is missing, are evaluated at every interval.
     #[serde(default)]
     pub backoff: bool,
-    /// The machine whose energy is divided. `None`: nobody looks at its energy.
+    /// The energy sources of the machine. `None`: energy is not measured.
     #[serde(default)]
     pub machine: Option<MachinePower>,
 }
@@ -71,7 +71,7 @@ impl Start {
     }
 }
 
-/// What is known only with a hook that a kernel may lack (`false`: outputs show `null` there), and how samples are taken.
+/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null` there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {
@@ -87,7 +87,7 @@ pub struct Traces {
     /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
     #[serde(default)]
     pub calls: bool,
-    /// SampleBatch, from which bottlenecks are found (`tcp_probe`, and a setting).
+    /// RTT samples, from which bottlenecks are found (`tcp_probe`, and a setting).
     #[serde(default)]
     pub samples: bool,
 }
@@ -98,19 +98,19 @@ impl Traces {
         Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
 }
 
-/// End of one round of reading.
+/// End of a sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Boot-clock time of the end of the round.
+    /// Boot-clock time.
     pub at: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
     /// Host-wide counters of the MPTCP tracepoints since the start of tracing.
     pub counters: KernelCounters,
-    /// Where the time of each CPU has gone since the start of tracing. Empty: there is no ledger.
+    /// Accounts of each CPU since the start of tracing. Empty: there is no ledger.
     #[serde(default)]
     pub cpus: Vec<CpuAccounts>,
-    /// Energy since the tick before. `None`: nobody looks at it.
+    /// Energy since the previous tick. `None`: energy is not measured.
     #[serde(default)]
     pub energy: Option<EnergyWindow>,
 }
@@ -118,20 +118,20 @@ pub struct Tick {
 /// The MPTCP socket behind a subflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MskView {
-    /// Zero until the kernel has given it one.
+    /// Zero until the kernel has assigned one.
     pub cookie: SocketCookie,
     /// Local token.
     pub token: Token,
-    /// Token of the peer; zero before its key is known.
+    /// Token of the peer; zero while its key is unknown.
     pub remote_token: Token,
     /// State of the MPTCP socket.
     pub state: TcpState,
-    /// This host accepted the connection. Only meaningful once established.
+    /// This host accepted the connection. Valid once established.
     pub server_side: bool,
-    /// Goes on as plain TCP.
+    /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: this kernel counts none (before 6.5), and the connection fell back to TCP, so that its sequence
-    /// numbers tell nothing; its one subflow has carried everything.
+    /// Payload bytes. `None`: this kernel does not count them (before 6.5), and after a fallback to TCP they do not follow from sequence
+    /// numbers either; the only subflow has carried everything.
     pub bytes: Option<MskBytes>,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
@@ -152,19 +152,19 @@ pub struct MskBytes {
     pub received: Bytes,
     /// Acknowledged by DATA_ACK, the DATA_FIN included (`mptcpi_bytes_acked`).
     pub acked: Bytes,
-    /// Retransmitted by the MPTCP timer (`mptcpi_bytes_retrans`). `None`: not counted by this kernel (before 6.5).
+    /// Retransmitted by the MPTCP timer (`mptcpi_bytes_retrans`). `None`: a kernel before 6.5.
     pub retransmitted: Option<Bytes>,
 }
 
-/// The part of `struct tcp_sock` that is shown.
+/// The part of `struct tcp_sock` that mpwatch shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpCounters {
     /// Payload sent, retransmissions included (`tcpi_bytes_sent`).
     pub bytes_sent: Bytes,
-    /// Acknowledged; counts the SYN of an active open and a FIN as a byte each (`tcpi_bytes_acked`).
+    /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
-    /// Received; counts a FIN as a byte (`tcpi_bytes_received`).
+    /// Received; a FIN counts as one byte (`tcpi_bytes_received`).
     pub bytes_received: Bytes,
     /// Retransmitted payload (`tcpi_bytes_retrans`).
     pub bytes_retransmitted: Bytes,
@@ -172,9 +172,9 @@ pub struct TcpCounters {
     pub srtt: Micros,
     /// Mean deviation of the RTT.
     pub rttvar: Micros,
-    /// Windowed minimum RTT; the kernel's "never measured" is `u32::MAX`.
+    /// Windowed minimum RTT; `u32::MAX`: never measured.
     pub rtt_min: Micros,
-    /// RTT of the segment delivered last.
+    /// RTT of the last delivered segment.
     pub rtt: Micros,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
@@ -182,19 +182,15 @@ pub struct TcpCounters {
     pub lost: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,
-    /// Slow-start threshold, in segments.
-    pub ssthresh: u32,
-    /// Segments delivered, and those of them marked CE.
+    /// Segments delivered.
     pub delivered: u32,
-    /// Delivered segments that carried a congestion mark.
-    pub delivered_ce: u32,
     /// Last rate sample: segments delivered.
     pub rate_delivered: u32,
-    /// Last rate sample: in this time.
+    /// Last rate sample: its duration.
     pub rate_interval: Micros,
-    /// Segment size of the sender.
+    /// Maximum segment size for sending.
     pub mss: u32,
-    /// Segments sent, of them with data.
+    /// Segments sent.
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
@@ -202,8 +198,6 @@ pub struct TcpCounters {
     pub data_segments_out: u32,
     /// Segments received with data.
     pub data_segments_in: u32,
-    /// Segments in flight, and of those SACKed, lost and retransmitted.
-    pub packets_out: u32,
     /// Retransmission timeouts. `None`: a kernel before 6.7.
     pub timeouts: Option<u32>,
 }
@@ -217,88 +211,91 @@ pub struct Process {
     pub comm: Name,
 }
 
-/// A pause in a connection's progress, as one of its subflows saw it.
+/// An interval without progress of a connection, as one of its subflows saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// Last progress before it.
     pub from: Nanos,
     /// First progress after it.
     pub to: Nanos,
-    /// Sent data was waiting for acknowledgement: not just an idle application.
+    /// Sent data was unacknowledged when it began, so the application was not just idle.
     pub unacked: bool,
 }
 
-/// What the kernel side says of one subflow (or of one plain TCP connection).
+/// Shorter intervals are not stalls.
+pub const MIN_STALL: Nanos = Nanos(100_000_000);
+
+/// The record of one subflow (or of one plain TCP connection).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
 pub struct SubflowRecord {
     /// When it was read.
     pub at: Nanos,
-    /// Which one.
+    /// Its id.
     pub id: SubflowId,
-    /// Namespace, by cookie and by the inode that `readlink /proc/PID/ns/net` shows.
+    /// Cookie of its network namespace.
     pub netns: NetnsCookie,
-    /// Inode of the namespace.
+    /// Inode of the namespace, as `readlink /proc/PID/ns/net` shows it.
     pub netns_inode: u32,
     /// Control group id (inode in the cgroup2 tree) of the connection; zero: none.
     pub cgroup: u64,
     /// The connection; `None`: plain TCP.
     pub msk: Option<MskView>,
-    /// SYN sent, or SYN-ACK sent for an accepted one. `None`: opened before the agent came.
+    /// SYN sent, or SYN-ACK sent for an accepted one. `None`: opened before tracing began.
     pub created: Option<Nanos>,
-    /// Reached ESTABLISHED. `None`: never did, or before the agent came.
+    /// Reached ESTABLISHED. `None`: never, or before tracing began.
     pub established: Option<Nanos>,
-    /// First known to the agent.
+    /// First seen by the programs.
     pub first_seen: Nanos,
     /// Reached CLOSE.
     pub closed: Option<Nanos>,
     /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
     pub handshake: Option<Micros>,
-    /// Payload of the connection in both directions when this subflow was established. `None`: not seen.
+    /// Payload of the connection in both directions when this subflow was established. `None`: the programs did not see that.
     pub joined_bytes: Option<Bytes>,
-    /// When this subflow had carried a tenth of the connection's payload, and how much that was in all.
+    /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
     pub effective: Option<(Nanos, Bytes)>,
-    /// Rounds of the scheduler that looked at it.
+    /// Scheduler rounds that considered it.
     pub considered: u64,
-    /// Rounds after which it had been given data.
+    /// Scheduler rounds after which it had new data.
     pub picked: u64,
-    /// Last progress of the connection that showed on this subflow.
+    /// Last progress of the connection that was visible on this subflow.
     pub progress: Option<Nanos>,
     /// Sent data was unacknowledged then.
     pub unacked: bool,
     /// The latest stalls, oldest first.
     pub stalls: Vec<Stall>,
-    /// Segments retransmitted in recovery.
+    /// Segments retransmitted in recovery, without a timeout.
     pub retransmits_fast: u32,
     /// Segments retransmitted after a timeout.
     pub retransmits_timeout: u32,
-    /// Tail loss probes that were retransmissions.
+    /// Segments retransmitted as tail loss probes.
     pub retransmits_probe: u32,
-    /// CPU time spent on this subflow in particular. `None`: there is no ledger, or it was full.
+    /// CPU time for this subflow in particular. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.
     pub tcp: TcpCounters,
-    /// Local address, v4-mapped ones as IPv4.
+    /// Local address.
     pub local: SocketAddr,
     /// Remote address.
     pub remote: SocketAddr,
-    /// MPTCP address ids.
+    /// MPTCP address id of this host.
     pub local_id: u8,
     /// MPTCP address id of the peer.
     pub remote_id: u8,
-    /// Interface that the route names; `None`: no route in the cache.
+    /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
     /// Owner of a plain TCP socket.
     pub owner: Option<Process>,
     /// Socket state.
     pub state: TcpState,
-    /// errno reported, zero: none.
+    /// errno that the socket reported; zero: none.
     pub error: u32,
-    /// MP_TCPRST reason (RFC 8684 section 3.6), zero: none.
+    /// MP_TCPRST reason (RFC 8684 section 3.6); zero: none.
     pub reset_reason: u8,
     /// TCP header with its fixed options, in bytes.
     pub tcp_header: u16,
-    /// Whether and how (bits of `mpw_subflow_flag` that matter above the decoder).
+    /// The programs saw it open. Otherwise it was open before tracing began.
     pub seen_open: bool,
     /// Opened the connection (MP_CAPABLE).
     pub mp_capable: bool,
@@ -308,19 +305,19 @@ pub struct SubflowRecord {
     pub asked_mptcp: bool,
     /// Accepted by this host.
     pub passive: bool,
-    /// Backup by the peer's or this host's wish.
+    /// The peer or this host asked to use it as a backup only.
     pub backup: bool,
-    /// The kernel takes it for dead and reinjects elsewhere.
+    /// The kernel no longer waits for acknowledgements here and reinjects elsewhere.
     pub stale: bool,
     /// A final record.
     pub last: bool,
     /// How it ended.
     pub end: End,
-    /// RTT samples.
+    /// Histogram of its RTTs.
     pub rtts: RttHistogram,
 }
 
-/// What was seen of a subflow's end.
+/// How a subflow ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
 pub struct End {
@@ -332,60 +329,60 @@ pub struct End {
     pub fin_sent_first: bool,
     /// The peer's FIN came first.
     pub fin_received_first: bool,
-    /// The connection itself was not being closed.
+    /// The connection was still established.
     pub alone: bool,
-    /// The peer had withdrawn its address.
+    /// The peer had removed its address (REMOVE_ADDR).
     pub removed_by_peer: bool,
-    /// This host had withdrawn its address.
+    /// This host had removed its address (REMOVE_ADDR).
     pub removed_by_us: bool,
     /// The handshake never completed.
     pub never_established: bool,
 }
 
-/// What the kernel side says of one MPTCP socket.
+/// The record of one MPTCP socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRecord {
     /// When it was read.
     pub at: Nanos,
-    /// Namespace, by cookie.
+    /// Cookie of its network namespace.
     pub netns: NetnsCookie,
     /// Inode of the namespace.
     pub netns_inode: u32,
     /// Control group id; zero: none.
     pub cgroup: u64,
-    /// `None`: opened before the agent came.
+    /// Opened. `None`: before tracing began.
     pub opened: Option<Nanos>,
-    /// First known to the agent.
+    /// First seen by the programs.
     pub first_seen: Nanos,
     /// Reached CLOSE.
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,
-    /// CPU time spent on it and no subflow in particular. `None`: there is no ledger, or it was full.
+    /// CPU time for the connection and no subflow in particular. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
-    /// Who connected it, or first used it after accept. `None`: nobody yet.
+    /// The process that connected it, or first used it after accept. `None`: unknown so far.
     pub owner: Option<Process>,
     /// A final record.
     pub last: bool,
 }
 
-/// The name by which users know a namespace.
+/// The name of a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetnsName {
-    /// The namespace. `None`, in recordings of older versions: all that had its inode, which the kernel uses again.
+    /// The namespace. `None` in recordings of older versions: all namespaces with this inode, which the kernel reuses.
     #[serde(default)]
     pub netns: Option<NetnsCookie>,
     /// Inode of the namespace.
     pub inode: u32,
-    /// Name under `/run/netns`, or `host` for the agent's own.
+    /// Name under `/run/netns`, or `host` for the agent's own namespace.
     pub name: String,
 }
 
-/// The path by which users know a control group.
+/// The path of a control group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupName {
     /// Id of the control group.
     pub id: u64,
-    /// Path below the cgroup2 mount, starting with `/`.
+    /// Path below the cgroup2 mount, beginning with `/`.
     pub path: String,
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sample values for the tests of outputs and for the examples in docs/: one machine, one second, a few connections that
-//! each show one thing. Only with the feature `fixtures`, which no program enables.
+//! Sample values for tests of outputs and for the examples in docs/. Only with the feature `fixtures`, which no program enables.
 
 pub mod bottleneck;
 
@@ -47,7 +46,7 @@ pub fn host() -> Host {
     }
 }
 
-/// A subflow by its place in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
+/// A subflow by its number in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
 pub fn subflow(token: u32, place: u8) -> Subflow {
     let nth = u64::from(place);
     Subflow {
@@ -97,7 +96,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
     }
 }
 
-/// What the `nth` subflow has cost.
+/// Energy of the `nth` subflow.
 fn energy(nth: u64) -> FlowEnergy {
     FlowEnergy {
         active: Some(Microjoules(6_240_000 / nth)),
@@ -169,7 +168,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
     connection
 }
 
-/// Makes a connection's totals and shares follow from its subflows again.
+/// Recomputes a connection's totals and shares from its subflows.
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flow classes of `[UPD18]` and `[MPTCP-D]`: what a flow's size says about what its user waits for.
+//! Flow classes by size, from `[UPD18]` and `[MPTCP-D]`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ const LARGEST_QUERY: Bytes = Bytes(128 << 10);
 /// The largest short flow: `[MPTCP-D]` calls a flow long from 1 MB on.
 const LARGEST_SHORT: Bytes = Bytes(1_000_000);
 
-/// How much a flow has carried, in the classes of the data-centre literature.
+/// Size class of a flow, as used in the data-centre literature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowClass {
@@ -33,7 +33,7 @@ impl FlowClass {
         }
     }
 
-    /// The word that outputs show.
+    /// Its name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Query => "query",

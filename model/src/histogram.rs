@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The RTT histogram that the kernel side fills: 8 buckets an octave from 16 us to 16.8 s, so that a quantile is
-//! within half a bucket (6 %) of the true one. The bucket layout is that of `mpw_rtt_bucket()` in `rtt.bpf.c`;
-//! the resulting median against the kernel's smoothed RTT.
+//! The RTT histogram that the BPF programs fill: 8 buckets per octave from 16 us to 16.8 s, so a quantile is within half a bucket
+//! (6 %) of the true one. The bucket layout is that of `mpw_rtt_bucket()`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +8,12 @@ use crate::unit::Micros;
 
 /// Number of buckets; equals `MPW_RTT_BUCKETS` of the ABI header (asserted where it is decoded).
 pub const BUCKETS: usize = 160;
-const SUB_BUCKET_BITS: u32 = 3;
-const LOWEST_OCTAVE: u32 = 4;
-const HIGHEST: u32 = (1 << 24) - 1;
+/// 8 buckets per octave.
+pub const SUB_BUCKET_BITS: u32 = 3;
+/// The first bucket begins at 2^4 us.
+pub const LOWEST_OCTAVE: u32 = 4;
+/// The longest RTT, in microseconds. A longer one counts as this.
+pub const HIGHEST: u32 = (1 << 24) - 1;
 
 /// Counts of RTT samples by size.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,12 +36,12 @@ impl std::fmt::Debug for RttHistogram {
 }
 
 impl RttHistogram {
-    /// Takes the counts as the kernel side keeps them.
+    /// Builds it from the counts of the BPF programs.
     pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
         Self { counts }
     }
 
-    /// The bucket of an RTT: what is below 16 us or above 16.8 s goes to the first or last one.
+    /// The bucket of an RTT. Values below 16 us or above 16.8 s go to the first or last bucket.
     pub fn bucket(rtt: u32) -> usize {
         let clamped = rtt.clamp(1 << LOWEST_OCTAVE, HIGHEST);
         let octave = clamped.ilog2();
@@ -95,7 +97,7 @@ impl RttHistogram {
     }
 }
 
-/// In a recording: pairs of bucket and count, since most buckets are empty.
+/// Serialized as pairs of bucket and count, because most buckets are empty.
 impl Serialize for RttHistogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.occupied())

@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine, its host-wide counters, and everything that was lost on the way (design principle 7).
+//! The machine, its host-wide counters, and counters of everything that was lost.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::unit::{Bytes, Nanos};
 
-/// The machine that a snapshot or recording is of.
+/// The machine on which a snapshot or recording was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Host name.
     pub name: String,
     /// Kernel release, as `uname -r` prints it.
     pub kernel: String,
-    /// Boot id (`/proc/sys/kernel/random/boot_id`): flow ids are unique on one boot.
+    /// Boot id (`/proc/sys/kernel/random/boot_id`): flow ids are unique within one boot.
     pub boot_id: String,
-    /// Version of mpwatch that traced.
+    /// Version of mpwatch that recorded.
     pub mpwatch: String,
-    /// Hooks and fields that this kernel lacks or refused, each with what it costs. Empty: everything is known.
+    /// Hooks and fields that this kernel lacks or refused. Empty: nothing is missing.
     pub missing: Vec<MissingHook>,
 }
 
-/// Something of the kernel that mpwatch does without.
+/// A hook or field that this kernel does not provide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingHook {
-    /// A tracepoint, an iterator, or a field of a structure as `tcp_sock.total_rto`.
+    /// A tracepoint, an iterator, or a structure field such as `tcp_sock.total_rto`.
     pub what: String,
-    /// What is not known without it.
+    /// The values that are unknown without it.
     pub costs: String,
     /// Why it is missing.
     pub why: String,
 }
 
-/// Everything that was lost since tracing began. All zero means: the record is complete.
+/// Everything that was lost since tracing began. All zero: no data was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Losses {
-    /// Final records that did not fit the ring buffer and were picked up from the overflow ring: late, but not lost.
+    /// Final records that did not fit the ring buffer and arrived through the overflow ring: late, but not lost.
     pub ring_full_recovered: u64,
-    /// Final records that fitted neither. Their flows end with the counters of their last sample.
+    /// Final records that fitted neither ring. Their flows end with the counters of their last sample.
     pub records_lost: u64,
-    /// Payload sent by flows whose final record was lost, so that host totals stay right.
+    /// Payload sent by flows whose final record was lost; host totals include them.
     pub lost_bytes_sent: Bytes,
-    /// Payload received by such flows.
+    /// Payload received by flows whose final record was lost.
     pub lost_bytes_received: Bytes,
-    /// Sockets for which the kernel had no memory to trace them.
+    /// Sockets that could not be traced for lack of kernel memory.
     pub storage_failed: u64,
-    /// Sockets for whose CPU time the ledger had no room; their `cpu_ns` is not known.
+    /// Sockets that did not fit into the CPU ledger; their `cpu_ns` is unknown.
     pub ledger_full: u64,
-    /// Points of samples that found their ring full: verdicts on bottlenecks take longer, and no counter misses anything.
+    /// Delay samples that did not fit their ring. Bottleneck verdicts take longer; no counter is affected.
     pub points_lost: u64,
-    /// Windows of a zone whose energy was charged to nobody because its parts did not sum to the whole: an error of mpwatch.
+    /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
-    /// Events that a program missed because it had itself just been interrupted on that CPU: the kernel does not run it twice at
-    /// a time. So an RTT sample or a look of the scheduler may be missing, which no total depends on; changes of state have a second program
-    /// for such moments.
+    /// Events that a BPF program missed because the kernel does not run it again on a CPU where it was interrupted. RTT samples or
+    /// scheduler rounds may be missing; no total depends on them. State changes are handled by a second program.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
-    /// Flows that vanished from the kernel without a final record; shown closed with reason `unknown`.
+    /// Flows that disappeared from the kernel without a final record; reported as closed with reason `unknown`.
     pub vanished: u64,
-    /// Timeline entries dropped because a connection had too many.
+    /// Timeline entries discarded because a connection had too many.
     pub timeline_dropped: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
-    /// Snapshots that the store (`--db`) had no time for, or no file yet. Where its writer was behind only samples of long connections are missing for it.
+    /// Snapshots that the store (`--db`) skipped because its writer was behind or had no file yet. Only samples of long connections are
+    /// missing if it was behind.
     pub store_snapshots_dropped: u64,
     /// Connections whose last counters could not be written to the store.
     pub store_flows_lost: u64,
@@ -73,13 +73,12 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether anything of the record went missing for good. A missed event on the packet path, or a missed
-    /// point of a sample, leaves no gap in it.
+    /// Whether recorded data was lost for good. Missed packet events and delay samples do not count: no total depends on them.
     pub fn any(&self) -> bool {
         Self { ring_full_recovered: 0, events_missed: 0, points_lost: 0, ..*self } != Self::default()
     }
 
-    /// What went missing for good, one phrase for each counter that is not zero.
+    /// What was lost for good, one phrase per counter that is not zero.
     pub fn phrases(&self) -> Vec<String> {
         let Self {
             ring_full_recovered: _,
@@ -104,13 +103,13 @@ impl Losses {
             (lost_bytes_sent.0, "bytes sent by flows whose final record was lost"),
             (lost_bytes_received.0, "bytes received by flows whose final record was lost"),
             (storage_failed, "sockets not traced for lack of kernel memory"),
-            (energy_windows_broken, "windows whose energy was charged to nobody, a bug of mpwatch"),
-            (ledger_full, "sockets whose CPU time is not known, the ledger was full"),
+            (energy_windows_broken, "windows whose energy was charged to no account, a bug in mpwatch"),
+            (ledger_full, "sockets whose CPU time is unknown, the ledger was full"),
             (decode_errors, "records that could not be decoded"),
-            (vanished, "flows that vanished without a final record"),
-            (timeline_dropped, "timeline entries dropped"),
+            (vanished, "flows that disappeared without a final record"),
+            (timeline_dropped, "timeline entries discarded"),
             (namespaces_unreadable, "namespaces not searched for older connections"),
-            (store_snapshots_dropped, "snapshots that the store had no time for"),
+            (store_snapshots_dropped, "snapshots skipped by the store"),
             (store_flows_lost, "connections that could not be written to the store"),
             (store_samples_lost, "samples that could not be written to the store"),
         ];
@@ -126,35 +125,35 @@ impl Losses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelCounters {
-    /// Final records of flows that the kernel side tried to send.
+    /// Final records that the BPF programs tried to send.
     pub records: u64,
-    /// Final records that arrived. What is missing to `records` is `losses.records_lost`, exactly.
+    /// Final records that arrived. `records - records_received` is exactly `losses.records_lost`.
     pub records_received: u64,
-    /// Times that a sender put data onto a subflow, reinjections included (`mptcp_sendmsg_frag`).
+    /// Data mappings put onto subflows by senders, reinjections included (`mptcp_sendmsg_frag`).
     pub mappings_sent: u64,
-    /// Times that a receiver looked at a DSS option (`get_mapping_status`); a mapping over several segments counts more than once.
+    /// DSS options parsed by receivers (`get_mapping_status`); a mapping over several segments counts more than once.
     pub mappings_received: u64,
     /// DATA_ACKs received (`ack_update_msk`).
     pub data_acks: u64,
-    /// Payload that they newly acknowledged.
+    /// Payload newly acknowledged by them.
     pub data_acked_bytes: Bytes,
-    /// Verdicts of `subflow_check_data_avail` other than "data is there" or "nothing there".
+    /// Mapping errors reported by `subflow_check_data_avail`.
     pub mapping_problems: MappingErrors,
-    /// SYN-ACKs sent again.
+    /// SYN-ACKs retransmitted.
     pub synack_retransmits: u64,
-    /// Points of paths, for verdicts on bottlenecks, that came through their ring.
+    /// Delay samples received, from which bottleneck verdicts are made.
     pub points: u64,
-    /// What they took there, heads of their batches included.
+    /// Bytes they occupied in their ring, batch headers included.
     pub points_bytes: Bytes,
-    /// Runs of mpwatch's BPF programs while the kernel measured them (`sysctl kernel.bpf_stats_enabled=1`). `null`: it has not.
+    /// Runs of mpwatch's BPF programs, counted by the kernel's run-time statistics (`sysctl kernel.bpf_stats_enabled=1`). `null`: disabled.
     pub program_runs: Option<u64>,
-    /// Time that those took in all; the measuring itself is part of it.
+    /// Total time of those runs, including the measurement itself.
     #[serde(rename = "program_time_ns")]
     pub program_time: Option<Nanos>,
 }
 
 impl KernelCounters {
-    /// Mean time of a run of our BPF programs since then, nanoseconds, and how many there were. `None`: nothing was measured meanwhile.
+    /// Mean time per run of our BPF programs since `before`, in nanoseconds, and the number of runs. `None`: no run was measured.
     pub fn runs_since(&self, before: &Self) -> Option<(f64, u64)> {
         let runs = self.program_runs?.checked_sub(before.program_runs.unwrap_or(0))?;
         let time = self.program_time?.0.checked_sub(before.program_time.map_or(0, |time| time.0))?;
@@ -162,26 +161,26 @@ impl KernelCounters {
     }
 }
 
-/// Bad mappings, counted over all subflows of the host: the tracepoint names no socket.
+/// Mapping errors over all subflows of the host: the tracepoint does not identify the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MappingErrors {
-    /// Contradicted what was known; the subflow is reset.
+    /// The mapping contradicts an earlier one; the subflow is reset.
     pub invalid: u64,
     /// Checksum failure.
     pub bad_checksum: u64,
-    /// A segment without DSS where one was needed.
+    /// A segment without the DSS option that it needs.
     pub no_dss: u64,
-    /// Read as plain TCP, after a fallback.
+    /// Data read as plain TCP after a fallback.
     pub dummy: u64,
 }
 
 #[cfg(test)]
-mod program_tests {
+mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_has_no_mean() {
+    fn the_mean_needs_a_measured_run() {
         let counted = |runs, time| KernelCounters {
             program_runs: Some(runs),
             program_time: Some(Nanos(time)),
@@ -191,6 +190,10 @@ mod program_tests {
         assert_eq!(nothing.runs_since(&nothing), None);
         assert_eq!(counted(10, 2_000).runs_since(&nothing), Some((200.0, 10)));
         assert_eq!(counted(30, 5_000).runs_since(&counted(10, 2_000)), Some((150.0, 20)));
-        assert_eq!(counted(30, 5_000).runs_since(&counted(30, 5_000)), None, "it was switched off again");
+        assert_eq!(
+            counted(30, 5_000).runs_since(&counted(30, 5_000)),
+            None,
+            "statistics were disabled again"
+        );
     }
 }

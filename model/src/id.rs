@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is who. Ids are strings that stay the same for the life of a flow and across restarts of the agent on one
-//! boot, so they are built only from what the kernel itself keeps: no time stamp of ours, no pointer.
+//! Identities. Ids are strings that stay the same for the life of a flow and across restarts of the agent within one boot. They are
+//! built only from values that the kernel keeps: no time stamps of ours, no pointers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,15 +15,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct NetnsCookie(pub u64);
 
-/// A socket's cookie: given once by the kernel, never reused on one boot. Zero: the kernel has not given one yet.
+/// A socket's cookie: assigned once by the kernel, never reused within one boot. Zero: not assigned yet.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct SocketCookie(pub u64);
 
-/// The 32 bits by which MPTCP names a connection in MP_JOIN: the most significant ones of the SHA-256 of a key
-/// (RFC 8684 section 2.2). Zero where there is none (plain TCP, or a fallback before the handshake).
+/// The token that names a connection in MP_JOIN: the most significant 32 bits of the SHA-256 of a key (RFC 8684 section 2.2). Zero:
+/// none (plain TCP, or a fallback before the handshake).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u32);
 
@@ -64,19 +64,19 @@ impl JsonSchema for Token {
 }
 
 /// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket (of the
-/// TCP socket for plain TCP), the number that tells two connections apart that drew the same token one after the other.
+/// TCP socket for plain TCP); it distinguishes two connections that got the same token one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     /// Namespace of the socket.
     pub netns: NetnsCookie,
     /// Local token; zero for plain TCP.
     pub token: Token,
-    /// Cookie of the connection's own socket; zero when the kernel had not given one when the flow was first seen.
+    /// Cookie of the connection's own socket; zero if the kernel had not assigned one when the flow was first seen.
     pub birth: SocketCookie,
 }
 
 impl ConnectionId {
-    /// The part that people use: the token; for plain TCP the birth number. Filters and `show` take it for the whole id.
+    /// The short form: the token; for plain TCP the cookie. Filters and `show` accept it instead of the whole id.
     pub fn short(&self) -> String {
         self.token.known().map_or_else(|| format!("{:x}", self.birth.0), |token| token.to_string())
     }
@@ -94,7 +94,7 @@ impl fmt::Display for ConnectionId {
 pub struct SubflowId {
     /// Cookie of the TCP socket.
     pub cookie: SocketCookie,
-    /// How often the socket has been connected anew since it was first seen.
+    /// How often the socket was connected again since it was first seen.
     pub generation: u32,
 }
 
@@ -132,14 +132,14 @@ impl<'de> Deserialize<'de> for ConnectionId {
         let (Some(Ok(netns)), Some(Ok(token)), Some(Ok(birth)), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(serde::de::Error::custom(format!("`{text}` is no connection id")));
+            return Err(serde::de::Error::custom(format!("`{text}` is not a connection id")));
         };
         let token = Token(u32::try_from(token).map_err(serde::de::Error::custom)?);
         Ok(Self { netns: NetnsCookie(netns), token, birth: SocketCookie(birth) })
     }
 }
 
-/// What is wrong with the text of an id.
+/// The text is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAnId(String);
 
@@ -147,7 +147,7 @@ impl fmt::Display for NotAnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no subflow id: those look like 1a2b.0, cookie in hexadecimal and generation",
+            "`{}` is not a subflow id; an id has the form 1a2b.0: cookie in hexadecimal, generation",
             self.0
         )
     }
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(serde_json::to_string(&id).unwrap(), "\"ffffffffffffffff.7\"");
         assert_eq!(serde_json::from_str::<SubflowId>("\"ffffffffffffffff.7\"").unwrap(), id);
-        assert!("30".parse::<SubflowId>().unwrap_err().to_string().contains("`30` is no subflow id"));
+        assert!("30".parse::<SubflowId>().unwrap_err().to_string().contains("`30` is not a subflow id"));
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of mpwatch, and nothing else: no I/O, no clock, no kernel.
+//! The data of mpwatch: no I/O, no clock.
 //!
-//! [`event`] is what the kernel side tells, [`snapshot`] is what every output draws, [`metric`] is the one
-//! place where a number gets its name, unit and meaning. Everything else is a part of those.
+//! [`event`] has what the kernel reports, [`snapshot`] what outputs show, [`metric`] declares each number's name, unit and meaning.
 
 pub mod bottleneck;
 pub mod connection;

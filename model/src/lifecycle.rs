@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The states of a flow and the words for how it ended.
+//! The states of a flow, and why it ended or fell back.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl TcpState {
         }
     }
 
-    /// The word that outputs show.
+    /// Its name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Established => "established",
@@ -74,7 +74,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word that outputs show.
+    /// Its name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -83,7 +83,7 @@ impl Role {
     }
 }
 
-/// What the connection speaks. An MPTCP connection that fell back stays `mptcp`, with its fallback told apart.
+/// The protocol. An MPTCP connection that fell back stays `mptcp`; its `fallback` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -94,7 +94,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The word that outputs show.
+    /// Its name in outputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mptcp => "mptcp",
@@ -115,20 +115,20 @@ pub enum CloseReason {
     ResetReceived,
     /// Retransmissions went unanswered until the kernel gave up.
     Timeout,
-    /// The network said that the peer cannot be reached.
+    /// An ICMP error: the peer cannot be reached.
     Unreachable,
     /// This host's path manager removed it: an endpoint was deleted, or a user-space manager asked for it.
     RemovedByAdmin,
     /// The peer withdrew the address (REMOVE_ADDR, RFC 8684 section 3.4.2).
     RemovedByPeer,
-    /// The peer closed this subflow alone, without withdrawing the address first.
+    /// The peer closed only this subflow, without withdrawing its address.
     ClosedByPeer,
-    /// The kernel did not tell.
+    /// The kernel does not report it.
     Unknown,
 }
 
 impl CloseReason {
-    /// A few plain words.
+    /// A short description.
     pub fn description(self) -> &'static str {
         match self {
             Self::Fin => "closed normally (FIN)",
@@ -138,12 +138,12 @@ impl CloseReason {
             Self::Unreachable => "peer unreachable",
             Self::RemovedByAdmin => "removed by this host's path manager (endpoint deleted)",
             Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
-            Self::ClosedByPeer => "closed by the peer alone, address not withdrawn",
-            Self::Unknown => "not known",
+            Self::ClosedByPeer => "closed by the peer, address not withdrawn",
+            Self::Unknown => "unknown",
         }
     }
 
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 9] = [
         Self::Fin,
         Self::ResetSent,
@@ -156,7 +156,7 @@ impl CloseReason {
         Self::Unknown,
     ];
 
-    /// The word in JSON, in the store and as a label.
+    /// Its name in JSON, in the store and as a label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fin => "fin",
@@ -171,7 +171,7 @@ impl CloseReason {
         }
     }
 
-    /// At most 16 letters, for a table.
+    /// At most 16 characters, for a table.
     pub fn short(self) -> &'static str {
         match self {
             Self::Fin => "FIN",
@@ -182,38 +182,38 @@ impl CloseReason {
             Self::RemovedByAdmin => "removed here",
             Self::RemovedByPeer => "removed by peer",
             Self::ClosedByPeer => "closed by peer",
-            Self::Unknown => "cause not known",
+            Self::Unknown => "cause unknown",
         }
     }
 
-    /// Whether the path was lost, as opposed to taken down on purpose.
+    /// Whether the path failed, rather than being closed on purpose.
     pub fn is_failure(self) -> bool {
         matches!(self, Self::ResetSent | Self::ResetReceived | Self::Timeout | Self::Unreachable)
     }
 }
 
-/// Why a connection that asked for MPTCP goes on as plain TCP, as far as the kernel side can see it. The words are
-/// those of the kernel's MIB counters where one fits.
+/// Why a connection that asked for MPTCP continues as plain TCP, as far as the kernel reports it. Names follow the kernel's MIB counters
+/// where one fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FallbackReason {
     /// The SYN went out without MP_CAPABLE: the kernel had switched MPTCP off for this connection (for example
     /// after a blackhole was detected, or because TCP MD5 is in use).
     NotAttempted,
-    /// The SYN-ACK brought no MP_CAPABLE (`MPCapableFallbackSYNACK`): peer without MPTCP, or a middlebox took the option.
+    /// The SYN-ACK had no MP_CAPABLE (`MPCapableFallbackSYNACK`): the peer has no MPTCP, or a middlebox removed the option.
     NoMpCapableInSynAck,
-    /// After the handshake; the kernel does not tell why (`DSSFallback`, `MPFailRx`, ... count it for the namespace).
+    /// After the handshake; the kernel does not report why (`DSSFallback`, `MPFailRx`, ... count it for the namespace).
     AfterHandshake,
     /// Already fallen back when the agent first saw it.
     Unknown,
 }
 
 impl FallbackReason {
-    /// Each of them.
+    /// All values.
     pub const ALL: [Self; 4] =
         [Self::NotAttempted, Self::NoMpCapableInSynAck, Self::AfterHandshake, Self::Unknown];
 
-    /// The word in JSON, in the store and as a label.
+    /// Its name in JSON, in the store and as a label.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotAttempted => "not_attempted",
@@ -223,13 +223,13 @@ impl FallbackReason {
         }
     }
 
-    /// A few plain words.
+    /// A short description.
     pub fn description(self) -> &'static str {
         match self {
             Self::NotAttempted => "MPTCP was not asked for in the SYN",
             Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
-            Self::AfterHandshake => "after the handshake, cause not told by the kernel",
-            Self::Unknown => "cause not known",
+            Self::AfterHandshake => "after the handshake, cause not reported by the kernel",
+            Self::Unknown => "cause unknown",
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_the_json() {
+    fn names_equal_the_json_values() {
         for reason in CloseReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two figures of merit that the literature judges a multipath flow by. Pure arithmetic.
+//! Two figures of merit of multipath flows: fairness and excess traffic.
 
 use crate::unit::Bytes;
 
-/// Jain's fairness index of an allocation `[RN10]`: 1 when all get the same, 1/n when one gets everything; to a millionth.
-/// `None` with fewer than two shares or when nothing was allocated.
+/// Jain's fairness index of an allocation `[RN10]`: 1 if all shares are equal, 1/n if one share has everything; rounded to 1e-6.
+/// `None` with fewer than two shares, or if nothing was allocated.
 pub fn jain_index(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0u32, 0.0, 0.0);
     for share in shares {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every output draws: one immutable picture of all flows, once a tick; and the report over a whole run.
+//! The input of every output: a snapshot of all flows, once per tick, and the report on a whole run.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::cpu::CpuAccounts;
 use crate::energy::SnapshotEnergy;
 use crate::host::{Host, KernelCounters, Losses};
 
-/// Version of the JSON that this crate writes. New fields do not change it; a changed meaning does.
+/// Version of the JSON format. New fields do not change it; a changed meaning does.
 pub const SCHEMA: u32 = 1;
 
 /// All connections at one time.
@@ -21,20 +21,20 @@ pub struct Snapshot {
     /// Time of the snapshot (RFC 3339, UTC).
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// Time since the snapshot before it; rates are over this time. Zero in the first one.
+    /// Time since the previous snapshot; rates are over this time. Zero in the first one.
     pub interval_s: f64,
     /// The machine.
     pub host: Host,
-    /// Open connections, and those that closed lately, with their finals: the last object that names a connection is its
-    /// complete record. A closed one stays for two snapshots.
+    /// Open connections, and closed ones with their final values for two more snapshots. The last object with an id is the complete
+    /// record of that connection.
     pub connections: Vec<Connection>,
-    /// Host-wide counters of the MPTCP tracepoints.
+    /// Host-wide counters.
     pub counters: KernelCounters,
-    /// Where the time of each CPU has gone since tracing began. `null`: not accounted for.
+    /// CPU time of each CPU by account since tracing began. `null`: not accounted.
     pub cpus: Option<Vec<CpuAccounts>>,
-    /// Energy of the machine since tracing began, and whose it was. `null`: CPU time is not accounted for, and without it no joule.
+    /// Energy of the machine since tracing began, by zone and account. `null`: CPU time is not accounted.
     pub energy: Option<SnapshotEnergy>,
-    /// Everything that was lost.
+    /// Counters of lost data.
     pub losses: Losses,
 }
 
@@ -43,17 +43,17 @@ pub struct Snapshot {
 pub struct Report {
     /// Version of this format.
     pub schema: u32,
-    /// What was observed and when.
+    /// The observed machine and period.
     pub run: Run,
-    /// Every connection of the period, those still open included, in the order in which they came.
+    /// Every connection of the period, open ones included, in order of appearance.
     pub connections: Vec<Connection>,
-    /// Host-wide counters of the MPTCP tracepoints.
+    /// Host-wide counters.
     pub counters: KernelCounters,
-    /// Where the time of each CPU has gone since tracing began. `null`: not accounted for.
+    /// CPU time of each CPU by account since tracing began. `null`: not accounted.
     pub cpus: Option<Vec<CpuAccounts>>,
-    /// Energy of the machine since tracing began, and whose it was. `null`: CPU time is not accounted for, and without it no joule.
+    /// Energy of the machine since tracing began, by zone and account. `null`: CPU time is not accounted.
     pub energy: Option<SnapshotEnergy>,
-    /// Everything that was lost.
+    /// Counters of lost data.
     pub losses: Losses,
 }
 
@@ -68,7 +68,7 @@ pub struct Run {
     /// Last tick.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
-    /// Why a recording tells no more although there was more: its recorder was killed, or the file is damaged. `null`: it was told to its end.
+    /// Why the recording is incomplete: its recorder was killed, or the file is damaged. `null`: it is complete.
     #[serde(default)]
     pub cut_short: Option<String>,
 }

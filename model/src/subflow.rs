@@ -13,10 +13,9 @@ use crate::endpoint::Name;
 use crate::energy::FlowEnergy;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
-use crate::metric;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
-/// One subflow. `null` always means "not known", never zero.
+/// One subflow. `null` always means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Subflow>)]
@@ -33,17 +32,17 @@ pub struct Subflow {
     pub local_id: u8,
     /// MPTCP id of the remote address.
     pub remote_id: u8,
-    /// Interface by which it sends, in its namespace. `null`: no route in the socket's cache.
+    /// Interface that it sends through. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
     /// It opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
-    /// One of the two ends asked that it be used only when no other path works.
+    /// Backup: one end asked to use it only if no other path works.
     pub backup: bool,
-    /// The kernel waits in vain for acknowledgements here and reinjects on other subflows.
+    /// Stale: the kernel gets no acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
     /// TCP state.
     pub state: TcpState,
-    /// When its SYN was sent or answered. `null`: before the agent came.
+    /// When its SYN was sent or answered. `null`: before tracing began.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub created_at: Option<Timestamp>,
     /// Handshake time: SYN to SYN-ACK for the connecting end, SYN-ACK to ACK for the accepting one.
@@ -52,19 +51,19 @@ pub struct Subflow {
     /// From the opening of the connection to this subflow's ESTABLISHED. `null` for the initial subflow.
     #[serde(rename = "joined_after_us")]
     pub joined_after: Option<Micros>,
-    /// Payload that the connection had carried by then, both directions. `null` for the initial subflow.
+    /// Payload of the connection by then, both directions. `null` for the initial subflow.
     pub joined_after_bytes: Option<Bytes>,
     /// Payload sent, retransmissions included (`tcpi_bytes_sent`).
     pub bytes_sent: Bytes,
-    /// Payload acknowledged (`tcpi_bytes_acked`: an active open's SYN and a FIN count a byte each).
+    /// Payload acknowledged (`tcpi_bytes_acked`; the SYN of an active open and a FIN count as one byte each).
     pub bytes_acked: Bytes,
-    /// Payload received (`tcpi_bytes_received`: a FIN counts a byte).
+    /// Payload received (`tcpi_bytes_received`; a FIN counts as one byte).
     pub bytes_received: Bytes,
-    /// Payload sent again by TCP (`tcpi_bytes_retrans`).
+    /// Payload retransmitted by TCP (`tcpi_bytes_retrans`).
     pub bytes_retransmitted: Bytes,
-    /// Segments sent again, SYN and SYN-ACK included (`tcpi_total_retrans`).
+    /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
-    /// Those by cause. `null`: the retransmission hook is missing, or the subflow is older than the agent.
+    /// Retransmitted segments by cause. `null`: the retransmission hook is missing, or the subflow is older than the agent.
     pub retransmits: Option<Retransmits>,
     /// RTT of the segment acknowledged last.
     #[serde(rename = "rtt_us")]
@@ -78,13 +77,13 @@ pub struct Subflow {
     /// Lowest RTT of the kernel's window (5 minutes by default).
     #[serde(rename = "rtt_min_us")]
     pub rtt_min: Option<Micros>,
-    /// Median of all RTT samples since the agent saw the subflow; within 6 %.
+    /// Median of all RTT samples since tracing began; within 6 %.
     #[serde(rename = "rtt_p50_us")]
     pub rtt_p50: Option<Micros>,
     /// 99th percentile of those.
     #[serde(rename = "rtt_p99_us")]
     pub rtt_p99: Option<Micros>,
-    /// RTT samples behind the two percentiles.
+    /// Number of RTT samples for the two percentiles.
     pub rtt_samples: u64,
     /// Congestion window.
     pub cwnd_segments: u32,
@@ -101,24 +100,22 @@ pub struct Subflow {
     /// Payload received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: BitsPerSecond,
-    /// Its part of all payload that the connection's subflows have sent, retransmissions left out. `null`: nothing sent yet.
+    /// Share of the payload sent by all subflows of the connection, without retransmissions, 0 to 1. `null`: nothing sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
     pub wire_bytes_sent_estimate: Bytes,
     /// Estimate of the bytes received on the wire.
     pub wire_bytes_received_estimate: Bytes,
-    /// What the MPTCP scheduler did. `null`: plain TCP, or the hook is missing.
+    /// Rounds of the MPTCP scheduler. `null`: plain TCP, or the hook is missing.
     pub scheduler: Option<Scheduler>,
-    /// CPU time spent on it on this machine since tracing began. `null`: not accounted for (`--no-ledger`, or see `host.missing`).
+    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--no-ledger`, or see `host.missing`).
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy that it has cost on this machine since tracing began. `null`: CPU time is not accounted for, or nothing of it was charged yet.
+    /// Energy of its network path on this machine since tracing began. `null`: CPU time is not accounted, or nothing was charged yet.
     pub energy: Option<FlowEnergy>,
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
 }
-
-derived::tabled!(Subflow, metric::SUBFLOW);
 
 impl Subflow {
     /// Payload sent, each byte once.
@@ -127,10 +124,10 @@ impl Subflow {
     }
 }
 
-/// Segments sent again, by what made TCP do it. SYN-ACKs, and segments the kernel did not tell of, are in none of the three.
+/// Retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are in none of the three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retransmits {
-    /// In recovery, on acknowledgements (fast retransmit, RACK).
+    /// In recovery (fast retransmit, RACK).
     pub fast: u32,
     /// After a retransmission timeout.
     pub timeout: u32,
@@ -141,9 +138,9 @@ pub struct Retransmits {
 /// Accounting of the default MPTCP scheduler (`mptcp_subflow_get_send`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scheduler {
-    /// Rounds in which it looked at this subflow.
+    /// Rounds in which it considered this subflow.
     pub considered: u64,
-    /// Rounds after which this subflow had been given data.
+    /// Rounds after which this subflow had been assigned data.
     pub picked: u64,
 }
 
@@ -153,6 +150,6 @@ pub struct Closed {
     /// When it reached CLOSE.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// Why, as far as the kernel tells.
+    /// Why, as far as the kernel reports it.
     pub reason: CloseReason,
 }

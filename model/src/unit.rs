@@ -13,7 +13,7 @@ macro_rules! unit {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The difference to an earlier or smaller value; zero where the other one is larger.
+            /// The difference to an earlier or smaller value; zero if the other one is larger.
             #[must_use]
             pub fn since(self, earlier: Self) -> Self {
                 Self(self.0.saturating_sub(earlier.0))
@@ -42,7 +42,7 @@ macro_rules! unit {
 }
 
 unit!(
-    /// Nanoseconds; as a point in time, of the kernel's boot clock (`CLOCK_BOOTTIME`).
+    /// Nanoseconds. As a time stamp: on the kernel's boot clock (`CLOCK_BOOTTIME`).
     Nanos
 );
 unit!(
@@ -68,21 +68,21 @@ impl Nanos {
         Micros(self.0 / 1_000)
     }
 
-    /// Seconds, as a number for people and for ratios.
+    /// Seconds as a floating-point number.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 }
 
 impl Microjoules {
-    /// Joules, as a number for people and for ratios.
+    /// Joules as a floating-point number.
     pub fn joules(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
 impl Bytes {
-    /// The mean rate of these bytes over `elapsed`; zero where no time has passed.
+    /// The mean rate of these bytes over `elapsed`; zero if no time has passed.
     pub fn per(self, elapsed: Nanos) -> BitsPerSecond {
         if elapsed.0 == 0 {
             return BitsPerSecond(0);

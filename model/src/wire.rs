@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An estimate of what a flow's segments cost on the wire. The kernel counts payload and segments, not headers.
+//! Estimate of a flow's bytes on the wire. The kernel counts payload and segments, but not headers.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ const DSS_ACK: u64 = 8;
 /// Segments in one direction, as `tcp_info` counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// All of them.
+    /// All segments.
     pub all: u64,
-    /// Those with payload.
+    /// Segments with payload.
     pub with_data: u64,
 }
 
-/// Bytes on the wire for this payload in these segments: Ethernet, IP, TCP with its fixed options, and the DSS option of MPTCP.
+/// Bytes on the wire of this payload in these segments: Ethernet, IP, TCP with its fixed options, and MPTCP's DSS option.
 pub fn wire_bytes(
     payload: Bytes,
     segments: Segments,
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn mptcp_pays_for_its_option() {
+    fn mptcp_adds_its_option() {
         let segments = Segments { all: 3, with_data: 2 };
         let wire = wire_bytes(Bytes(2_000), segments, "fd00::1".parse().unwrap(), 32, true);
         assert_eq!(wire, Bytes(2_000 + 3 * 86 + 2 * 24 + 8));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter language as its users meet it.
+//! Tests of the filter language.
 #![allow(clippy::unwrap_used, reason = "the filters here are right")]
 
 use mpwatch_model::connection::Connection;
@@ -12,7 +12,7 @@ fn passes(filter: &str, connection: &Connection) -> bool {
 }
 
 #[test]
-fn each_term_looks_at_its_part_of_a_connection() {
+fn each_term_tests_its_part_of_a_connection() {
     let connection = fixture::connection(0x9f3c_0a1b, 2);
     for yes in [
         "",
@@ -67,7 +67,7 @@ fn each_term_looks_at_its_part_of_a_connection() {
 }
 
 #[test]
-fn shared_bottlenecks_are_found_where_they_are_known() {
+fn shared_matches_connections_with_a_known_shared_bottleneck() {
     let mut connection = fixture::connection(1, 3);
     assert!(!passes("shared", &connection) && passes("!shared", &connection));
     connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
@@ -77,7 +77,7 @@ fn shared_bottlenecks_are_found_where_they_are_known() {
 }
 
 #[test]
-fn everything_can_stand_in_one_filter() {
+fn one_filter_can_have_every_kind_of_term() {
     let text = "peer:10.0/16 proc:nginx iface:eth1 state:established rate>1M rtt>20ms shared fallback";
     let filter = Filter::parse(text).unwrap();
     assert_eq!(filter.to_string(), text.replace("10.0/16", "10.0.0.0/16"));
@@ -88,7 +88,7 @@ fn everything_can_stand_in_one_filter() {
 }
 
 #[test]
-fn what_is_not_known_does_not_compare() {
+fn a_comparison_with_an_unknown_value_does_not_hold() {
     let mut connection = fixture::failover(1);
     assert!(passes("stale", &connection));
     connection.subflows.iter_mut().for_each(|subflow| subflow.srtt = None);
@@ -99,28 +99,28 @@ fn what_is_not_known_does_not_compare() {
 }
 
 #[test]
-fn an_error_names_the_term_its_place_and_what_is_right() {
+fn an_error_names_the_reason_the_term_and_its_column() {
     let error = |filter: &str| Filter::parse(filter).unwrap_err().to_string();
     assert_eq!(
         error("mptcp stat:x"),
-        "filter term `stat:x` (at letter 7): `stat` is not known; did you mean `state`?"
+        "`stat` is unknown; did you mean `state`? (filter term `stat:x`, column 7)"
     );
     assert_eq!(
         error("äö"),
-        "filter term `äö` (at letter 1): `äö` is not known; there are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale"
+        "`äö` is unknown; known are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale (filter term `äö`, column 1)"
     );
     assert_eq!(
         error("rtt>20"),
-        "filter term `rtt>20` (at letter 1): `20` is not a time with its unit, such as 800us, 20ms or 1s"
+        "`20` is not a time with its unit, such as 800us, 20ms or 1s (filter term `rtt>20`, column 1)"
     );
     assert!(error("peer:nginx").contains("`nginx` is not an address or network, such as 10.0/16"));
-    assert!(error("role:boss").ends_with("`boss` is not client or server"));
-    assert!(error("rate").ends_with("needs a comparison, such as rate>1M"));
-    assert!(error("rate:1M").ends_with("compare it with <, <=, >= or >, such as rate>1M"));
-    assert!(error("port>3").ends_with("cannot be compared; write port:VALUE"));
+    assert!(error("role:boss").starts_with("`boss` is not client or server"));
+    assert!(error("rate").starts_with("needs a comparison, such as rate>1M"));
+    assert!(error("rate:1M").starts_with("compare it with <, <=, >= or >, such as rate>1M"));
+    assert!(error("port>3").starts_with("cannot be compared; write port:VALUE"));
     assert!(error("port").contains("needs a value: port:"));
     assert!(error("rate=3").contains("compare with <"));
-    assert!(error("!").contains("is not known"));
+    assert!(error("!").contains("is unknown"));
     assert!(error("id:XYZ").contains("lower-case hexadecimal"));
 }
 
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn a_filter_shown_reads_the_same(terms in proptest::collection::vec(term(), 0..5)) {
+    fn a_printed_filter_parses_to_the_same_filter(terms in proptest::collection::vec(term(), 0..5)) {
         let filter = Filter::parse(&terms.join(" ")).unwrap();
         prop_assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter);
     }

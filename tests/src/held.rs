@@ -26,7 +26,7 @@ impl Held {
         let spec = lab.traffic(Workload::upload(bytes)).unwrap();
         let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
         let held = || (control.held() == 1).then_some(());
-        poll_until("the transfer to be done", super::pace::limit(PATIENCE), held).unwrap();
+        poll_until("the transfer to be done", mpwatch_bench::harness::pace::limit(PATIENCE), held).unwrap();
         Self { lab, _transfer: transfer }
     }
 

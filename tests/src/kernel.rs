@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpwatch_ebpf::support::{HOOKS, OPTIONAL_FIELDS};
+use mpwatch_ebpf::hook::HOOKS;
+use mpwatch_ebpf::support::OPTIONAL_FIELDS;
 
 /// The record of one kernel. Its text has a line for each thing: a word that says what it is, and what it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,22 +3,14 @@
 //! Panics with a reason where a test cannot go on; nothing here waits without a deadline.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
 
-pub mod bench;
 pub mod btf;
-pub mod dashboards;
 mod held;
 pub mod kernel;
-mod observer;
-pub mod pace;
-pub mod picture;
-mod program;
 pub mod prometheus;
 pub mod simulated;
-pub mod tmux;
 
 pub use held::Held;
-pub use observer::{Observer, Report};
-pub use program::{Outcome, mpwatch, program};
+pub use mpwatch_bench::harness::{Observer, Outcome, Report, mpwatch, pace, program, tmux};
 
 use serde_json::Value;
 

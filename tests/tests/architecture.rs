@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules of the house that a compiler does not check: which room may use which, where `unsafe` may stand, who a file
-//! belongs to, how long it may be.
+//! Rules that the compiler does not check: dependencies between crates, and where `unsafe` is allowed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, NodeDep, PackageId};
 
-/// What each crate may use of ours. The tests may use everything.
+/// The crates of the workspace that each crate may depend on. Benches and tests may use all; no crate uses the tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
@@ -31,10 +30,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
-const LONGEST_FILE: usize = 500;
+/// Crates that must build without the kernel, a database or a web server.
+const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-tui"];
+const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
@@ -50,12 +52,12 @@ fn is_ours(dependency: &Dependency) -> bool {
 }
 
 #[test]
-fn rooms_use_each_other_only_along_the_arrows() {
+fn crates_depend_only_on_allowed_crates() {
     let metadata = metadata();
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut wrong = Vec::new();
     for package in &metadata.packages {
-        if package.name.as_str() == TESTS {
+        if [BENCH, TESTS].contains(&package.name.as_str()) {
             continue;
         }
         let Some(allowed) = allowed.get(package.name.as_str()) else {
@@ -84,7 +86,8 @@ fn the_program_uses_every_room_and_nobody_uses_the_tests() {
     for (room, _) in &ARROWS[..ARROWS.len() - 1] {
         assert!(users_of(room).contains("mpwatch"), "{room} is of no use to the program");
     }
-    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTS]));
+    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", BENCH, TESTS]));
+    assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(TESTS), BTreeSet::new());
 }
 
@@ -95,7 +98,7 @@ fn sources() -> BTreeMap<String, String> {
     collect(&root, &mut paths);
     let named = paths.into_iter().filter_map(|path| {
         let name = path.strip_prefix(&root).unwrap().to_str()?.to_owned();
-        is_source(&name).then(|| (name, fs::read_to_string(&path).expect("a source file is text")))
+        is_rust(&name).then(|| (name, fs::read_to_string(&path).expect("a source file is text")))
     });
     let texts: BTreeMap<String, String> = named.collect();
     assert!(texts.len() > 100, "only {} source files were found", texts.len());
@@ -116,37 +119,45 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn is_source(name: &str) -> bool {
-    let scripts = ["dev", ".ci/run", "tests/refresh-btf"];
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    scripts.contains(&name) || extension.is_some_and(|extension| ["rs", "c", "h", "sh"].contains(&extension))
-}
-
 fn is_rust(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "rs")
 }
 
 #[test]
-fn every_source_file_says_under_which_licence_it_is() {
-    let marked = |text: &str| text.lines().take(3).any(|line| line.contains("SPDX-License-Identifier:"));
-    let sources = sources();
-    let unmarked: Vec<&String> =
-        sources.iter().filter(|(_, text)| !marked(text)).map(|(name, _)| name).collect();
-    assert!(unmarked.is_empty(), "no SPDX line in the first three lines: {unmarked:?}");
-}
-
-#[test]
-fn no_file_is_too_long() {
-    let lengths = sources().into_iter().map(|(name, text)| (name, text.lines().count()));
-    let long: Vec<(String, usize)> = lengths.filter(|(_, lines)| *lines > LONGEST_FILE).collect();
-    assert!(long.is_empty(), "over {LONGEST_FILE} lines, split by subject: {long:?}");
+fn the_pure_crates_build_without_kernel_database_and_web_server() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let metadata = MetadataCommand::new()
+        .manifest_path(manifest)
+        .other_options(["--locked", "--offline", "--filter-platform", &platform].map(str::to_owned).to_vec())
+        .exec()
+        .expect("the dependencies are on this machine");
+    let resolve = metadata.resolve.as_ref().expect("dependencies are resolved");
+    let name = |id: &PackageId| metadata[id].name.to_string();
+    for pure in PURE {
+        let mut open: Vec<&PackageId> =
+            resolve.nodes.iter().map(|node| &node.id).filter(|id| name(id) == *pure).collect();
+        assert_eq!(open.len(), 1, "{pure} is a crate of the workspace");
+        let mut seen: BTreeSet<&PackageId> = open.iter().copied().collect();
+        while let Some(id) = open.pop() {
+            let node = resolve.nodes.iter().find(|node| node.id == *id).expect("every dependency has a node");
+            let is_normal =
+                |used: &&NodeDep| used.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+            open.extend(
+                node.deps.iter().filter(is_normal).map(|used| &used.pkg).filter(|id| seen.insert(*id)),
+            );
+        }
+        let found: Vec<String> =
+            seen.into_iter().map(name).filter(|name| NOT_PURE.contains(&name.as_str())).collect();
+        assert_eq!(found, Vec::<String>::new(), "{pure} depends on them");
+    }
 }
 
 #[test]
 fn unsafe_code_stands_only_where_it_is_allowed() {
     let allowed = |name: &str| UNSAFE_ALLOWED.iter().any(|place| name.starts_with(place));
     let mut found = Vec::new();
-    for (name, text) in sources().iter().filter(|(name, _)| is_rust(name) && !allowed(name)) {
+    for (name, text) in sources().iter().filter(|(name, _)| !allowed(name)) {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| has_unsafe(line));
         found.extend(lines.map(|(number, line)| format!("{name}:{number}: {}", line.trim())));
     }

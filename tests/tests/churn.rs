@@ -58,9 +58,9 @@ fn churn(connections: u32) {
         let mut snapshot = fixture::snapshot(numbers.map(flow).collect());
         snapshot.at += SignedDuration::from_secs(turn.into());
         let snapshot = Arc::new(snapshot);
-        totals.take(&snapshot);
+        totals.update(&snapshot);
         store.deliver(&snapshot);
-        text = expose(&snapshot, &totals.figures(), &Service::default()).unwrap();
+        text = expose(&snapshot, &totals.values(), &Service::default()).unwrap();
         counts.push(text.lines().filter(|line| !line.starts_with('#')).count());
     }
     assert_eq!(store.close(), StoreLosses::default());

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::core_check::{self, CoreReport};
-use mpwatch_ebpf::support::{HOOKS, Hook};
+use mpwatch_ebpf::hook::{HOOKS, Hook};
 use mpwatch_tests::btf::without;
 
 fn fixtures() -> PathBuf {

@@ -6,15 +6,16 @@
 
 use std::path::{Path, PathBuf};
 
-use mpwatch_exporters::{docs, schema};
+use mpwatch_bench::documents;
+use mpwatch_exporters::schema;
 use mpwatch_tests::kernel;
 
 fn documents() -> [(&'static str, String); 6] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
     let kernels = kernel::all_on_record();
     [
-        ("METRICS.md", docs::metrics_md()),
-        ("docs/json.md", docs::json_md()),
+        ("METRICS.md", documents::metrics_md()),
+        ("docs/json.md", documents::json_md()),
         ("docs/report.schema.json", pretty(schema::report_schema())),
         ("docs/snapshot.schema.json", pretty(schema::snapshot_schema())),
         ("README.md", with_table("README.md", &kernel::support_table(&kernels))),
@@ -58,7 +59,7 @@ fn generated_documents_are_current() {
 
 #[test]
 fn every_field_of_the_json_says_what_it_means() {
-    let text = docs::json_md();
+    let text = documents::json_md();
     for line in text.lines().filter(|line| line.starts_with("| `") && line.matches(" | ").count() >= 3) {
         let meaning = line.split(" | ").nth(3).unwrap_or("").trim_matches([' ', '|']);
         assert!(!meaning.is_empty(), "no meaning: {line}");

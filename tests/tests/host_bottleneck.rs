@@ -47,9 +47,9 @@ impl Snapshots {
         Self { child, lines }
     }
 
-    /// Waits until the only connection is as wanted.
+    /// The only connection, in the first snapshot in which this holds for it.
     #[track_caller]
-    fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut latest = Value::Null;
         loop {
@@ -58,7 +58,7 @@ impl Snapshots {
             let line = line.unwrap_or_else(|error| panic!("waiting for {what}: {error}; {latest:#}"));
             latest = serde_json::from_str(&line).expect("a line is a snapshot");
             if let [connection] = list(&latest, "connections")
-                && is_it(connection)
+                && holds(connection)
             {
                 return connection.clone();
             }

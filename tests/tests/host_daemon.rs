@@ -84,7 +84,7 @@ fn a_bad_file_changes_nothing_and_a_good_one_does() {
     place.configure("[metrics]\ntop_flow = 5\n");
     daemon.signal(Signal::SIGHUP);
     daemon.until(ok, |value| value < 0.5);
-    let error = daemon.logged("the configuration stays as it was");
+    let error = daemon.logged("the configuration is unchanged");
     assert!(text(&error, "error").contains("did you mean `metrics.top_flows`?"), "{error}");
     place.configure("[metrics]\ntop_flows = 400\n");
     daemon.signal(Signal::SIGHUP);
@@ -92,7 +92,7 @@ fn a_bad_file_changes_nothing_and_a_good_one_does() {
     poll_until("series of single flows", PATIENCE, || daemon.metric(&series)).unwrap();
     place.configure("interval = \"2s\"\n");
     daemon.signal(Signal::SIGHUP);
-    daemon.logged("configuration read again");
+    daemon.logged("configuration reloaded");
     assert_eq!(daemon.get("/readyz").0, "HTTP/1.1 200 OK");
 }
 

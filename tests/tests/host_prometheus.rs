@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use mpwatch_bench::dashboards::{DASHBOARDS, query};
 use mpwatch_lab::Topology;
 use mpwatch_lab::raplsim::Shape;
 use mpwatch_lab::raplsim::live::Load;
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{self, Spec, Workload};
-use mpwatch_tests::dashboards::{DASHBOARDS, query};
 use mpwatch_tests::prometheus::Prometheus;
 use mpwatch_tests::simulated::Simulated;
 use mpwatch_tests::{may_run_as_root, skip};

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use jiff::{SignedDuration, Timestamp};
-use mpwatch_exporters::prometheus::{Settings, Totals, described, expose};
+use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
 use mpwatch_model::fixture;
@@ -61,12 +61,12 @@ impl Scraped {
     fn tick(&mut self, connections: Vec<Connection>) -> String {
         self.at += SignedDuration::from_secs(1);
         self.latest = Snapshot { at: self.at, ..fixture::snapshot(connections) };
-        self.totals.take(&self.latest);
+        self.totals.update(&self.latest);
         self.text()
     }
 
     fn text(&self) -> String {
-        expose(&self.latest, &self.totals.figures(), &service()).unwrap()
+        expose(&self.latest, &self.totals.values(), &service()).unwrap()
     }
 }
 
@@ -111,9 +111,9 @@ fn what_is_scraped_is_what_metrics_md_describes() {
     let text = scraped.text();
     let scraped: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let sections = described();
+    let sections = sections();
     let told: BTreeSet<&str> =
-        sections.iter().flat_map(|section| &section.metrics).map(|metric| metric.name.as_str()).collect();
+        sections.iter().flat_map(|section| &section.families).map(|metric| metric.name.as_str()).collect();
     let missing: Vec<_> = told.difference(&scraped).collect();
     let untold: Vec<_> = scraped.difference(&told).collect();
     assert!(missing.is_empty() && untold.is_empty(), "told, not scraped: {missing:?}; not told: {untold:?}");

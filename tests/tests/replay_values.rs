@@ -56,7 +56,8 @@ fn compare(path: &str, before: &Value, now: &Value, differences: &mut Vec<String
 fn reports_have_the_values_they_had() {
     let mut differences = Vec::new();
     for recording in recordings() {
-        let stored = fs::read_to_string(fixtures().join(format!("values/{}.json", name(&recording)))).unwrap();
+        let stored =
+            fs::read_to_string(fixtures().join(format!("values/{}.json", name(&recording)))).unwrap();
         let before = serde_json::from_str(&stored).unwrap();
         let now = serde_json::from_str(&replay(&recording, &["--format", "json"])).unwrap();
         compare(name(&recording), &before, &now, &mut differences);
@@ -68,7 +69,8 @@ fn reports_have_the_values_they_had() {
 fn snapshots_have_the_values_they_had() {
     let mut differences = Vec::new();
     for recording in recordings() {
-        let Ok(stored) = fs::read(fixtures().join(format!("values/{}.snapshots.zst", name(&recording)))) else {
+        let Ok(stored) = fs::read(fixtures().join(format!("values/{}.snapshots.zst", name(&recording))))
+        else {
             continue;
         };
         let before = String::from_utf8(zstd::decode_all(stored.as_slice()).unwrap()).unwrap();

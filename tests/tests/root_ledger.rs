@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
-use mpwatch_ebpf::support::{HOOKS, Part};
+use mpwatch_ebpf::hook::{HOOKS, Part};
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::Quality;

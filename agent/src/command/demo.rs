@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch demo`: a small network of namespaces, real MPTCP traffic of the real kernel through it, and what mpwatch sees.
-//! Nothing outside those namespaces is touched; all of them are gone when it ends, however it ends.
+//! `mpwatch demo`: real MPTCP traffic in a small network of private namespaces, and what mpwatch observes of it. Nothing outside
+//! those namespaces is changed; all of them are removed at the end.
 
 mod simulation;
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
 use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
@@ -18,43 +19,47 @@ use mpwatch_tui::screen::{Link, Settings};
 
 use self::simulation::Simulation;
 use super::database::Database;
-use super::{on_a_terminal, print_report, trace_with};
-use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, Scope};
-use crate::live::stop_on_signals;
+use super::output::{on_a_terminal, print_report};
+use crate::cli::{DemoOptions, Format, ReportOptions, Scenario};
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
+use crate::signals::stop_flag;
 use crate::source::EventSource as _;
-use mpwatch_engine::tracker::Closed;
 
+/// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// After the traffic has ended, this long at the most for the last sockets to close.
-const LINGER: Duration = Duration::from_secs(3);
-/// A port of its own for the plain TCP flow that `--tcp` puts beside the MPTCP one.
+/// Longest wait for the last sockets to close after the traffic has ended.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
 
-pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
+pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
+    let DemoOptions { filter, trace, .. } = options;
+    let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
     let topology = build(options.scenario)?;
+    let counters = trace.energy.energy();
     let simulation =
-        options.simulate_rapl.then(|| Simulation::start(scope.energy().hardware().cpus)).transpose()?;
-    let energy = simulation.as_ref().map_or_else(|| scope.energy(), Simulation::options);
-    let mut live = trace_with(INTERVAL, scope, energy, Arc::clone(&stop))?;
+        options.simulate_rapl.then(|| Simulation::start(counters.hardware().cpus)).transpose()?;
+    let energy = simulation.as_ref().map_or(counters, Simulation::options);
+    filter.warn_about_unknown_namespace();
+    let mut live = trace.start_with(INTERVAL, energy, Arc::clone(&stop))?;
     let mut database = Database::open(options.db.as_deref(), live.start())?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
-    let is_ours = |connection: &Connection| ours.contains(&connection.netns) && scope.shows(connection);
+    let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
-    let mut traffic = Traffic::start(&topology, options, scope.tcp)?;
-    let screen =
-        (!options.headless && !options.json && on_a_terminal()).then(|| open(options, &stop)).transpose()?;
+    let mut traffic = Traffic::start(&topology, options, trace.tcp)?;
+    let screen = (!options.headless && !options.json && on_a_terminal())
+        .then(|| open_screen(options, &stop))
+        .transpose()?;
     if let Some(screen) = &screen {
         live.follow(screen.pace());
     }
     let began = Instant::now();
-    let mut report = session::run(&mut live, scope.outlook(Closed::Keep), None, |mut snapshot| {
+    let mut report = session::run(&mut live, trace.tracker(Closed::Keep), None, |mut snapshot| {
         snapshot.connections.retain(is_ours);
-        traffic.script(&topology, options, began.elapsed())?;
-        let quiet = snapshot.connections.iter().all(|connection| !connection.is_open());
+        traffic.advance(&topology, options, began.elapsed())?;
+        let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.offer(&snapshot);
@@ -62,40 +67,37 @@ pub(super) fn run(options: &DemoOptions, scope: &Scope) -> anyhow::Result<()> {
         if let Some(screen) = &screen {
             screen.show(snapshot);
         }
-        let over = traffic.ended_at.is_some_and(|at| quiet || at.elapsed() > LINGER);
-        Ok(if over || interrupted(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
+        let is_over = is_over || stop.load(Ordering::Relaxed);
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     if let Some(screen) = &screen {
-        // Who watched traffic for some seconds may want to look at what was seen for longer.
-        screen.link(Link::Ended);
-        screen.pace().wait_for_leave(FOREVER);
+        // The final state stays on the screen until the user quits.
+        screen.set_link(Link::Ended);
+        screen.pace().wait_for_quit(FOREVER);
     }
-    // The report is for the terminal that was there before.
+    // The screen closes before the report is printed.
     screen.map(Screen::close).transpose()?;
     traffic.finish()?;
     report.connections.retain(is_ours);
     let format = if options.json { Format::Json } else { Format::Text };
-    // A full disk must not cost the report as well.
+    // The report is printed even if the disk is full.
     let stored = database.map(Database::close).transpose();
     print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
     stored?;
     Ok(())
 }
 
-/// The live view, with a line that says what is going on.
-fn open(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<Screen> {
+/// The live view, with a line about the scenario.
+fn open_screen(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<Screen> {
     let what = match options.scenario {
         Scenario::TwoPaths => "an upload over two links",
         Scenario::Shared => "an upload with three subflows",
-        Scenario::Failover => "an upload over two links, one is cut half way",
+        Scenario::Failover => "an upload over two links, one of which fails halfway",
         Scenario::Requests => "many small requests over two links",
     };
     let banner = format!("DEMO for {} s: {what}; private namespaces", options.seconds);
     Screen::open(Settings { banner: Some(banner), ..load_settings()? }, Arc::clone(stop))
-}
-
-fn interrupted(stop: &AtomicBool) -> bool {
-    stop.load(Ordering::Relaxed)
 }
 
 fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
@@ -106,7 +108,7 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
         Scenario::Failover => {
             let paths =
                 [path(30.0, 10), path(30.0, 20)].map(|quality| PathSpec { quality, ..PathSpec::default() });
-            // So that the dead path is given up within the demo, not after a quarter of an hour.
+            // The kernel gives up the failed path within the demo, not after a quarter of an hour.
             Topology::build(&TopologySpec {
                 paths: paths.into(),
                 quick_timeouts: true,
@@ -120,18 +122,18 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
     }
 }
 
-/// The traffic of a scenario, and what happens to it while it runs.
+/// The traffic of a scenario.
 struct Traffic {
     transfers: Vec<Transfer>,
     controls: Vec<Arc<Control>>,
-    path_died: bool,
+    path_failed: bool,
     ended_at: Option<Instant>,
 }
 
 impl Traffic {
     fn start(topology: &Topology, options: &DemoOptions, tcp_too: bool) -> anyhow::Result<Self> {
         let mut traffic =
-            Self { transfers: Vec::new(), controls: Vec::new(), path_died: false, ended_at: None };
+            Self { transfers: Vec::new(), controls: Vec::new(), path_failed: false, ended_at: None };
         let spec = spec(topology, options)?;
         traffic.add(topology, &spec)?;
         if tcp_too {
@@ -149,20 +151,20 @@ impl Traffic {
         Ok(())
     }
 
-    /// What the scenario has in store at this time.
-    fn script(
+    /// Does what the scenario has planned for this time.
+    fn advance(
         &mut self,
         topology: &Topology,
         options: &DemoOptions,
         elapsed: Duration,
     ) -> anyhow::Result<()> {
         let total = Duration::from_secs(options.seconds);
-        if options.scenario == Scenario::Failover && !self.path_died && elapsed >= total / 2 {
-            self.path_died = true;
+        if options.scenario == Scenario::Failover && !self.path_failed && elapsed >= total / 2 {
+            self.path_failed = true;
             topology.path(0)?.kill(How::LinkDown)?;
         }
         let ended = self.controls.iter().all(|control| control.client_finished());
-        if self.ended_at.is_none() && (ended || elapsed > total + LINGER) {
+        if self.ended_at.is_none() && (ended || elapsed > total + CLOSE_TIMEOUT) {
             self.ended_at = Some(Instant::now());
         }
         Ok(())
@@ -185,7 +187,7 @@ fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<Spec> {
     let think = Duration::from_millis(5);
     let mut spec = match options.scenario {
         Scenario::Requests => {
-            // About 16 ms an exchange: 10 ms on the path, 5 ms of thinking.
+            // An exchange takes about 16 ms: 10 ms on the path, 5 ms of think time.
             let count = options.seconds * 1000 / 16 / 20;
             let workload = Workload::Requests { count: 20, up: 200, down: 10_000, think };
             Spec {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of one command must not be the same: what is written would destroy what is read, without a word.
+//! Guards against a command whose output would overwrite another of its files.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Refuses two of these that are one file. `None`: not asked for.
-pub(super) fn distinct(files: &[Option<&Path>]) -> anyhow::Result<()> {
-    let given: Vec<&Path> = files.iter().copied().flatten().collect();
-    for (nth, one) in given.iter().enumerate() {
-        for other in &given[nth + 1..] {
+/// Fails if two of the given paths are the same file.
+pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {
+    let given: Vec<&Path> = paths.iter().copied().flatten().collect();
+    for (index, one) in given.iter().enumerate() {
+        for other in &given[index + 1..] {
             anyhow::ensure!(
                 !is_same(one, other),
-                "{} would be overwritten: this command is given it twice (also as {}); name another file",
+                "{} and {} are the same file and would overwrite each other; choose another file",
                 one.display(),
                 other.display()
             );
@@ -20,7 +20,7 @@ pub(super) fn distinct(files: &[Option<&Path>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By identity where both are there, by name where they are not.
+/// By device and inode if both exist, by name if neither does.
 fn is_same(one: &Path, other: &Path) -> bool {
     let regular = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
     match (regular(one), regular(other)) {

@@ -1,85 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch record` and `mpwatch replay`: the same events, once from the kernel and once from a file, give the same report.
+//! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mpwatch_engine::tracker::Closed;
 use mpwatch_model::series::CounterSeries;
 
 use super::database::Database;
-use super::{files, print_line, print_report, trace};
-use crate::cli::{ReportOptions, Scope};
-use crate::live::stop_on_signals;
-use crate::recording::{Recorder, Replay};
+use super::files;
+use super::output::print_report;
+use crate::cli::RecordOptions;
+use crate::recording::Recorder;
 use crate::session;
-use crate::source::EventSource;
-use mpwatch_engine::tracker::Closed;
+use crate::signals::stop_flag;
+use crate::source::EventSource as _;
 
-/// How long to record, and how often to look.
-#[derive(Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) seconds: Option<u64>,
-    pub(super) interval: Duration,
-}
-
-pub(super) fn record(
-    file: &Path,
-    limits: Limits,
-    db: Option<&Path>,
-    options: &ReportOptions,
-    scope: &Scope,
-) -> anyhow::Result<()> {
-    files::distinct(&[Some(file), db, options.output.as_deref()])?;
-    let mut live = trace(limits.interval, scope, stop_on_signals()?)?;
-    let mut database = Database::open(db, live.start())?;
+pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
+    let RecordOptions { file, seconds, interval, db, report: report_options, filter, trace } = options;
+    files::ensure_distinct(&[Some(file), db.as_deref(), report_options.output.as_deref()])?;
+    filter.warn_about_unknown_namespace();
+    let mut live = trace.start(*interval, stop_flag()?)?;
+    let mut database = Database::open(db.as_deref(), live.start())?;
     let mut recorder = Recorder::create(file, live.start())?;
-    eprintln!("mpwatch: recording to {}; Ctrl-C ends it", file.display());
-    let end = limits.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let report = session::run(&mut live, scope.outlook(Closed::Keep), Some(&mut recorder), |snapshot| {
+    eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let report = session::run(&mut live, trace.tracker(Closed::Keep), Some(&mut recorder), |snapshot| {
         if let Some(database) = &mut database {
             database.offer(&Arc::new(snapshot));
         }
-        let over = end.is_some_and(|end| Instant::now() >= end);
-        Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        let is_over = end.is_some_and(|end| Instant::now() >= end);
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    // A full disk must not cost the report as well.
-    let written = recorder.finish();
+    // The report is printed even if the disk is full.
+    let recorded = recorder.finish();
     let stored = database.map(Database::close).transpose();
-    print_report(&scope.narrow_report(report), &CounterSeries::new(), options)?;
-    written?;
+    print_report(&filter.apply_to_report(report), &CounterSeries::new(), report_options)?;
+    recorded?;
     stored?;
     Ok(())
-}
-
-pub(super) fn replay(
-    file: &Path,
-    snapshots: bool,
-    db: Option<&Path>,
-    options: &ReportOptions,
-    scope: &Scope,
-) -> anyhow::Result<()> {
-    files::distinct(&[Some(file), db, options.output.as_deref()])?;
-    let mut replay = Replay::open(file)?;
-    let mut database = Database::open(db, replay.start())?;
-    let report = session::run(&mut replay, scope.outlook(Closed::Keep), None, |snapshot| {
-        let snapshot = Arc::new(snapshot);
-        if let Some(database) = &mut database {
-            database.deliver(&snapshot);
-        }
-        if snapshots {
-            print_line(&scope.narrow(Arc::unwrap_or_clone(snapshot)))?;
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    database.map(Database::close).transpose()?;
-    if let Some(why) = replay.cut_short() {
-        eprintln!("mpwatch: {}: {why}; everything before that is shown", file.display());
-    }
-    if snapshots {
-        Ok(())
-    } else {
-        print_report(&scope.narrow_report(report), &CounterSeries::new(), options)
-    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch selftest`: a known transfer over two paths, and every number of ours beside one from somewhere else: the
-//! application's own count, the kernel's MPTCP_FULL_INFO, the interface counters. Takes a few seconds, leaves nothing behind.
+//! `mpwatch selftest`: compares our numbers for a known transfer over two paths with those of the application, of the kernel's
+//! MPTCP_FULL_INFO and of the interfaces. Takes a few seconds; its namespaces are removed at the end.
 
 mod check;
 mod compare;
@@ -12,29 +12,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::topology::Quality;
 use mpwatch_lab::traffic::{ConnectionReport, Control, Outcome, Report, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
-use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
 use self::check::Check;
 use self::compare::{BuiltPath, End, Evidence};
-use super::{print, trace};
-use crate::cli::Scope;
-use crate::live::{Live, stop_on_signals};
-use crate::session::{self, Outlook};
-use mpwatch_engine::tracker::Closed;
+use super::output::print;
+use crate::cli::TraceOptions;
+use crate::live::Live;
+use crate::session;
+use crate::signals::stop_flag;
 
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Size of the transfer in bytes.
 const TRANSFER: u64 = 20_000_000;
 /// Enough RTT samples for a median, in well under a second.
 const REQUESTS: u64 = 40;
-/// Both transfers together take about two seconds.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// Limit for both transfers, which take about two seconds.
+const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Verdict {
     schema: u32,
@@ -43,12 +44,12 @@ struct Verdict {
 }
 
 pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
-    let stop = stop_on_signals()?;
+    let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
     let queue = Duration::from_millis(50);
     let path = |mbit, rtt| Quality::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     let topology = Topology::two_paths(path(100.0, 10), path(50.0, 20))?;
-    let mut live = trace(INTERVAL, &Scope::default(), Arc::clone(&stop))?;
+    let mut live = TraceOptions::default().start(INTERVAL, Arc::clone(&stop))?;
     let checks = compare::all(&gather(&topology, &mut live, &stop)?);
     let ok = checks.iter().all(|check| check.ok);
     if json {
@@ -59,27 +60,23 @@ pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the traffic while mpwatch looks on, and asks everybody about it.
+/// Runs the traffic while mpwatch traces it, and collects the numbers of all sources.
 fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Result<Evidence> {
     let before = wire_bytes(topology)?;
     let began = Instant::now();
     let mut traffic = Traffic::start(topology)?;
-    let report = session::run(
-        live,
-        Outlook { closed: Closed::Keep, method: DetectionMethod::default() },
-        None,
-        |snapshot| {
-            ensure!(began.elapsed() < PATIENCE, "the transfer did not end within {PATIENCE:?}");
-            let over = traffic.proceed(topology, snapshot)?;
-            Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        },
-    )?;
-    ensure!(!stop.load(Ordering::Relaxed), "interrupted before everything could be compared");
+    let settings = TraceOptions::default().tracker(Closed::Keep);
+    let report = session::run(live, settings, None, |snapshot| {
+        ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
+        let is_over = traffic.advance(topology, snapshot)?;
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    ensure!(!stop.load(Ordering::Relaxed), "interrupted before the end of the transfer");
     let [requests, transfer] = traffic.outcomes.try_into().ok().context("a transfer has no outcome")?;
     let requests = only_connection(&requests.client)?;
     let [client, server] = [&transfer.client, &transfer.server].map(only_connection);
     Ok(Evidence {
-        quiet: traffic.quiet.context("the transfer ended before it could be looked at")?,
+        idle: traffic.idle.context("the transfer ended before its snapshot")?,
         report,
         ends: [end("client", topology.client(), client?)?, end("server", topology.server(), server?)?],
         requests,
@@ -88,24 +85,25 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     })
 }
 
-/// First requests on an idle network, then the known transfer.
+/// Requests on an idle network, then the known transfer.
 struct Traffic {
     running: Option<(Transfer, Arc<Control>)>,
     outcomes: Vec<Outcome>,
-    /// The transfer has been done for longer than a tick.
-    done: bool,
-    quiet: Option<Snapshot>,
+    /// Everything was acknowledged before the latest tick.
+    is_acknowledged: bool,
+    /// Taken after everything was acknowledged.
+    idle: Option<Snapshot>,
 }
 
 impl Traffic {
     fn start(topology: &Topology) -> anyhow::Result<Self> {
         let requests = Workload::Requests { count: REQUESTS, up: 100, down: 100, think: Duration::ZERO };
         let running = Some(transfer(topology, requests, Control::default())?);
-        Ok(Self { running, outcomes: Vec::new(), done: false, quiet: None })
+        Ok(Self { running, outcomes: Vec::new(), is_acknowledged: false, idle: None })
     }
 
-    /// Takes the next step once the one before is done. `true`: everything is over, and closed.
-    fn proceed(&mut self, topology: &Topology, snapshot: Snapshot) -> anyhow::Result<bool> {
+    /// Starts the transfer after the requests. `true`: all connections are closed.
+    fn advance(&mut self, topology: &Topology, snapshot: Snapshot) -> anyhow::Result<bool> {
         let Some((running, control)) = self.running.take() else {
             return Ok(!is_open(&snapshot, topology));
         };
@@ -117,12 +115,12 @@ impl Traffic {
             }
             return Ok(false);
         }
-        // A snapshot that began after everything was acknowledged: from then on no counter moves until the end.
-        if self.done && self.quiet.is_none() {
-            self.quiet = Some(snapshot);
+        // This snapshot began after everything was acknowledged, so no counter changes until the connection closes.
+        if self.is_acknowledged && self.idle.is_none() {
+            self.idle = Some(snapshot);
             control.release();
         }
-        self.done = control.held() == 1;
+        self.is_acknowledged = control.held() == 1;
         self.running = Some((running, control));
         Ok(false)
     }
@@ -135,7 +133,7 @@ fn transfer(
 ) -> anyhow::Result<(Transfer, Arc<Control>)> {
     let mut spec = topology.traffic(workload)?;
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = PATIENCE;
+    spec.deadline = TIMEOUT;
     let control = Arc::new(control);
     Ok((Transfer::start(topology.client(), topology.server(), &spec, &control)?, control))
 }

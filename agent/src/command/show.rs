@@ -1,59 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch ls` and `mpwatch show`: one look at what is open now.
+//! `mpwatch ls` and `mpwatch show`: one snapshot of the open connections.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use anyhow::anyhow;
+use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{csv, text};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 
-use super::{print, trace};
+use super::output::print;
 use crate::attach::Daemon;
-use crate::cli::Scope;
-use crate::exit::NoSuchFlow;
-use crate::live::stop_on_signals;
+use crate::cli::{ListOptions, ShowOptions, ViewOptions};
+use crate::error::NoSuchConnection;
 use crate::session;
-use mpwatch_engine::tracker::Closed;
+use crate::signals::stop_flag;
 
-/// Long enough for a rate, short enough for an answer at once.
-const GLANCE: Duration = Duration::from_millis(300);
+/// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
+const INTERVAL: Duration = Duration::from_millis(300);
 
-pub(super) fn list(as_json: bool, as_csv: bool, scope: &Scope) -> anyhow::Result<()> {
-    let snapshot = scope.narrow(glance(scope)?);
-    let output = match (as_json, as_csv) {
+pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
+    let snapshot = snapshot(&options.view)?;
+    print(&match (options.json, options.csv) {
         (true, _) => json::snapshot(&snapshot, Layout::Line)?,
         (_, true) => csv::list(&snapshot.connections)?,
         _ => text::list(&snapshot),
-    };
-    print(&output)
+    })
 }
 
-pub(super) fn one(id: &str, as_json: bool, scope: &Scope) -> anyhow::Result<()> {
-    let snapshot = scope.narrow(glance(scope)?);
-    let connection = find(&snapshot.connections, id)?;
-    print(&if as_json { json::connection(connection, Layout::Pretty)? } else { text::connection(connection) })
+pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {
+    let snapshot = snapshot(&options.view)?;
+    let connection = find(&snapshot.connections, &options.id)?;
+    print(&if options.json {
+        json::connection(connection, Layout::Pretty)?
+    } else {
+        text::connection(connection)
+    })
 }
 
-/// The daemon's latest snapshot, or two of our own, so that the second one has rates.
-fn glance(scope: &Scope) -> anyhow::Result<Snapshot> {
-    let stop = stop_on_signals()?;
-    if let Some(mut daemon) = Daemon::find(scope, false, &stop)? {
-        return daemon.next()?.ok_or_else(|| anyhow::anyhow!("interrupted before the first snapshot"));
-    }
-    let mut live = trace(GLANCE, scope, stop)?;
+/// The daemon's latest snapshot, or the second of two that we take ourselves: the first has no rates.
+fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
+    let stop = stop_flag()?;
     let mut latest = None;
-    let mut looks = 0;
-    session::run(&mut live, scope.outlook(Closed::Forget), None, |snapshot| {
-        looks += 1;
-        latest = Some(snapshot);
-        Ok(if looks == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
-    latest.ok_or_else(|| anyhow::anyhow!("interrupted before the first snapshot"))
+    if let Some(mut daemon) = Daemon::find(options, false, &stop)? {
+        latest = daemon.next()?;
+    } else {
+        options.filter.warn_about_unknown_namespace();
+        let mut live = options.trace.start(INTERVAL, stop)?;
+        session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
+            let is_second = latest.replace(snapshot).is_some();
+            Ok(if is_second { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+    }
+    let latest = latest.ok_or_else(|| anyhow!("interrupted before the first snapshot"))?;
+    Ok(options.filter.apply(latest))
 }
 
-/// By id, by token, or by the beginning of either where only one connection has it.
+/// The connection with this id or token, or with a prefix of either that no other connection has.
 fn find<'a>(connections: &'a [Connection], wanted: &str) -> anyhow::Result<&'a Connection> {
     let matches = |connection: &&Connection| {
         connection.id.to_string().starts_with(wanted)
@@ -61,14 +66,14 @@ fn find<'a>(connections: &'a [Connection], wanted: &str) -> anyhow::Result<&'a C
     };
     let found: Vec<&Connection> = connections.iter().filter(matches).collect();
     match found[..] {
-        [] => Err(NoSuchFlow { id: wanted.to_owned() }.into()),
+        [] => Err(NoSuchConnection { id: wanted.to_owned() }.into()),
         [connection] => Ok(connection),
         _ => {
             let exact = found.iter().find(|connection| connection.id.to_string() == wanted);
             let ids: Vec<String> = found.iter().map(|connection| connection.id.to_string()).collect();
-            exact.copied().ok_or_else(|| {
-                anyhow::anyhow!("`{wanted}` fits {} connections: {}", ids.len(), ids.join(", "))
-            })
+            exact
+                .copied()
+                .ok_or_else(|| anyhow!("`{wanted}` matches {} connections: {}", ids.len(), ids.join(", ")))
         }
     }
 }

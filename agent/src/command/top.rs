@@ -1,81 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch top`: snapshots as they come. On a terminal the live view; with `--batch`, or without a terminal, one after the other.
+//! `mpwatch top`: the live view on a terminal; with `--batch`, or without a terminal, one snapshot after the other.
 
-mod live_view;
-
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
+use mpwatch_engine::tracker::Closed;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{Size, Style, table};
 
 use super::database::Database;
-use super::{on_a_terminal, print, print_line, trace};
+use super::live_view::{self, Countdown, DEFAULT_INTERVAL};
+use super::output::{on_a_terminal, print, print_line};
 use crate::attach::Daemon;
-use crate::cli::{Scope, TopOptions};
-use crate::live::stop_on_signals;
+use crate::cli::TopOptions;
 use crate::session;
+use crate::signals::stop_flag;
 use crate::source::EventSource as _;
-use mpwatch_engine::tracker::Closed;
 
-/// Time between two snapshots where nobody says.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// Height of a table that nobody has to fit on a screen.
-const UNLIMITED: u16 = u16::MAX;
+/// Size of a table that is not drawn on a screen.
+const UNLIMITED: Size = Size { columns: 120, rows: u16::MAX };
 
-pub(super) fn run(options: &TopOptions, scope: &Scope) -> anyhow::Result<()> {
-    let stop = stop_on_signals()?;
+pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
+    let stop = stop_flag()?;
     if !options.batch && on_a_terminal() {
-        return live_view::run(options, scope, &stop);
+        return live_view::run(options, &stop);
     }
-    // A store begins with what its own tracing began with.
-    let daemon =
-        if options.db.is_some() { None } else { Daemon::find(scope, options.interval.is_some(), &stop)? };
-    let live =
-        if daemon.is_some() { None } else { Some(trace(options.interval.unwrap_or(INTERVAL), scope, stop)?) };
-    let mut database = match &live {
-        Some(live) => Database::open(options.db.as_deref(), live.start())?,
-        None => None,
-    };
+    let view = &options.view;
     let mut left = Countdown::new(options.count);
-    let mut each = |snapshot: Snapshot| {
+    let mut print_next = |snapshot: Snapshot| {
+        let snapshot = view.filter.apply(snapshot);
+        if options.json {
+            print_line(&snapshot)?;
+        } else {
+            print(&table(&snapshot, UNLIMITED, Style::Plain))?;
+        }
+        anyhow::Ok(left.next())
+    };
+    // A database starts where its own tracing starts, so `--db` needs a tracer of its own.
+    if options.db.is_none()
+        && let Some(mut daemon) = Daemon::find(view, options.interval.is_some(), &stop)?
+    {
+        while let Some(snapshot) = daemon.next()? {
+            if print_next(snapshot)?.is_break() {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    view.filter.warn_about_unknown_namespace();
+    let mut live = view.trace.start(options.interval.unwrap_or(DEFAULT_INTERVAL), stop)?;
+    let mut database = Database::open(options.db.as_deref(), live.start())?;
+    session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.offer(&snapshot);
         }
-        let snapshot = scope.narrow(Arc::unwrap_or_clone(snapshot));
-        if options.json {
-            print_line(&snapshot)?;
-        } else {
-            print(&table(&snapshot, Size { columns: 120, rows: UNLIMITED }, Style::Plain))?;
-        }
-        Ok(left.next())
-    };
-    if let Some(mut daemon) = daemon {
-        while let Some(snapshot) = daemon.next()? {
-            if each(snapshot)?.is_break() {
-                break;
-            }
-        }
-    }
-    if let Some(mut live) = live {
-        session::run(&mut live, scope.outlook(Closed::Forget), None, each)?;
-    }
+        print_next(Arc::unwrap_or_clone(snapshot))
+    })?;
     database.map(Database::close).transpose()?;
     Ok(())
-}
-
-/// Snapshots that are still to be shown.
-struct Countdown(u64);
-
-impl Countdown {
-    fn new(count: Option<u64>) -> Self {
-        Self(count.unwrap_or(u64::MAX))
-    }
-
-    fn next(&mut self) -> ControlFlow<()> {
-        self.0 = self.0.saturating_sub(1);
-        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

@@ -1,67 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that can be set: a row for each, from which the file's keys, the environment, the schema and `config show` follow.
+//! The configuration keys: one row each, from which the file's keys, the environment, the schema and `config show` follow.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
 use tracing::level_filters::LevelFilter;
 
-use super::{Config, DATABASE, SOCKET};
-use crate::cli::parse_interval;
+use super::values::Config;
+use crate::quantity::{SIZES, TIMES, Unit, in_units, parse_interval, parse_whole};
 
 /// Most connections that may have series of their own.
-const MOST_TOP_FLOWS: usize = 500;
+const MAX_TOP_FLOWS: usize = 500;
+/// Smallest limit of the database in bytes; a smaller one has no room for its own tables.
+const MIN_STORE_SIZE: u64 = 1 << 20;
 
-/// One thing that can be set.
+/// A configuration key.
 pub(super) struct Key {
-    /// Name in the file; a dot parts the table from the key.
+    /// Name in the file. A dot separates table and key.
     pub(super) name: &'static str,
-    /// Variable of the environment.
-    pub(super) environment: &'static str,
-    /// Flag of the command line.
+    /// Option of the command line. Empty: none.
     pub(super) flag: &'static str,
-    /// Type in the file, in the words of JSON Schema.
-    pub(super) kind: &'static str,
     /// One sentence.
     pub(super) help: &'static str,
-    /// Whether SIGHUP is enough, or a restart is needed.
+    /// Whether SIGHUP applies a change; otherwise a restart does.
     pub(super) reloads: bool,
-    /// Takes the value from its text; the error says what a value looks like.
+    /// Parses and sets the value. The error says what a value looks like.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value as a file says it.
+    /// The value in TOML.
     pub(super) show: fn(&Config) -> String,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(1),
-            socket: PathBuf::from(SOCKET),
-            socket_group: "mpwatch".to_owned(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
-            web_config: None,
-            top_flows: 0,
-            store_path: Some(PathBuf::from(DATABASE)),
-            store_keep: Some(Duration::from_hours(7 * 24)),
-            store_max_size: Some(1 << 30),
-            store_sample_every: Duration::from_secs(10),
-            tcp: false,
-            ledger: true,
-            method: DetectionMethod::default(),
-            log_level: LevelFilter::INFO,
-            log_json: false,
+impl Key {
+    /// Type in the file, in the words of JSON Schema.
+    pub(super) fn kind(&self) -> &'static str {
+        match (self.show)(&Config::default()).as_str() {
+            "true" | "false" => "boolean",
+            text if text.starts_with('"') => "string",
+            _ => "integer",
         }
+    }
+
+    /// Name of its environment variable.
+    pub(super) fn environment(&self) -> String {
+        format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
     }
 }
 
+/// All keys, in the order in which they are shown.
 pub(super) static KEYS: &[Key] = &[
     Key {
         name: "interval",
-        environment: "MPWATCH_INTERVAL",
         flag: "--interval",
-        kind: "string",
         help: "Time between two snapshots: 100ms to 60s.",
         reloads: false,
         set: |config, text| parse_interval(text).map(|interval| config.interval = interval),
@@ -69,20 +59,16 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "socket",
-        environment: "MPWATCH_SOCKET",
         flag: "--socket",
-        kind: "string",
-        help: "Unix socket at which `top`, `ls` and `show` attach.",
+        help: "Unix socket that serves `top`, `ls` and `show`.",
         reloads: false,
         set: |config, text| absolute(text).map(|path| config.socket = path),
-        show: |config| quoted(&config.socket.to_string_lossy()),
+        show: |config| quoted_path(Some(&config.socket)),
     },
     Key {
         name: "socket_group",
-        environment: "MPWATCH_SOCKET_GROUP",
         flag: "",
-        kind: "string",
-        help: "Group whose members may read from the socket: a name, or a number.",
+        help: "Group whose members may read from the socket: a name or a number.",
         reloads: false,
         set: |config, text| {
             text.clone_into(&mut config.socket_group);
@@ -92,109 +78,83 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "web.listen",
-        environment: "MPWATCH_WEB_LISTEN",
         flag: "--listen",
-        kind: "string",
         help: "Address and port of the web server, which serves /metrics.",
         reloads: false,
         set: |config, text| {
             let address =
-                text.parse().map_err(|_| "an address is like 127.0.0.1:9917 or [::1]:9917".to_owned());
+                text.parse().map_err(|_| "use an address such as 127.0.0.1:9917 or [::1]:9917".to_owned());
             address.map(|address| config.listen = address)
         },
         show: |config| quoted(&config.listen.to_string()),
     },
     Key {
         name: "web.config",
-        environment: "MPWATCH_WEB_CONFIG",
         flag: "--web.config.file",
-        kind: "string",
-        help: "Web-config file of Prometheus exporters: TLS and basic auth of the web server. Empty: neither. Read again when it changes.",
+        help: "Web-config file of Prometheus exporters, for TLS and basic auth of the web server; empty for neither. It is read again when it changes.",
         reloads: false,
-        set: |config, text| {
-            config.web_config = if text.is_empty() { None } else { Some(absolute(text)?) };
-            Ok(())
-        },
-        show: |config| {
-            quoted(&config.web_config.iter().map(|path| path.to_string_lossy()).collect::<String>())
-        },
+        set: |config, text| optional_path(text).map(|path| config.web_config = path),
+        show: |config| quoted_path(config.web_config.as_deref()),
     },
     Key {
         name: "metrics.top_flows",
-        environment: "MPWATCH_METRICS_TOP_FLOWS",
         flag: "--metrics.top-flows",
-        kind: "integer",
-        help: "So many of the largest connections have series of their own, 0 to 500.",
+        help: "Number of the largest connections for which per-connection series are exported, 0 to 500.",
         reloads: true,
         set: |config, text| {
-            let number = text.parse().ok().filter(|number| *number <= MOST_TOP_FLOWS);
-            let number = number.ok_or_else(|| format!("it is a number from 0 to {MOST_TOP_FLOWS}"));
+            let number = text.parse().ok().filter(|number| *number <= MAX_TOP_FLOWS);
+            let number = number.ok_or_else(|| format!("use a number from 0 to {MAX_TOP_FLOWS}"));
             number.map(|number| config.top_flows = number)
         },
         show: |config| config.top_flows.to_string(),
     },
     Key {
         name: "store.path",
-        environment: "MPWATCH_STORE_PATH",
         flag: "--db",
-        kind: "string",
-        help: "Database of every connection, for `mpwatch report`; empty: none.",
+        help: "Database of every connection, for `mpwatch report`; empty for none.",
         reloads: false,
-        set: |config, text| {
-            let path = if text.is_empty() { Ok(None) } else { absolute(text).map(Some) };
-            path.map(|path| config.store_path = path)
-        },
-        show: |config| quoted(&config.store_path.as_deref().unwrap_or(Path::new("")).to_string_lossy()),
+        set: |config, text| optional_path(text).map(|path| config.store_path = path),
+        show: |config| quoted_path(config.store_path.as_deref()),
     },
     Key {
         name: "store.keep",
-        environment: "MPWATCH_STORE_KEEP",
         flag: "",
-        kind: "string",
-        help: "How long closed connections are kept there, for example 12h or 30d; 0: for ever.",
+        help: "How long closed connections are kept in the database, for example 12h or 30d; 0 for ever.",
         reloads: true,
-        set: |config, text| lasting(text).map(|time| config.store_keep = (!time.is_zero()).then_some(time)),
+        set: |config, text| duration(text).map(|time| config.store_keep = (!time.is_zero()).then_some(time)),
         show: |config| quoted(&in_units(config.store_keep.unwrap_or_default().as_secs(), TIMES)),
     },
     Key {
         name: "store.max_size",
-        environment: "MPWATCH_STORE_MAX_SIZE",
         flag: "",
-        kind: "string",
-        help: "How large it may become, for example 512M or 4G; then the oldest connections go. 0: as large as the disk.",
+        help: "Maximum size of the database, for example 512M or 4G; beyond it the oldest connections are deleted. 0 for no limit.",
         reloads: true,
         set: |config, text| size(text).map(|size| config.store_max_size = (size > 0).then_some(size)),
         show: |config| quoted(&in_units(config.store_max_size.unwrap_or_default(), SIZES)),
     },
     Key {
         name: "store.sample_every",
-        environment: "MPWATCH_STORE_SAMPLE_EVERY",
         flag: "",
-        kind: "string",
-        help: "Longest time between two samples of a long connection: 1s to 1h.",
+        help: "Longest time between two stored samples of a connection: 1s to 1h.",
         reloads: true,
         set: |config, text| {
-            let time = lasting(text).ok().filter(|time| (1..=3_600).contains(&time.as_secs()));
+            let time = duration(text).ok().filter(|time| (1..=3_600).contains(&time.as_secs()));
             time.map(|time| config.store_sample_every = time)
-                .ok_or_else(|| "it lies between 1s and 1h".to_owned())
+                .ok_or_else(|| "use a duration between 1s and 1h".to_owned())
         },
         show: |config| quoted(&in_units(config.store_sample_every.as_secs(), TIMES)),
     },
     Key {
         name: "trace.tcp",
-        environment: "MPWATCH_TRACE_TCP",
         flag: "--tcp",
-        kind: "boolean",
-        help: "Also trace plain TCP, as the baseline to compare with.",
+        help: "Also trace plain TCP connections, as a baseline for comparison.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.tcp = value),
         show: |config| config.tcp.to_string(),
     },
     Key {
         name: "trace.ledger",
-        environment: "MPWATCH_TRACE_LEDGER",
         flag: "--no-ledger",
-        kind: "boolean",
         help: "Account for CPU time and energy.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.ledger = value),
@@ -202,91 +162,76 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "trace.method",
-        environment: "MPWATCH_TRACE_METHOD",
         flag: "--method",
-        kind: "string",
-        help: "How to find subflows that share a bottleneck: concordance, or one of the published methods, to compare with: ese, ese-literal, rfc8382, dcw, dwc.",
+        help: "Method that detects shared bottlenecks: concordance, or for comparison one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
-        set: |config, text| method(text).map(|method| config.method = method),
+        set: |config, text| {
+            let names: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();
+            let method = DetectionMethod::of(text).ok_or_else(|| format!("use one of {}", names.join(", ")));
+            method.map(|method| config.method = method)
+        },
         show: |config| quoted(config.method.as_str()),
     },
     Key {
         name: "log.level",
-        environment: "MPWATCH_LOG_LEVEL",
         flag: "--log-level",
-        kind: "string",
-        help: "What is worth a line: error, warn, info or debug.",
+        help: "Log level: error, warn, info or debug.",
         reloads: false,
         set: |config, text| level(text).map(|level| config.log_level = level),
         show: |config| quoted(&config.log_level.to_string()),
     },
     Key {
         name: "log.format",
-        environment: "MPWATCH_LOG_FORMAT",
         flag: "--log-format",
-        kind: "string",
-        help: "text, or json for one object a line.",
+        help: "Log format: text, or json for one object per line.",
         reloads: false,
-        set: |config, text| match text {
-            "text" | "json" => {
-                config.log_json = text == "json";
-                Ok(())
-            }
-            _ => Err("it is text or json".to_owned()),
+        set: |config, text| {
+            config.log_json = match text {
+                "text" => false,
+                "json" => true,
+                _ => return Err("use text or json".to_owned()),
+            };
+            Ok(())
         },
         show: |config| quoted(if config.log_json { "json" } else { "text" }),
     },
 ];
 
-fn method(text: &str) -> Result<DetectionMethod, String> {
-    let words: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();
-    DetectionMethod::of(text).ok_or_else(|| format!("it is one of {}", words.join(", ")))
-}
-
 fn quoted(text: &str) -> String {
     format!("{text:?}")
 }
 
-fn boolean(text: &str) -> Result<bool, String> {
-    text.parse().map_err(|_| "it is true or false".to_owned())
+fn quoted_path(path: Option<&Path>) -> String {
+    quoted(&path.unwrap_or(Path::new("")).to_string_lossy())
 }
 
-/// A service has no folder that a relative path could begin in.
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "use true or false".to_owned())
+}
+
+/// A service has no directory that a relative path could start in.
 fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.is_absolute() { Ok(path) } else { Err("a path begins with /".to_owned()) }
+    if path.is_absolute() { Ok(path) } else { Err("use a path that begins with /".to_owned()) }
 }
 
-/// Units of time, in seconds, the largest first.
-const TIMES: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-/// Units of size, in bytes.
-const SIZES: &[(&str, u64)] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
-/// A smaller store could not keep its own tables.
-const LEAST_SIZE: u64 = 1 << 20;
-
-/// A whole number of one of these units; zero needs none.
-fn of_units(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
-    }
-    let (number, each) = units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, each)))?;
-    number.parse::<u64>().ok()?.checked_mul(*each)
+fn optional_path(text: &str) -> Result<Option<PathBuf>, String> {
+    if text.is_empty() { Ok(None) } else { absolute(text).map(Some) }
 }
 
-/// In the largest unit that it is a whole number of.
-fn in_units(value: u64, units: &[(&str, u64)]) -> String {
-    let fits = units.iter().find(|(_, each)| value > 0 && value.is_multiple_of(*each));
-    fits.map_or_else(|| value.to_string(), |(unit, each)| format!("{}{unit}", value / each))
+/// Zero needs no unit.
+fn zero_or_whole(text: &str, units: &[Unit]) -> Option<u64> {
+    if text == "0" { Some(0) } else { parse_whole(text, units) }
 }
 
-fn lasting(text: &str) -> Result<Duration, String> {
-    let seconds = of_units(text, TIMES);
-    seconds.map(Duration::from_secs).ok_or_else(|| "it is a whole number with s, m, h or d, or 0".to_owned())
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = zero_or_whole(text, TIMES);
+    seconds.map(Duration::from_secs).ok_or_else(|| "use a whole number with s, m, h or d, or 0".to_owned())
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    let size = of_units(text, SIZES).filter(|size| *size == 0 || *size >= LEAST_SIZE);
-    size.ok_or_else(|| "it is a whole number with K, M or G, from 1M on, or 0".to_owned())
+    let size = zero_or_whole(text, SIZES).filter(|size| *size == 0 || *size >= MIN_STORE_SIZE);
+    size.ok_or_else(|| "use a whole number with K, M or G, at least 1M, or 0".to_owned())
 }
 
 fn level(text: &str) -> Result<LevelFilter, String> {
@@ -295,6 +240,6 @@ fn level(text: &str) -> Result<LevelFilter, String> {
         "warn" => Ok(LevelFilter::WARN),
         "info" => Ok(LevelFilter::INFO),
         "debug" => Ok(LevelFilter::DEBUG),
-        _ => Err("it is error, warn, info or debug".to_owned()),
+        _ => Err("use error, warn, info or debug".to_owned()),
     }
 }

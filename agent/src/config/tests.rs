@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use std::time::Duration;
+
 use super::*;
 
 fn load(
@@ -8,14 +10,14 @@ fn load(
 ) -> Result<Loaded, ConfigError> {
     let flags = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     let layers = Layers { file: None, flags };
-    let lookup = |key: &Key| {
-        environment.iter().find(|(name, _)| *name == key.environment).map(|(_, value)| (*value).to_owned())
+    let lookup = |name: &str| {
+        environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
-    layers.load_with(&parse(Path::new("m.toml"), file)?, lookup)
+    layers.merge(&parse(Path::new("m.toml"), file)?, lookup)
 }
 
 #[test]
-fn flags_beat_the_environment_beats_the_file_beats_defaults() {
+fn flags_override_the_environment_overrides_the_file_overrides_defaults() {
     let file = "[metrics]\ntop_flows = 5\n";
     let environment = [("MPWATCH_METRICS_TOP_FLOWS", "6")];
     let flag = [("metrics.top_flows", "7")];
@@ -41,14 +43,14 @@ fn an_unknown_key_is_an_error_with_the_nearest_name() {
         ("listen = \"127.0.0.1:1\"", "web.listen"),
         ("[web]\nlitsen = \"127.0.0.1:1\"", "web.listen"),
     ] {
-        let said = load(file, &[], &[]).unwrap_err().to_string();
-        assert!(said.contains(&format!("did you mean `{meant}`?")), "{file}: {said}");
+        let error = load(file, &[], &[]).unwrap_err().to_string();
+        assert!(error.contains(&format!("did you mean `{meant}`?")), "{file}: {error}");
     }
     assert!(load("zzz = 1", &[], &[]).unwrap_err().to_string().contains("config schema"));
 }
 
 #[test]
-fn a_wrong_value_is_told_with_what_it_should_look_like() {
+fn wrong_values_are_refused() {
     for file in [
         "interval = \"5h\"",
         "interval = 7.5e9",
@@ -76,7 +78,7 @@ fn a_wrong_value_is_told_with_what_it_should_look_like() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_back() {
+fn printed_values_can_be_read_back() {
     for file in [
         "[trace]\nmethod = \"ese-literal\"\n",
         "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
@@ -102,7 +104,7 @@ fn the_schema_has_every_key_with_its_default() {
 }
 
 #[test]
-fn a_file_may_say_what_the_schema_says_and_nothing_else() {
+fn a_file_accepts_the_types_of_the_schema_and_no_others() {
     let schema = schema();
     for key in KEYS {
         let pointer = format!("/properties/{}/type", key.name.replace('.', "/properties/"));
@@ -120,7 +122,7 @@ fn a_file_may_say_what_the_schema_says_and_nothing_else() {
 }
 
 #[test]
-fn what_needs_a_restart_is_told() {
+fn a_changed_key_that_needs_a_restart_is_reported() {
     let before = load("", &[], &[]).unwrap().config;
     let after = load("interval = \"2s\"\n[metrics]\ntop_flows = 3\n", &[], &[]).unwrap();
     assert_eq!(after.needs_restart(&before), ["interval"]);

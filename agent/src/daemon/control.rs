@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGHUP and the watchdog, on a thread of their own: a tick may be a minute away.
+//! SIGHUP and the watchdog, on a thread of their own: the next tick may be a minute away.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,73 +12,78 @@ use signal_hook::iterator::Signals;
 
 use super::notify;
 use super::status::Status;
+use crate::clock::ClockPair;
 use crate::config::{Config, Layers};
+use crate::lock::lock;
 
-/// How soon a signal is answered.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Time between two checks for signals.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the thread has for the tracker.
+/// The tracker's end of the thread.
 pub(super) struct Control {
     changed: Arc<Mutex<Option<Config>>>,
 }
 
 impl Control {
-    /// The configuration, if it has changed since the last call.
+    /// The configuration, if it was reloaded since the last call.
     pub(super) fn changed(&self) -> Option<Config> {
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.changed).take()
     }
 }
 
-/// Starts listening; from now on SIGHUP ends nothing.
+/// Starts the thread. From now on SIGHUP reloads the configuration.
 pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Control> {
-    let signals = Signals::new([SIGHUP]).context("listening for SIGHUP")?;
+    let signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
     let changed = Arc::default();
     let control = Control { changed: Arc::clone(&changed) };
-    let work = move || watch(signals, &Reload { layers, started_with: config, changed }, &status);
-    thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("starting a thread")?;
+    let work = move || watch(signals, &Reload { layers, at_start: config, changed }, &status);
+    thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("cannot start a thread")?;
     Ok(control)
 }
 
 struct Reload {
     layers: Layers,
-    started_with: Config,
+    at_start: Config,
     changed: Arc<Mutex<Option<Config>>>,
 }
 
 fn watch(mut signals: Signals, reload: &Reload, status: &Status) {
-    let pace = notify::watchdog();
-    let mut told = Instant::now();
+    let watchdog = notify::watchdog_interval();
+    let mut notified = Instant::now();
     while !status.stopping.load(Ordering::Relaxed) {
         if signals.pending().next().is_some() {
             reload.run(status);
         }
-        // Only while snapshots come: a tracker that hangs is to be restarted.
-        if pace.is_some_and(|pace| told.elapsed() >= pace) && status.readiness().is_ok() {
-            notify::tell("WATCHDOG=1");
-            told = Instant::now();
+        // Only while snapshots come, so that systemd restarts a daemon whose tracker hangs.
+        if watchdog.is_some_and(|interval| notified.elapsed() >= interval) && status.readiness().is_ok() {
+            notify::send("WATCHDOG=1");
+            notified = Instant::now();
         }
-        thread::sleep(PATIENCE.min(pace.unwrap_or(PATIENCE)));
+        thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
     }
 }
 
 impl Reload {
     fn run(&self, status: &Status) {
-        let since_boot = crate::clock::both().monotonic.0 / 1_000;
-        notify::tell(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
+        let since_boot = ClockPair::now().monotonic.0 / 1_000;
+        notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
         let loaded = self.layers.load();
         status.config_was_read(loaded.is_ok());
         match loaded {
             Ok(loaded) => {
-                let later = loaded.needs_restart(&self.started_with);
-                if later.is_empty() {
-                    tracing::info!("configuration read again");
+                let keys = loaded.needs_restart(&self.at_start);
+                if keys.is_empty() {
+                    tracing::info!("configuration reloaded");
                 } else {
-                    tracing::warn!(keys = later.join(", "), "configuration read again; these need a restart");
+                    tracing::warn!(
+                        keys = keys.join(", "),
+                        "configuration reloaded; these keys need a restart"
+                    );
                 }
-                *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.config);
+                *lock(&self.changed) = Some(loaded.config);
             }
-            Err(error) => tracing::error!(%error, "the configuration stays as it was"),
+            Err(error) => tracing::error!(%error, "the configuration is unchanged"),
         }
-        notify::tell("READY=1");
+        notify::send("READY=1");
     }
 }

@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots for Prometheus: sums are taken on the tracker's thread, once a tick; a scrape only writes down what is there.
+//! Snapshots for Prometheus. Sums are computed once per tick, on the tracker's thread; a scrape only formats them.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::prometheus::{Figures, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 
-use super::outlet::Outlet;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
+use crate::lock::lock;
 
-/// What is scraped: replaced as a whole, never changed.
+/// What is served until the next tick.
 struct Published {
     snapshot: Arc<Snapshot>,
-    figures: Figures,
+    values: MetricValues,
 }
 
-/// What the web server serves.
+/// The pages of the web server.
 pub(super) struct Site {
     status: Arc<Status>,
-    latest: RwLock<Option<Arc<Published>>>,
+    latest: Mutex<Option<Arc<Published>>>,
 }
 
 impl Site {
     pub(super) fn new(status: Arc<Status>) -> Self {
-        Self { status, latest: RwLock::new(None) }
+        Self { status, latest: Mutex::new(None) }
+    }
+
+    fn latest(&self) -> Result<Arc<Published>, String> {
+        lock(&self.latest).clone().ok_or_else(|| "there is no snapshot yet".to_owned())
     }
 }
 
 impl Pages for Site {
     fn metrics(&self) -> Result<String, String> {
         let began = Instant::now();
-        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Published { snapshot, figures } = &*latest.ok_or("there is no snapshot yet")?;
-        let service = self.status.service(figures.merged);
-        let text = expose(snapshot, figures, &service);
+        let Published { snapshot, values } = &*self.latest()?;
+        let text = expose(snapshot, values, &self.status.service(values.merged));
         self.status.scraped(began.elapsed());
-        text.map_err(|error| format!("cannot write the metrics: {error}"))
+        text.map_err(|error| format!("cannot format the metrics: {error}"))
     }
 
     fn flows(&self) -> Result<String, String> {
-        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let latest = latest.ok_or("there is no snapshot yet")?;
-        json::snapshot(&latest.snapshot, Layout::Line)
-            .map_err(|error| format!("cannot write the flows: {error}"))
+        json::snapshot(&self.latest()?.snapshot, Layout::Line)
+            .map_err(|error| format!("cannot format the flows: {error}"))
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -55,15 +55,15 @@ impl Pages for Site {
     }
 
     fn access_changed(&self, outcome: Result<(), WebConfigError>) {
-        self.status.web_config_ok.store(outcome.is_ok(), Ordering::Relaxed);
+        self.status.web_config_was_read(outcome.is_ok());
         match outcome {
-            Ok(()) => tracing::info!("web-config file and certificates read again"),
-            Err(error) => tracing::error!(%error, "TLS and basic auth stay as they were"),
+            Ok(()) => tracing::info!("web-config file and certificates reloaded"),
+            Err(error) => tracing::error!(%error, "TLS and basic auth are unchanged"),
         }
     }
 }
 
-/// The way out to Prometheus.
+/// Feeds the web server.
 pub(super) struct Metrics {
     totals: Totals,
     site: Arc<Site>,
@@ -79,11 +79,11 @@ impl Metrics {
     }
 }
 
-impl Outlet for Metrics {
+impl SnapshotSink for Metrics {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
-        self.totals.take(snapshot);
-        let published = Published { snapshot: Arc::clone(snapshot), figures: self.totals.figures() };
-        *self.site.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(published));
+        self.totals.update(snapshot);
+        let published = Published { snapshot: Arc::clone(snapshot), values: self.totals.values() };
+        *lock(&self.site.latest) = Some(Arc::new(published));
     }
 
     fn configure(&mut self, config: &Config) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The service: traces, and hands every snapshot to those who serve or keep it. The tracker and all outlets are fed by one thread;
-//! whatever may wait (web server, socket, signals) has threads of its own and sees only finished snapshots.
+//! The service. One thread traces and passes every snapshot to the sinks; the web server, the socket and signals have threads of
+//! their own and see only finished snapshots.
 
 mod control;
 mod log;
 mod metrics;
 mod notify;
-mod outlet;
 mod process;
+mod sink;
 mod socket;
 mod status;
 mod store;
@@ -19,62 +19,61 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
+use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
-use mpwatch_model::unit::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::config::{Layers, Loaded};
+use crate::config::{Config, Layers};
 use crate::live::Live;
 use crate::privilege::{drop_to_kept, without_any};
-use crate::session::{self, Outlook};
+use crate::session::{self, TrackerSettings};
+use crate::signals::stop_flag_for;
 use crate::source::EventSource as _;
+use control::Control;
 use metrics::{Metrics, Site};
-use mpwatch_engine::tracker::Closed;
-use outlet::Outlet;
-pub(crate) use socket::PROTOCOL;
+use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
 use store::Database;
 
-/// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel, with what is configured.
+/// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel.
 pub(crate) fn run(
     layers: Layers,
-    trace: impl FnOnce(&Loaded, Arc<AtomicBool>) -> anyhow::Result<Live>,
+    trace: impl FnOnce(&Config, Arc<AtomicBool>) -> anyhow::Result<Live>,
 ) -> anyhow::Result<()> {
-    let loaded = layers.load()?;
-    let config = &loaded.config;
+    let config = &layers.load()?.config;
     log::start(config);
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("listening for signals")?;
-    }
+    let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
-    // Before anything is attached: who cannot serve need not trace.
+    // Nothing is attached to the kernel until all of this works.
     let listener = TcpListener::bind(config.listen).with_context(|| {
-        format!("cannot listen at {}; another program may, or set `web.listen` (--listen)", config.listen)
+        format!(
+            "cannot listen at {}; if another program does, choose another address (web.listen, --listen)",
+            config.listen
+        )
     })?;
     let access = config.web_config.as_deref().map_or_else(|| Ok(Access::open()), Access::by_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let control = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
-    let mut live = trace(&loaded, stop)?;
+    let mut live = trace(config, stop)?;
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
     let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
-        .context("starting the web server")?;
+        .context("cannot start the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
-    let mut outlets: Vec<Box<dyn Outlet>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];
+    let mut sinks: Vec<Box<dyn SnapshotSink>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];
     if let Some(mut database) = database {
         database.began(live.start().began());
-        outlets.push(Box::new(database));
+        sinks.push(Box::new(database));
     }
-    let outlook = Outlook { closed: Closed::Forget, method: config.method };
-    let outcome = serve(&mut live, &mut outlets, &control, &status, outlook);
-    notify::tell("STOPPING=1");
+    let settings = TrackerSettings { closed: Closed::Forget, method: config.method };
+    let outcome = serve(&mut live, settings, &mut sinks, &control, &status);
+    notify::send("STOPPING=1");
     tracing::info!("stopping");
-    for outlet in &mut outlets {
-        outlet.finish();
+    for sink in &mut sinks {
+        sink.finish();
     }
     drop(server);
     outcome
@@ -82,32 +81,30 @@ pub(crate) fn run(
 
 fn serve(
     live: &mut Live,
-    outlets: &mut [Box<dyn Outlet>],
-    control: &control::Control,
+    settings: TrackerSettings,
+    sinks: &mut [Box<dyn SnapshotSink>],
+    control: &Control,
     status: &Status,
-    outlook: Outlook,
 ) -> anyhow::Result<()> {
     let mut is_ready = false;
-    session::run(live, outlook, None, |snapshot| {
+    session::run(live, settings, None, |mut snapshot| {
         let began = Instant::now();
         if let Some(config) = control.changed() {
-            for outlet in outlets.iter_mut() {
-                outlet.configure(&config);
+            for sink in sinks.iter_mut() {
+                sink.configure(&config);
             }
         }
-        let mut snapshot = snapshot;
-        for outlet in outlets.iter() {
-            outlet.add_losses(&mut snapshot.losses);
+        for sink in sinks.iter() {
+            sink.add_losses(&mut snapshot.losses);
         }
         let snapshot = Arc::new(snapshot);
-        for outlet in outlets.iter_mut() {
-            outlet.take(&snapshot);
+        for sink in sinks.iter_mut() {
+            sink.take(&snapshot);
         }
-        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        status.ticked(Nanos(took));
+        status.ticked(began.elapsed());
         if !is_ready {
             is_ready = true;
-            notify::tell("READY=1");
+            notify::send("READY=1");
         }
         Ok(ControlFlow::Continue(()))
     })?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What systemd wants to hear (sd_notify(3)): a datagram to the socket that it names. Without systemd nothing is sent.
+//! Notifications to systemd (sd_notify(3)): datagrams to the socket in `NOTIFY_SOCKET`. Without systemd nothing is sent.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,30 +8,31 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Tells systemd. A failure is worth a line, not an end.
-pub(super) fn tell(state: &str) {
+/// Sends a state. A failure is logged only.
+pub(super) fn send(state: &str) {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else {
         return;
     };
-    if let Err(error) = send(&address, state) {
-        tracing::warn!(%error, state, "systemd cannot be told");
+    if let Err(error) = send_to(&address, state) {
+        tracing::warn!(%error, state, "cannot notify systemd");
     }
 }
 
-/// How often systemd wants to hear that we live: half the time after which it takes us for dead. `None`: it does not care.
-pub(super) fn watchdog() -> Option<Duration> {
+/// Time between two `WATCHDOG=1`: half of systemd's limit. `None`: there is no watchdog.
+pub(super) fn watchdog_interval() -> Option<Duration> {
     let limit = std::env::var("WATCHDOG_USEC").ok()?.parse().ok().map(Duration::from_micros)?;
-    let for_us = std::env::var("WATCHDOG_PID").ok().is_none_or(|pid| pid == std::process::id().to_string());
-    for_us.then_some(limit / 2)
+    let is_for_us =
+        std::env::var("WATCHDOG_PID").ok().is_none_or(|pid| pid == std::process::id().to_string());
+    is_for_us.then_some(limit / 2)
 }
 
-fn send(address: &OsStr, state: &str) -> io::Result<()> {
+fn send_to(address: &OsStr, state: &str) -> io::Result<()> {
     let address = match address.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(address)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // Who does not listen must not hold us up.
+    // A full receive queue must not block us.
     socket.set_nonblocking(true)?;
     socket.send_to_addr(state.as_bytes(), &address).map(|_| ())
 }

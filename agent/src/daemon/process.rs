@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon as the kernel sees it: what `/proc/self` tells.
+//! The daemon's own process, from `/proc/self`.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// As it is now. What cannot be read is not known.
+/// The process now. A value that cannot be read is `None`.
 pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok();
     let memory = fs::read_to_string("/proc/self/statm").ok();
@@ -19,7 +19,7 @@ pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
         cpu: used.and_then(|used| Some(Nanos(nanos(used.user_time())? + nanos(used.system_time())?))),
         resident,
         mapped,
-        // The folder itself is open while it is read.
+        // The directory itself is open while it is read.
         open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
         most_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
         threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_about_ourselves_is_known() {
+    fn every_value_of_this_process_can_be_read() {
         let first = read(Timestamp::UNIX_EPOCH);
         assert!(first.resident.unwrap() < first.mapped.unwrap() && first.resident.unwrap() > Bytes(1 << 20));
         let file = fs::File::open("/proc/self/stat").unwrap();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots on a Unix socket, one JSON object a line after a line of greeting. Readers only read: nothing that they send is looked at. One that
-//! is too slow loses snapshots, which are counted; it holds up neither the tracker nor another reader, and gives up its place where a new reader
-//! wants one.
+//! Snapshots on a Unix socket, for `top`, `ls` and `show`. Nothing that readers send is read. A reader that is too slow loses
+//! snapshots, which are counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,33 +20,34 @@ use mpwatch_model::snapshot::Snapshot;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
-use super::outlet::Outlet;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
+use crate::lock::lock;
 use crate::privilege::without_any;
+use crate::protocol::Greeting;
 
-/// Version of what is said on the socket.
-pub(crate) const PROTOCOL: u32 = 1;
-/// Readers at a time.
-const MOST_READERS: u64 = 32;
+/// Most readers at a time.
+const MAX_READERS: u64 = 32;
 /// Snapshots that may wait for a reader.
-const QUEUE: usize = 2;
-/// Bytes that the kernel holds for a reader: whoever does not read shows after a few snapshots.
-const HELD: usize = 16 << 10;
-/// One that has taken nothing for so long gives its place to another.
-const STUCK: Duration = Duration::from_secs(2);
-/// How long readers have for the last snapshot.
-const FAREWELL: Duration = Duration::from_secs(1);
-const PAUSE: Duration = Duration::from_millis(20);
+const QUEUE_LENGTH: usize = 2;
+/// Send buffer of a reader in bytes. It is small, so that a reader that does not read shows after a few snapshots.
+const SEND_BUFFER: usize = 16 << 10;
+/// A reader that has read nothing for this long is disconnected when a new one connects.
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that readers have to read the last snapshot.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks at the end, and after a failed `accept`.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 type Line = Arc<String>;
 
-/// Someone who reads.
+/// A connected reader.
 struct Reader {
     lines: SyncSender<Line>,
     stream: UnixStream,
-    /// Since when it has not taken what is being written. `None`: nothing waits.
-    stuck_since: Arc<Mutex<Option<Instant>>>,
+    /// Since when a write waits for it. `None`: no write waits.
+    stalled_since: Arc<Mutex<Option<Instant>>>,
 }
 
 /// What the threads share.
@@ -57,7 +57,7 @@ struct Shared {
     latest: Mutex<Option<Arc<Snapshot>>>,
 }
 
-/// The way out to the socket.
+/// The socket as a sink of snapshots.
 pub(super) struct Socket {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -66,12 +66,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Listens, in the place of a daemon that is gone.
+    /// Listens. Replaces the socket of a daemon that is gone.
     pub(super) fn listen(config: &Config, status: Arc<Status>) -> anyhow::Result<Self> {
         let path = &config.socket;
         let failed =
-            || format!("cannot listen at {}; set `socket` (--socket) to another path", path.display());
-        make_place(path).with_context(failed)?;
+            || format!("cannot listen at {}; or choose another path (socket, --socket)", path.display());
+        remove_stale(path).with_context(failed)?;
         let listener = UnixListener::bind(path).with_context(failed)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o660)).with_context(failed)?;
         if let Some(group) = group(&config.socket_group) {
@@ -79,11 +79,11 @@ impl Socket {
         }
         let shared = Arc::new(Shared { status, readers: Mutex::default(), latest: Mutex::default() });
         let (snapshots, incoming) = mpsc::sync_channel(1);
-        let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        let (for_writer, for_readers) = (Arc::clone(&shared), Arc::clone(&shared));
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let (for_writer, for_listener) = (Arc::clone(&shared), Arc::clone(&shared));
         let writer = without_any(|| {
-            let writer = spawn("mpwatch-frames").spawn(move || for_writer.hand_out(&incoming))?;
-            spawn("mpwatch-socket").spawn(move || for_readers.welcome(&listener))?;
+            let writer = named("mpwatch-frames").spawn(move || for_writer.distribute(&incoming))?;
+            named("mpwatch-socket").spawn(move || for_listener.accept(&listener))?;
             Ok(writer)
         });
         let writer = writer.with_context(failed)?;
@@ -91,20 +91,20 @@ impl Socket {
     }
 }
 
-/// By its name, or as a number. `None`: this machine has none of that name, and only the owner reads.
-fn group(named: &str) -> Option<Gid> {
-    let known = Group::from_name(named).ok().flatten().map(|group| group.gid);
-    known.or_else(|| named.parse().ok().map(Gid::from_raw))
+/// A group by its name or number. `None`: there is none, and only the owner may read.
+fn group(wanted: &str) -> Option<Gid> {
+    let by_name = Group::from_name(wanted).ok().flatten().map(|group| group.gid);
+    by_name.or_else(|| wanted.parse().ok().map(Gid::from_raw))
 }
 
-/// Removes what a daemon left that is gone; never what is in use or no socket.
-fn make_place(path: &Path) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        fs::create_dir_all(folder)?;
+/// Removes the socket of a daemon that is gone, but no other file and no socket in use. Creates the directory.
+fn remove_stale(path: &Path) -> anyhow::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        fs::create_dir_all(directory)?;
     }
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        bail!("there is a file of that name");
+        bail!("a file of this name exists");
     }
     if UnixStream::connect(path).is_ok() {
         bail!("another daemon listens there");
@@ -113,11 +113,11 @@ fn make_place(path: &Path) -> anyhow::Result<()> {
 }
 
 impl Shared {
-    /// Writes each snapshot down once and gives it to all readers.
-    fn hand_out(&self, incoming: &Receiver<Arc<Snapshot>>) {
+    /// Formats each snapshot once and queues it for all readers.
+    fn distribute(&self, incoming: &Receiver<Arc<Snapshot>>) {
         for snapshot in incoming {
-            let is_watched = !lock(&self.readers).is_empty();
-            let line = is_watched.then(|| line(&snapshot)).flatten();
+            let has_readers = !lock(&self.readers).is_empty();
+            let line = has_readers.then(|| line(&snapshot)).flatten();
             *lock(&self.latest) = Some(snapshot);
             let Some(line) = line else { continue };
             lock(&self.readers).retain(|reader| match reader.lines.try_send(Arc::clone(&line)) {
@@ -129,106 +129,97 @@ impl Shared {
                 Err(TrySendError::Disconnected(_)) => false,
             });
         }
-        // Whoever has nothing more to read ends.
+        // Without its sender, the thread of a reader ends after the queued snapshots.
         lock(&self.readers).clear();
     }
 
-    fn welcome(self: Arc<Self>, listener: &UnixListener) {
+    fn accept(self: Arc<Self>, listener: &UnixListener) {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                thread::sleep(PAUSE);
+                thread::sleep(RETRY_INTERVAL);
                 continue;
             };
-            if self.status.readers.load(Ordering::Relaxed) >= MOST_READERS && !self.make_room() {
+            if self.status.readers.load(Ordering::Relaxed) >= MAX_READERS && !self.disconnect_stalled() {
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             self.status.readers.fetch_add(1, Ordering::Relaxed);
             let shared = Arc::clone(&self);
-            let read = move || {
-                // A reader that is gone is no error of ours.
+            let serve = move || {
+                // Fails only when the reader has left.
                 let _ = shared.serve(stream);
                 shared.status.readers.fetch_sub(1, Ordering::Relaxed);
             };
-            if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(read).is_err() {
+            if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(serve).is_err() {
                 self.status.readers.fetch_sub(1, Ordering::Relaxed);
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// Lets the reader go that has been stuck for longest. False: all of them read.
-    fn make_room(&self) -> bool {
+    /// Disconnects the reader that has been stalled for longest. `false`: none has reached the timeout.
+    fn disconnect_stalled(&self) -> bool {
         let mut readers = lock(&self.readers);
-        let since = readers.iter().map(|reader| *lock(&reader.stuck_since));
-        let stuck = since.enumerate().filter_map(|(place, since)| Some((since?, place)));
-        let Some((since, place)) = stuck.min() else { return false };
-        if since.elapsed() < STUCK {
+        let since = readers.iter().map(|reader| *lock(&reader.stalled_since));
+        let stalled = since.enumerate().filter_map(|(index, since)| Some((since?, index)));
+        let Some((_, index)) = stalled.min().filter(|(since, _)| since.elapsed() >= STALL_TIMEOUT) else {
             return false;
-        }
-        // Its thread, which waits for it, ends by this.
-        let _ = readers.swap_remove(place).stream.shutdown(Shutdown::Both);
+        };
+        // Its thread waits in `write` and ends with an error.
+        let _ = readers.swap_remove(index).stream.shutdown(Shutdown::Both);
         self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
         true
     }
 
     fn serve(&self, stream: UnixStream) -> io::Result<()> {
-        setsockopt(&stream, sockopt::SndBuf, &HELD)?;
-        let stuck_since = Arc::default();
-        let mut writing = Writing { stream: stream.try_clone()?, stuck_since: Arc::clone(&stuck_since) };
-        let version = env!("CARGO_PKG_VERSION");
-        writing.line(&format!("{{\"proto\":{PROTOCOL},\"version\":\"{version}\"}}\n"))?;
-        let (sender, lines) = mpsc::sync_channel(QUEUE);
-        // In this order one snapshot may come twice, but none is left out.
-        lock(&self.readers).push(Reader { lines: sender, stream, stuck_since });
+        setsockopt(&stream, sockopt::SndBuf, &SEND_BUFFER)?;
+        let stalled_since = Arc::default();
+        let mut output = Output { stream: stream.try_clone()?, stalled_since: Arc::clone(&stalled_since) };
+        output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
+        let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
+        // In this order a snapshot may come twice, but none is missed.
+        lock(&self.readers).push(Reader { lines: sender, stream, stalled_since });
         let latest = lock(&self.latest).clone();
         if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
-            writing.line(&line)?;
+            output.write(&line)?;
         }
         for line in lines {
-            writing.line(&line)?;
+            output.write(&line)?;
         }
         Ok(())
     }
 }
 
-/// The thread's end of a reader.
-struct Writing {
+/// What the thread of a reader writes to.
+struct Output {
     stream: UnixStream,
-    stuck_since: Arc<Mutex<Option<Instant>>>,
+    stalled_since: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Writing {
-    /// In parts, and with each that is taken it counts anew: a large snapshot to a slow reader is no standstill.
-    fn line(&mut self, line: &str) -> io::Result<()> {
-        let outcome = line.as_bytes().chunks(HELD).try_for_each(|part| {
-            *lock(&self.stuck_since) = Some(Instant::now());
+impl Output {
+    /// Writes in parts, each with a timeout of its own: a slow reader of a large snapshot is not stalled.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let outcome = line.as_bytes().chunks(SEND_BUFFER).try_for_each(|part| {
+            *lock(&self.stalled_since) = Some(Instant::now());
             self.stream.write_all(part)
         });
-        *lock(&self.stuck_since) = None;
+        *lock(&self.stalled_since) = None;
         outcome
     }
 }
 
-/// `None`: it cannot be written down, which only a bug could cause.
+/// A snapshot as a line of JSON. `None`: a bug, which is logged.
 fn line(snapshot: &Snapshot) -> Option<Line> {
-    match json::snapshot(snapshot, Layout::Line) {
-        Ok(text) => Some(Arc::new(text + "\n")),
-        Err(error) => {
-            tracing::error!(%error, "a snapshot cannot be written as JSON");
-            None
-        }
-    }
+    json::snapshot(snapshot, Layout::Line)
+        .map(|text| Arc::new(text + "\n"))
+        .inspect_err(|error| tracing::error!(%error, "cannot format a snapshot as JSON"))
+        .ok()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Outlet for Socket {
+impl SnapshotSink for Socket {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
         let Some(snapshots) = &self.snapshots else { return };
-        // The writer is still busy with the one before: every reader loses this one.
+        // If the writer is still busy with the previous snapshot, every reader loses this one.
         if let Err(TrySendError::Full(_)) = snapshots.try_send(Arc::clone(snapshot)) {
             let readers = self.shared.status.readers.load(Ordering::Relaxed);
             self.shared.status.frames_dropped.fetch_add(readers, Ordering::Relaxed);
@@ -236,22 +227,22 @@ impl Outlet for Socket {
     }
 
     fn finish(&mut self) {
-        // The file first: nobody attaches to a daemon that is going.
+        // The file first, so that no reader attaches to a daemon that is stopping.
         let _ = fs::remove_file(&self.path);
         drop(self.snapshots.take());
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
-        let end = Instant::now() + FAREWELL;
-        while self.shared.status.readers.load(Ordering::Relaxed) > 0 && Instant::now() < end {
-            thread::sleep(PAUSE);
+        let deadline = Instant::now() + FINISH_TIMEOUT;
+        while self.shared.status.readers.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            thread::sleep(RETRY_INTERVAL);
         }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Where tracing could not begin.
+        // Not finished: tracing could not start.
         if self.snapshots.is_some() {
             let _ = fs::remove_file(&self.path);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the daemon's threads count of themselves.
+//! The state of the daemon itself, for its metrics and its readiness.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -11,102 +11,98 @@ use mpwatch_model::unit::Nanos;
 
 use super::process;
 use crate::config::Config;
+use crate::lock::lock;
 
-/// What a snapshot may be late beside three intervals: the machine may be busy.
-const SLACK: Duration = Duration::from_secs(1);
+/// A snapshot is current for three intervals and this long: the machine may be busy.
+const GRACE: Duration = Duration::from_secs(1);
 
-/// Counts, each written by one thread and read by any.
+/// Shared by all threads.
 pub(super) struct Status {
     interval: Duration,
-    ticks: AtomicU64,
-    tick_took: AtomicU64,
-    ticked_at: Mutex<Option<Instant>>,
-    config_ok: AtomicBool,
-    config_read_at_us: AtomicI64,
-    pub(super) web_config_ok: AtomicBool,
     started_at: Timestamp,
-    scrapes: AtomicU64,
-    /// Of the latest scrape, in nanoseconds.
-    scrape_took: AtomicU64,
+    ticked_at: Mutex<Option<Instant>>,
+    service: Mutex<Service>,
     pub(super) stopping: AtomicBool,
     pub(super) readers: AtomicU64,
     pub(super) frames_dropped: AtomicU64,
     pub(super) clients_refused: Arc<AtomicU64>,
-    store: Mutex<Option<StoreState>>,
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Status {
     pub(super) fn new(config: &Config) -> Self {
+        let started_at = Timestamp::now();
+        let service = Service {
+            interval: nanos(config.interval),
+            config_ok: true,
+            web_config_ok: true,
+            config_read_at: Some(started_at),
+            ..Service::default()
+        };
         Self {
             interval: config.interval,
-            ticks: AtomicU64::new(0),
-            tick_took: AtomicU64::new(0),
-            ticked_at: Mutex::new(None),
-            config_ok: AtomicBool::new(true),
-            config_read_at_us: AtomicI64::new(Timestamp::now().as_microsecond()),
-            web_config_ok: AtomicBool::new(true),
-            started_at: Timestamp::now(),
-            scrapes: AtomicU64::new(0),
-            scrape_took: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            readers: AtomicU64::new(0),
-            frames_dropped: AtomicU64::new(0),
+            started_at,
+            ticked_at: Mutex::default(),
+            service: Mutex::new(service),
+            stopping: AtomicBool::default(),
+            readers: AtomicU64::default(),
+            frames_dropped: AtomicU64::default(),
             clients_refused: Arc::default(),
-            store: Mutex::default(),
         }
     }
 
-    pub(super) fn ticked(&self, took: Nanos) {
-        self.ticks.fetch_add(1, Ordering::Relaxed);
-        self.tick_took.store(took.0, Ordering::Relaxed);
-        *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    pub(super) fn ticked(&self, took: Duration) {
+        let mut service = lock(&self.service);
+        service.ticks += 1;
+        service.tick_took = nanos(took);
+        *lock(&self.ticked_at) = Some(Instant::now());
     }
 
     pub(super) fn store_is(&self, state: StoreState) {
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        lock(&self.service).store = Some(state);
     }
 
     pub(super) fn scraped(&self, took: Duration) {
-        self.scrape_took.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.scrapes.fetch_add(1, Ordering::Relaxed);
+        let mut service = lock(&self.service);
+        service.scrapes += 1;
+        service.scrape_took = Some(nanos(took));
     }
 
     pub(super) fn config_was_read(&self, succeeded: bool) {
-        self.config_ok.store(succeeded, Ordering::Relaxed);
+        let mut service = lock(&self.service);
+        service.config_ok = succeeded;
         if succeeded {
-            self.config_read_at_us.store(Timestamp::now().as_microsecond(), Ordering::Relaxed);
+            service.config_read_at = Some(Timestamp::now());
         }
     }
 
-    /// Whether the latest snapshot is current; if not, why.
+    pub(super) fn web_config_was_read(&self, succeeded: bool) {
+        lock(&self.service).web_config_ok = succeeded;
+    }
+
+    /// Fails if the latest snapshot is not current.
     pub(super) fn readiness(&self) -> Result<(), String> {
-        let latest = *self.ticked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(latest) = latest else { return Err("there is no snapshot yet".to_owned()) };
+        let latest = lock(&self.ticked_at).ok_or("there is no snapshot yet")?;
         let age = latest.elapsed();
-        if age > self.interval * 3 + SLACK {
+        if age > self.interval * 3 + GRACE {
             return Err(format!("the latest snapshot is {:.1} s old", age.as_secs_f64()));
         }
         Ok(())
     }
 
-    /// All of it; `merged`: series that gave up their place.
+    /// All values, for the metrics. `merged`: number of series that were merged into the remainder.
     pub(super) fn service(&self, merged: u64) -> Service {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Service {
-            ticks: read(&self.ticks),
-            interval: Nanos(u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX)),
-            tick_took: Nanos(read(&self.tick_took)),
-            config_ok: self.config_ok.load(Ordering::Relaxed),
-            web_config_ok: self.web_config_ok.load(Ordering::Relaxed),
-            config_read_at: Timestamp::from_microsecond(self.config_read_at_us.load(Ordering::Relaxed)).ok(),
             readers: Some(read(&self.readers)),
             frames_dropped: Some(read(&self.frames_dropped)),
             clients_refused: read(&self.clients_refused),
-            scrapes: read(&self.scrapes),
-            scrape_took: (read(&self.scrapes) > 0).then(|| Nanos(read(&self.scrape_took))),
             process: process::read(self.started_at),
             series_merged: merged,
-            store: *self.store.lock().unwrap_or_else(PoisonError::into_inner),
+            ..lock(&self.service).clone()
         }
     }
 }

@@ -17,7 +17,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 
-use super::outlet::Outlet;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 
@@ -131,7 +131,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-impl Outlet for Database {
+impl SnapshotSink for Database {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
         self.try_again();
         match &self.store {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The checks as text for a terminal of 80 columns. What is fine stays short: the good ones of a group share a line. Pure.
+//! The checks as text for a terminal of 80 columns. The passed checks of a group share one line. Pure.
 
-use super::{Check, Outcome, Status};
+use super::check::{Check, Outcome, Status};
 
 const COLUMNS: usize = 80;
 const STATUS: usize = 6;
 
-/// A line to print; the first word of the text continues below itself.
+/// A line to print. Text that is too long continues in its own column.
 struct Line {
     status: &'static str,
     name: String,
     text: String,
 }
 
-/// All checks and what they come to.
+/// All checks and the verdict.
 pub(super) fn text(checks: &[Check], outcome: Outcome) -> String {
     let lines = lines(checks);
     let names = lines.iter().map(|line| line.name.len()).max().unwrap_or(0) + 2;
@@ -45,7 +45,7 @@ fn lines(checks: &[Check]) -> Vec<Line> {
     lines
 }
 
-/// One line for all that is well in a group.
+/// One line for the passed checks of a group.
 fn summary(checks: &[Check], group: &str) -> Option<Line> {
     let of_group =
         checks.iter().filter(|check| check.name.split_once('/').is_some_and(|(first, _)| first == group));
@@ -58,7 +58,7 @@ fn push_check(lines: &mut Vec<Line>, name: &str, check: &Check) {
     lines.push(Line { status: word(check.status), name: name.to_owned(), text: check.message.clone() });
     if let Some(fix) = &check.fix {
         let text = format!("fix: {fix}");
-        // What is missing for one reason is mended once.
+        // A fix for several checks is printed once, after the last.
         lines.retain(|line| line.text != text);
         lines.push(Line { status: "", name: String::new(), text });
     }
@@ -93,13 +93,11 @@ fn push_wrapped(out: &mut String, head: &str, text: &str) {
 fn verdict(checks: &[Check], outcome: Outcome) -> String {
     let warnings = checks.iter().filter(|check| check.status == Status::Warn).count();
     match (outcome, warnings) {
-        (Outcome::Able, 0) => "Nothing is missing: mpwatch can run.".to_owned(),
-        (Outcome::Able, 1) => "mpwatch can run; 1 thing is limited, see above.".to_owned(),
-        (Outcome::Able, n) => format!("mpwatch can run; {n} things are limited, see above."),
-        (Outcome::KernelLacks, _) => {
-            "mpwatch cannot run: the kernel lacks something that it needs.".to_owned()
-        }
-        (Outcome::NotPermitted, _) => "mpwatch cannot run: it is not permitted to.".to_owned(),
+        (Outcome::CanRun, 0) => "mpwatch can run; nothing is missing.".to_owned(),
+        (Outcome::CanRun, 1) => "mpwatch can run, with 1 limitation (see above).".to_owned(),
+        (Outcome::CanRun, n) => format!("mpwatch can run, with {n} limitations (see above)."),
+        (Outcome::KernelLacks, _) => "mpwatch cannot run: the kernel lacks something (see above).".to_owned(),
+        (Outcome::NotPermitted, _) => "mpwatch cannot run: it lacks privileges (see above).".to_owned(),
     }
 }
 
@@ -108,36 +106,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_well_is_short_and_what_is_not_says_what_to_do() {
+    fn passed_checks_share_a_line_and_the_others_have_a_fix() {
         let checks = [
             Check::ok("kernel", "6.12.1"),
             Check::ok("hooks/tcp_probe", "present"),
             Check::ok("hooks/tcp", "present"),
             Check::warn(
                 "hooks/sock_send_length",
-                "not in this kernel. Not known without it: owners of accepted connections at their first write",
+                "this kernel lacks it. Unknown without it: owners of accepted connections at their first write",
             ),
             Check::warn("mptcp_enabled", "off").fix("sysctl net.mptcp.enabled=1"),
         ];
         let expected = "\
 ok    kernel            6.12.1
 ok    hooks             2 of 3
-warn  sock_send_length  not in this kernel. Not known without it: owners of
+warn  sock_send_length  this kernel lacks it. Unknown without it: owners of
                         accepted connections at their first write
 warn  mptcp_enabled     off
                         fix: sysctl net.mptcp.enabled=1
 
-mpwatch can run; 2 things are limited, see above.
+mpwatch can run, with 2 limitations (see above).
 ";
-        assert_eq!(text(&checks, Outcome::Able), expected);
+        assert_eq!(text(&checks, Outcome::CanRun), expected);
     }
 
     #[test]
-    fn one_fix_for_several_lacks_is_printed_once_after_the_last() {
-        let checks = [Check::fail("a", "gone").fix("mend it"), Check::fail("b", "gone").fix("mend it")];
+    fn a_fix_for_several_checks_is_printed_once_after_the_last() {
+        let checks = [Check::fail("a", "gone").fix("do this"), Check::fail("b", "gone").fix("do this")];
         let printed = text(&checks, Outcome::NotPermitted);
-        assert_eq!(printed.matches("mend it").count(), 1);
-        assert!(printed.find("FAIL  b") < printed.find("mend it"), "{printed}");
-        assert!(printed.ends_with("mpwatch cannot run: it is not permitted to.\n"));
+        assert_eq!(printed.matches("do this").count(), 1);
+        assert!(printed.find("FAIL  b") < printed.find("do this"), "{printed}");
+        assert!(printed.ends_with("mpwatch cannot run: it lacks privileges (see above).\n"));
     }
 }

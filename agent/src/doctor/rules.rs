@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows from the facts: one check each. Pure functions. Which capability is needed for what was found by running
-//! with each of them taken away, on Linux 6.18.
+//! Checks from facts. Pure functions.
 
 use mpwatch_ebpf::core_check::CoreReport;
-use mpwatch_ebpf::support::{Attach, AttachPlan, Field, HOOKS, Hook, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
+use mpwatch_ebpf::plan::AttachPlan;
+use mpwatch_ebpf::support::{Field, KernelSupport, OPTIONAL_FIELDS};
 
-use super::Check;
+use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
+use crate::capability::{self, CAP_SYS_ADMIN, Capability};
 
 const GRANT: &str =
     "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
-    "boot a kernel with CONFIG_MPTCP=y and CONFIG_DEBUG_INFO_BTF=y, as distribution kernels are";
+    "boot a kernel with CONFIG_MPTCP=y and CONFIG_DEBUG_INFO_BTF=y; most distributions have one";
 
 /// Judges this machine.
 pub(super) fn machine(facts: &Facts) -> Vec<Check> {
@@ -22,7 +24,7 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
     }
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
     checks.extend(capabilities(facts));
-    checks.extend([user_namespace(facts), lockdown(facts), jit(facts), cgroup2(facts), diag(facts)]);
+    checks.extend([user_namespace(facts), lockdown(facts), jit(facts), cgroup2(facts)]);
     checks.extend(energy(&facts.energy));
     checks
 }
@@ -31,9 +33,9 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
 pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
     let mut checks = vec![mptcp(report)];
     checks.extend(HOOKS.iter().map(|h| hook(h, &report.plan)));
-    // Two programs may hang on one hook.
-    checks.dedup_by(|again, first| again.name == first.name);
-    // Without MPTCP all of its fields are missing: that is said already.
+    // Two programs may use one hook.
+    checks.dedup_by(|second, first| second.name == first.name);
+    // Without MPTCP all of its fields are missing; the first check reports that.
     if report.support.mptcp {
         checks.push(fields(report));
         checks.extend(OPTIONAL_FIELDS.iter().filter_map(|field| optional_field(field, &report.support)));
@@ -43,10 +45,11 @@ pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
 
 fn btf(facts: &Facts) -> Check {
     match &facts.core {
-        Some(Ok(_)) => Check::ok("btf", "the kernel describes its types"),
+        Some(Ok(_)) => Check::ok("btf", "the kernel has BTF"),
         Some(Err(error)) => Check::fail("btf", error.clone()),
-        None => Check::fail("btf", "the kernel does not describe its types: no /sys/kernel/btf/vmlinux")
-            .fix(OTHER_KERNEL),
+        None => {
+            Check::fail("btf", "the kernel has no BTF: there is no /sys/kernel/btf/vmlinux").fix(OTHER_KERNEL)
+        }
     }
 }
 
@@ -65,34 +68,34 @@ fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
             format!("hooks/{}", hook.target)
         }
     };
-    // The ledger leaves out hooks that are there if it lacks another.
+    // The CPU ledger is off if one of its hooks is missing; its other hooks are present all the same.
     if !plan.missing.iter().any(|missing| missing.what == hook.target) && !hook.required
         || plan.programs.contains(&hook.program)
     {
         Check::ok(name, "present")
     } else if hook.required {
-        Check::fail(name, format!("not in this kernel, and mpwatch needs it: {}", hook.costs))
+        Check::fail(name, format!("this kernel lacks it, and mpwatch needs it: {}", hook.costs))
             .fix(OTHER_KERNEL)
     } else {
-        Check::warn(name, format!("not in this kernel. Not known without it: {}", hook.costs))
+        Check::warn(name, format!("this kernel lacks it. Unknown without it: {}", hook.costs))
     }
 }
 
 fn fields(report: &CoreReport) -> Check {
     if report.unguarded_missing.is_empty() {
-        return Check::ok("fields", "every structure field that is needed");
+        return Check::ok("fields", "the kernel has every required structure field");
     }
     let names: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
     Check::fail(
         "fields",
-        format!("the kernel would refuse our programs, because it lacks {}", names.join(", ")),
+        format!("the kernel would reject our BPF programs because it lacks {}", names.join(", ")),
     )
-    .fix("report this as a bug of mpwatch, with the release of the kernel")
+    .fix("report this as a bug of mpwatch, with the kernel release")
 }
 
 /// `None` if the kernel has it.
 fn optional_field(field: &Field, support: &KernelSupport) -> Option<Check> {
-    let message = format!("not in this kernel. Not known without it: {}", field.costs);
+    let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
     (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))
 }
 
@@ -103,104 +106,54 @@ fn mptcp_enabled(facts: &Facts) -> Check {
             Check::warn("mptcp_enabled", "programs in this network namespace cannot open MPTCP sockets")
                 .fix("sysctl net.mptcp.enabled=1")
         }
-        None => Check::warn("mptcp_enabled", "not known: this network namespace has no net.mptcp.enabled"),
+        None => Check::warn("mptcp_enabled", "unknown: this network namespace has no net.mptcp.enabled"),
     }
 }
 
 fn scheduler(facts: &Facts) -> Check {
     match facts.scheduler.as_deref() {
         Some("default") => Check::ok("mptcp_scheduler", "default"),
-        None => Check::ok("mptcp_scheduler", "the kernel's only one"),
+        None => Check::ok("mptcp_scheduler", "the only one of this kernel"),
         Some(other) => Check::warn(
             "mptcp_scheduler",
-            format!("`{other}`: how often a subflow was considered and picked is known for the default scheduler only"),
+            format!("`{other}`: how often a subflow is considered and picked is known only for the default scheduler"),
         )
         .fix("sysctl net.mptcp.scheduler=default"),
     }
 }
 
-/// A capability, whether mpwatch runs without it, and what it is for.
-struct Need {
-    name: &'static str,
-    number: u32,
-    required: bool,
-    /// What comes after a colon is what is lost without it.
-    purpose: &'static str,
-    /// Whether a daemon still has it when it has attached.
-    kept: bool,
-}
-
-/// Numbers of linux/capability.h.
-const CAP_SYS_ADMIN: u32 = 21;
-const NEEDS: [Need; 4] = [
-    Need {
-        name: "cap_bpf",
-        number: 39,
-        required: true,
-        purpose: "loading programs and reading their maps",
-        kept: true,
-    },
-    Need {
-        name: "cap_perfmon",
-        number: 38,
-        required: true,
-        purpose: "attaching them to tracepoints, and energy counters",
-        kept: true,
-    },
-    Need {
-        name: "cap_sys_admin",
-        number: CAP_SYS_ADMIN,
-        required: false,
-        purpose: "entering network namespaces: connections older than mpwatch stay unseen",
-        kept: false,
-    },
-    Need {
-        name: "cap_sys_ptrace",
-        number: 19,
-        required: false,
-        purpose: "finding the network namespaces of other users' processes: connections in them that are older than mpwatch stay unseen",
-        kept: true,
-    },
-];
-
-/// Whether a daemon still needs a capability, by its number, when it has attached.
-pub(crate) fn is_kept(number: u8) -> bool {
-    NEEDS.iter().any(|need| need.kept && need.number == u32::from(number))
-}
-
-fn capabilities(facts: &Facts) -> Vec<Check> {
+fn capabilities(facts: &Facts) -> impl Iterator<Item = Check> {
     let held = facts.capabilities.unwrap_or_default();
-    NEEDS.iter().map(|need| capability(need, held)).collect()
+    capability::USED.iter().map(move |used| capability(used, held))
 }
 
-fn capability(need: &Need, held: Capabilities) -> Check {
-    let name = format!("capabilities/{}", need.name);
-    // CAP_SYS_ADMIN includes what CAP_BPF and CAP_PERFMON were split off from.
-    if held.has(need.number) || need.required && held.has(CAP_SYS_ADMIN) {
-        let then = if need.kept { "a daemon keeps it" } else { "a daemon gives it up once it traces" };
-        let purpose = need.purpose.split(':').next().unwrap_or_default();
-        Check::ok(name, format!("granted, for {purpose}; {then}"))
-    } else if need.required {
-        Check {
+fn capability(used: &Capability, held: Capabilities) -> Check {
+    let Capability { purpose, .. } = used;
+    let name = format!("capabilities/{}", used.name);
+    if held.has(used.number) || used.loss.is_none() && held.has(CAP_SYS_ADMIN) {
+        let later =
+            if used.is_kept { "the daemon keeps it" } else { "the daemon gives it up once it traces" };
+        return Check::ok(name, format!("granted, for {purpose}; {later}"));
+    }
+    match used.loss {
+        Some(loss) => Check::warn(name, format!("not granted; needed for {purpose}: {loss}")).fix(GRANT),
+        None => Check {
             is_permission: true,
-            ..Check::fail(name, format!("not granted; needed for {}", need.purpose)).fix(GRANT)
-        }
-    } else {
-        Check::warn(name, format!("not granted; needed for {}", need.purpose)).fix(GRANT)
+            ..Check::fail(name, format!("not granted; needed for {purpose}")).fix(GRANT)
+        },
     }
 }
 
 fn user_namespace(facts: &Facts) -> Check {
-    if facts.in_first_user_namespace == Some(false) {
-        let message =
-            "inside a user namespace, as in a rootless container: the kernel does not let it load programs";
+    if facts.in_initial_user_namespace == Some(false) {
+        let message = "not the initial one, as in a rootless container: the kernel does not load BPF programs from here";
         return Check {
             is_permission: true,
             ..Check::fail("user_namespace", message)
                 .fix("run mpwatch on the host, or in a privileged container")
         };
     }
-    Check::ok("user_namespace", "the first one")
+    Check::ok("user_namespace", "the initial one")
 }
 
 fn lockdown(facts: &Facts) -> Check {
@@ -209,9 +162,11 @@ fn lockdown(facts: &Facts) -> Check {
             Check::fail("lockdown", "confidentiality: BPF programs may not read kernel memory")
                 .fix("boot with lockdown=integrity or without lockdown")
         }
-        Some("integrity") => Check::ok("lockdown", "integrity: does no harm, mpwatch uses tracepoints only"),
+        Some("integrity") => {
+            Check::ok("lockdown", "integrity: no effect on mpwatch, which uses tracepoints only")
+        }
         Some(mode) => Check::ok("lockdown", mode),
-        None => Check::ok("lockdown", "none, or not shown (securityfs is not mounted)"),
+        None => Check::ok("lockdown", "none, or securityfs is not mounted"),
     }
 }
 
@@ -219,10 +174,10 @@ fn jit(facts: &Facts) -> Check {
     match facts.jit {
         Some(true) => Check::ok("bpf_jit", "on"),
         Some(false) => {
-            Check::warn("bpf_jit", "off: BPF programs are interpreted, which costs much more CPU time")
+            Check::warn("bpf_jit", "off: the kernel interprets BPF programs, which costs much more CPU time")
                 .fix("sysctl net.core.bpf_jit_enable=1")
         }
-        None => Check::ok("bpf_jit", "not shown here"),
+        None => Check::ok("bpf_jit", "unknown: there is no net.core.bpf_jit_enable here"),
     }
 }
 
@@ -234,16 +189,7 @@ fn cgroup2(facts: &Facts) -> Check {
     }
 }
 
-fn diag(facts: &Facts) -> Check {
-    let state = match facts.mptcp_diag {
-        Some(true) => "a loaded module",
-        Some(false) => "no loaded module",
-        None => "not known",
-    };
-    Check::ok("mptcp_diag", format!("{state}; only `ss -M` needs it"))
-}
-
-/// Where joules can come from, each counter, and why better ones were passed over.
+/// The source of energy figures, every counter, and why a better source is not used.
 fn energy(facts: &Energy) -> Vec<Check> {
     let source = facts.source.as_str();
     let mut checks = vec![if facts.source.is_measured() {
@@ -251,14 +197,14 @@ fn energy(facts: &Energy) -> Vec<Check> {
     } else {
         Check::warn(
             "energy",
-            format!("not measured here: figures come from `{source}`, an estimate, and say so"),
+            format!("not measured: figures are estimates (source `{source}`) and marked as such"),
         )
     }];
     checks.extend(facts.zones.iter().map(|zone| {
         let name = format!("energy zone {}", zone.label);
         let counts = if zone.counted { "part of the total" } else { "not part of the total" };
-        match &zone.why {
-            Some(why) => Check::ok(name, format!("{counts}: {why} ({})", zone.device)),
+        match &zone.reason {
+            Some(reason) => Check::ok(name, format!("{counts}: {reason} ({})", zone.device)),
             None => Check::ok(name, format!("{counts} ({})", zone.device)),
         }
     }));

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring the power curve of the machine: loads CPUs step by step and reads what each zone draws. The plan and the fit
-//! are in `mpwatch_engine::energy::fit`; [`Spinners`] load, and the sampler reads. Used by `mpwatch calibrate`.
+//! The steps of `mpwatch calibrate`: [`Spinners`] load CPUs, the sampler reads the power of each zone. The plan of the steps and the
+//! fit are in `mpwatch_engine::energy::fit`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mpwatch_engine::energy::fit::Reading;
+use mpwatch_engine::energy::ledger::Ledger;
+use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::sampler::Sampler;
-use mpwatch_engine::energy::fit::Reading;
-use mpwatch_engine::energy::ledger::Ledger;
-use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 
-/// How long a step takes.
+/// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// How long it runs before it is measured: clocks and fans follow slowly.
+pub(crate) struct StepTiming {
+    /// How long the load runs before it is measured: clock rates and fans adapt slowly.
     pub(crate) settle: Duration,
-    /// How long it is measured.
+    /// How long the load is measured.
     pub(crate) measure: Duration,
 }
 
-/// Runs one step: loads these CPUs and reads every zone that counts. `wait` sleeps, or turns a test's clock.
+/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
     machine: u32,
-    pace: Pace,
+    timing: StepTiming,
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
     let _load = Spinners::start(cpus);
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
-    wait(pace.settle);
+    wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
-    wait(pace.measure);
+    wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
@@ -52,7 +52,7 @@ pub(crate) fn measure(
     window.zones.iter().filter_map(reading).collect()
 }
 
-/// Threads that do nothing but run, each bound to its CPU; they end when this is dropped.
+/// Threads that keep CPUs busy, one bound to each CPU, until this is dropped.
 pub(crate) struct Spinners {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl Spinners {
             let stop = Arc::clone(&stop);
             thread::spawn(move || {
                 let mut set = CpuSet::new();
-                // A CPU that cannot be had is loaded by somebody else's thread: the machine as a whole is as busy.
+                // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
                 let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::black_box(());

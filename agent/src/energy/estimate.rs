@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy where nothing measures it: typical watts of such a CPU times its busy time. An estimate of the whole server at the
-//! wall, good to half of itself at best, and labelled so everywhere. Pure.
+//! Energy without counters: typical power of the CPU model times busy time. This estimates the whole server at the wall, with an error
+//! of 50 % at best; all outputs mark it as an estimate. Pure.
 //!
-//! Watts per virtual CPU, idle and full, from SPECpower results as Cloud Carbon Footprint and GreenKube list them. The best
-//! straight line through real recordings of load and power misses them by 9 to 46 % in the mean; hence the wide bounds.
+//! Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud Carbon Footprint and GreenKube. The best
+//! linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
 
 use std::ops::RangeInclusive;
 
+use mpwatch_model::energy::window::Estimate;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
-use mpwatch_model::energy::window::Estimate;
+use crate::procfs::cpuinfo_field;
 
-/// Power of one CPU, microwatts, and how far off it may be.
+/// Power of one CPU in microwatts, and bounds of its error as factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuPower {
-    /// What was recognised.
-    pub(crate) name: &'static str,
     idle: u64,
     full: u64,
     low: f64,
@@ -23,7 +22,6 @@ pub(crate) struct CpuPower {
 }
 
 struct Row {
-    name: &'static str,
     vendor: &'static str,
     family: u32,
     models: &'static [u32],
@@ -34,35 +32,36 @@ struct Row {
 
 const ANY: RangeInclusive<u32> = 0..=u32::MAX;
 const TABLE: &[Row] = &[
-    row("Haswell", INTEL, (6, &[0x3f], ANY), (1_900_000, 5_990_000)),
-    row("Broadwell", INTEL, (6, &[0x4f, 0x56], ANY), (710_000, 3_540_000)),
-    row("Skylake", INTEL, (6, &[0x55], 0..=4), (640_000, 4_050_000)),
-    row("Cascade Lake", INTEL, (6, &[0x55], 5..=7), (640_000, 3_800_000)),
-    row("EPYC Rome", AMD, (0x17, &[0x31], ANY), (470_000, 1_640_000)),
-    row("EPYC Milan", AMD, (0x19, &[0x01], ANY), (450_000, 1_870_000)),
+    // Haswell
+    row(INTEL, (6, &[0x3f], ANY), (1_900_000, 5_990_000)),
+    // Broadwell
+    row(INTEL, (6, &[0x4f, 0x56], ANY), (710_000, 3_540_000)),
+    // Skylake
+    row(INTEL, (6, &[0x55], 0..=4), (640_000, 4_050_000)),
+    // Cascade Lake
+    row(INTEL, (6, &[0x55], 5..=7), (640_000, 3_800_000)),
+    // EPYC Rome
+    row(AMD, (0x17, &[0x31], ANY), (470_000, 1_640_000)),
+    // EPYC Milan
+    row(AMD, (0x19, &[0x01], ANY), (450_000, 1_870_000)),
 ];
 const INTEL: &str = "GenuineIntel";
 const AMD: &str = "AuthenticAMD";
-/// The median of the table for a CPU that is not in it.
-const UNKNOWN: CpuPower =
-    CpuPower { name: "a CPU that is not in its table", idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
+/// For a CPU that is not in the table: its medians.
+const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
 
 const fn row(
-    name: &'static str,
     vendor: &'static str,
     (family, models, steppings): (u32, &'static [u32], RangeInclusive<u32>),
     (idle, full): (u64, u64),
 ) -> Row {
-    Row { name, vendor, family, models, steppings, idle, full }
+    Row { vendor, family, models, steppings, idle, full }
 }
 
 impl CpuPower {
-    /// By the first CPU in `/proc/cpuinfo`.
+    /// From the first CPU in `/proc/cpuinfo`.
     pub(crate) fn of(cpuinfo: &str) -> Self {
-        let field = |name: &str| {
-            let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-            lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
-        };
+        let field = |name: &str| cpuinfo_field(cpuinfo, name);
         let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok());
         let (vendor, family, model) = (field("vendor_id"), number("cpu family"), number("model"));
         let is_this = |row: &&Row| {
@@ -71,23 +70,18 @@ impl CpuPower {
                 && model.is_some_and(|model| row.models.contains(&model))
                 && number("stepping").is_some_and(|stepping| row.steppings.contains(&stepping))
         };
-        TABLE.iter().find(is_this).map_or(UNKNOWN, |row| Self {
-            name: row.name,
-            idle: row.idle,
-            full: row.full,
-            low: 0.5,
-            high: 1.5,
-        })
+        let known = TABLE.iter().find(is_this);
+        known.map_or(UNKNOWN, |row| Self { idle: row.idle, full: row.full, low: 0.5, high: 1.5 })
     }
 
-    /// Energy of `cpus` CPUs that were busy for `busy` nanoseconds together.
+    /// Energy of `cpus` CPUs whose busy times add up to `busy` nanoseconds.
     pub(crate) fn energy(&self, cpus: u32, busy: u64, elapsed: Nanos) -> Microjoules {
         let idle = u128::from(self.idle) * u128::from(cpus) * u128::from(elapsed.0);
         let active = u128::from(self.full - self.idle) * u128::from(busy);
         Microjoules(u64::try_from((idle + active) / 1_000_000_000).unwrap_or(u64::MAX))
     }
 
-    /// What it knows about itself.
+    /// Idle power and error bounds of `cpus` CPUs.
     pub(crate) fn estimate(&self, cpus: u32) -> Estimate {
         Estimate { idle: self.idle * u64::from(cpus), low: self.low, high: self.high }
     }
@@ -105,20 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_known_by_their_numbers() {
-        for (info, name) in [
-            (cpuinfo(INTEL, 6, 0x55, 4), "Skylake"),
-            (cpuinfo(INTEL, 6, 0x55, 7), "Cascade Lake"),
-            (cpuinfo(AMD, 0x17, 0x31, 0), "EPYC Rome"),
-            (cpuinfo(AMD, 6, 0x55, 4), UNKNOWN.name),
-            (String::new(), UNKNOWN.name),
+    fn cpus_are_identified_by_family_model_and_stepping() {
+        for (info, full) in [
+            (cpuinfo(INTEL, 6, 0x55, 4), 4_050_000),
+            (cpuinfo(INTEL, 6, 0x55, 7), 3_800_000),
+            (cpuinfo(AMD, 0x17, 0x31, 0), 1_640_000),
+            (cpuinfo(AMD, 6, 0x55, 4), UNKNOWN.full),
+            (String::new(), UNKNOWN.full),
         ] {
-            assert_eq!(CpuPower::of(&info).name, name);
+            assert_eq!(CpuPower::of(&info).full, full);
         }
     }
 
     #[test]
-    fn idle_and_full_are_the_ends_of_the_line() {
+    fn energy_is_linear_between_idle_and_full_load() {
         let rome = CpuPower::of(&cpuinfo(AMD, 0x17, 0x31, 0));
         let second = Nanos(1_000_000_000);
         assert_eq!(rome.energy(2, 0, second), Microjoules(940_000));
@@ -127,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_never_said_to_be_below_half() {
+    fn the_error_bounds_are_at_least_half() {
         for power in [UNKNOWN, CpuPower::of(&cpuinfo(AMD, 0x17, 0x31, 0))] {
             assert!(power.low <= 0.5 && power.high >= 1.5);
         }

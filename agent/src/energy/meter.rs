@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of the running machine, a window a tick: reads the counters around the settling of the CPU ledger, so that joules
-//! and nanoseconds are of the same time.
+//! The energy of the running machine, one window per tick. The counters are read while the CPU ledger is settled, so that joules and
+//! nanoseconds cover the same time.
 
 use std::path::PathBuf;
 
@@ -11,26 +11,25 @@ use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::energy::window::EnergyWindow;
 
-use super::calibration::{Configuration, Loaded};
+use super::calibration::{self, MachineSetup};
+use super::discovery::Hardware;
 use super::sampler::Sampler;
-use super::source::Hardware;
-use crate::clock;
+use crate::clock::ClockPair;
 
-/// Where to look.
+/// Where counters and calibration are.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Stands for `/sys`.
-    pub(crate) root: Option<PathBuf>,
-    /// What `mpwatch calibrate` has written.
-    pub(crate) calibration: PathBuf,
-    /// The counters below `root` are made up.
+pub(crate) struct EnergyOptions {
+    /// Replaces `/sys`.
+    pub(crate) sysfs_root: Option<PathBuf>,
+    /// File written by `mpwatch calibrate`.
+    pub(crate) power_file: PathBuf,
+    /// Whether the counters below `sysfs_root` are simulated.
     pub(crate) simulated: bool,
 }
 
-impl Options {
-    /// The machine's energy counters.
+impl EnergyOptions {
     pub(crate) fn hardware(&self) -> Hardware {
-        Hardware { simulated: self.simulated, ..Hardware::detect(self.root.as_deref()) }
+        Hardware { simulated: self.simulated, ..Hardware::detect(self.sysfs_root.as_deref()) }
     }
 }
 
@@ -44,51 +43,39 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Looks for counters and for a calibration that fits; one that does not is told of and left aside.
-    pub(crate) fn start(options: &Options) -> Self {
+    /// Finds counters and a calibration. Warns about a calibration that does not match and ignores it.
+    pub(crate) fn start(options: &EnergyOptions) -> Self {
         let hardware = options.hardware();
-        let now = Configuration::of_this_machine(hardware.cpus);
-        let calibrated = match Loaded::from_file(&options.calibration, &now) {
-            Loaded::Fits(zones) => zones,
-            Loaded::Missing => Vec::new(),
-            Loaded::Differs(differences) => {
-                eprintln!(
-                    "mpwatch: the calibration in {} is not of this machine as it is now ({}); run `mpwatch calibrate` again",
-                    options.calibration.display(),
-                    differences.join("; ")
-                );
-                Vec::new()
-            }
-            Loaded::Unusable(why) => {
-                eprintln!("mpwatch: no calibration is used: {why}");
-                Vec::new()
-            }
-        };
+        let setup = MachineSetup::of_this_machine(hardware.cpus);
+        let calibrated = calibration::load(&options.power_file, &setup).unwrap_or_else(|reason| {
+            eprintln!("mpwatch: the calibration is not used: {reason}");
+            Vec::new()
+        });
         Self {
             machine: MachinePower { cpus: hardware.cpus, calibrated },
-            sampler: Sampler::new(hardware, Box::new(clock::both)),
+            sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
             window: EnergyWindow::default(),
             ledger: Ledger::default(),
             cpus: Vec::new(),
         }
     }
 
-    /// The machine, for the beginning of the event stream.
+    /// The machine, for the start of the event stream.
     pub(crate) fn machine(&self) -> &MachinePower {
         &self.machine
     }
 
-    /// Closes a window; the accounts of the CPUs at its end.
+    /// Closes a window. Returns it with the accounts of the CPUs at its end.
     pub(crate) fn read(&mut self, tracer: &Tracer) -> anyhow::Result<(Vec<CpuAccounts>, EnergyWindow)> {
-        let (cpus, mut settled) = (&mut self.cpus, Ok(()));
+        let (cpus, mut outcome) = (&mut self.cpus, Ok(()));
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
             Ok(now) => {
                 ledger.add_cpus(cpus, &now);
                 *cpus = now;
             }
-            Err(error) => settled = Err(error),
+            Err(error) => outcome = Err(error),
         });
-        settled.context("settling the CPU ledger")?;
+        outcome.context("cannot settle the CPU ledger")?;
         Ok((self.cpus.clone(), self.window.clone()))
     }
 }

@@ -1,64 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's `power` PMU: the same counters as powercap, 64 bits wide, wraps handled by the kernel, and readable with
-//! CAP_PERFMON. Finds and opens them; the system call itself is the crate `perf-event2`'s.
+//! The kernel's `power` PMU: the counters of powercap, but 64 bits wide, without wraps, and readable with CAP_PERFMON. The crate
+//! `perf-event2` makes the system call.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use perf_event::Builder;
 use perf_event::events::Software;
 
-use super::powercap::{Found, Read};
+use super::powercap::{FoundZone, ReadCounter};
 use super::topology::Topology;
-use super::zone::{Way, Zone};
+use super::zone::{Backend, CpuLocation, Zone};
+use crate::procfs;
 
-/// Opens a counter that runs from now on, and reads it in its own unit.
-pub(crate) type Open = fn(Event) -> io::Result<Read>;
+/// Opens a counter, which is then read in its own unit.
+pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
 
 /// A counter of a PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Number of the PMU.
     pub(crate) pmu: u32,
-    /// Number of the event.
     pub(crate) config: u64,
-    /// CPU on which it is read: one of those that the PMU names.
+    /// CPU on which it is read: one of the PMU's `cpumask`.
     pub(crate) cpu: u32,
 }
 
-/// Asks the running kernel.
-pub(crate) fn open(event: Event) -> io::Result<Read> {
+/// Opens a counter of the running kernel.
+pub(crate) fn open(event: Event) -> io::Result<ReadCounter> {
     let mut builder = Builder::new(Software::DUMMY);
     builder.attrs_mut().type_ = event.pmu;
     builder.attrs_mut().config = event.config;
-    // The PMU counts for everyone and refuses to leave anything out.
+    // The PMU counts all processes and does not support exclusions.
     builder.any_pid().one_cpu(event.cpu as usize).exclude_kernel(false).exclude_hv(false);
     let mut counter = builder.build()?;
     counter.enable()?;
     Ok(Box::new(move || counter.read()))
 }
 
-/// All zones of the PMU below a root that stands for `/sys`. Empty: there is no such PMU.
-pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<Found> {
-    let folder = root.join("bus/event_source/devices/power");
-    let text = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
+/// All zones of the PMU below `/sys` or its replacement. Empty: there is no such PMU.
+pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZone> {
+    let directory = root.join("bus/event_source/devices/power");
+    let text = |name: &str| procfs::read(directory.join(name));
     let (Some(pmu), Some(cpus)) = (text("type").and_then(|text| text.parse().ok()), text("cpumask")) else {
         return Vec::new();
     };
     let cpus = parse_list(&cpus);
     let mut found = Vec::new();
-    for (event, part) in EVENTS {
+    for (event, name) in EVENTS {
         let Some(config) = text(&format!("events/{event}")).as_deref().and_then(parse_config) else {
             continue;
         };
         let Some(unit) = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse) else {
             continue;
         };
-        // The platform is one; each CPU of the mask would show it once more.
-        let of = if matches!(part, Part::Psys) { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
-        found.extend(of.iter().map(|cpu| Found {
-            zone: zone(event, part, *cpu, &packages(&cpus, topology)),
+        // There is one platform, and each CPU of the mask would count it again.
+        let of = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
+        found.extend(of.iter().map(|cpu| FoundZone {
+            zone: zone(event, name, *cpu, &packages(&cpus, topology)),
             path: PathBuf::from(format!("power/{event}")),
             read: open(Event { pmu, config, cpu: *cpu }).map(|read| unit.apply(read)),
         }));
@@ -66,61 +64,51 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<Found> {
     found
 }
 
-#[derive(Clone, Copy)]
-enum Part {
-    Package,
-    Dram,
-    Core,
-    Uncore,
-    Psys,
-}
-
-const EVENTS: [(&str, Part); 5] = [
-    ("energy-pkg", Part::Package),
-    ("energy-ram", Part::Dram),
-    ("energy-cores", Part::Core),
-    ("energy-gpu", Part::Uncore),
-    ("energy-psys", Part::Psys),
+/// Events, with the names of their zones. The name of a package has its number.
+const EVENTS: [(&str, &str); 5] = [
+    ("energy-pkg", "package"),
+    ("energy-ram", "dram"),
+    ("energy-cores", "core"),
+    ("energy-gpu", "uncore"),
+    ("energy-psys", "psys"),
 ];
 
-/// Names of the packages, or dies where a package has several counters, by the CPU on which they are read.
+/// Names of packages, or of dies if a package has several counters, by the CPU on which they are read.
 fn packages(cpus: &[u32], topology: &Topology) -> Vec<(u32, String)> {
-    let places: Vec<_> = cpus.iter().map(|cpu| (*cpu, topology.place(*cpu))).collect();
-    let name = |(nth, (cpu, place)): (usize, &(u32, Option<super::zone::Place>))| {
-        let package = place.and_then(|place| place.package);
-        let beside = places.iter().filter(|(_, other)| other.is_some_and(|p| p.package == package)).count();
-        let name = match (package, place.and_then(|place| place.die)) {
-            (Some(package), Some(die)) if beside > 1 => format!("package-{package}-die-{die}"),
+    let locations: Vec<_> = cpus.iter().map(|cpu| (*cpu, topology.location(*cpu))).collect();
+    let name = |(nth, (cpu, location)): (usize, &(u32, Option<CpuLocation>))| {
+        let package = location.and_then(|location| location.package);
+        let is_in = |other: &Option<CpuLocation>| other.is_some_and(|other| other.package == package);
+        let counters = locations.iter().filter(|(_, other)| is_in(other)).count();
+        let name = match (package, location.and_then(|location| location.die)) {
+            (Some(package), Some(die)) if counters > 1 => format!("package-{package}-die-{die}"),
             (Some(package), _) => format!("package-{package}"),
             (None, _) => format!("package-{nth}"),
         };
         (*cpu, name)
     };
-    places.iter().enumerate().map(name).collect()
+    locations.iter().enumerate().map(name).collect()
 }
 
-fn zone(event: &str, part: Part, cpu: u32, packages: &[(u32, String)]) -> Zone {
-    let package = packages.iter().find(|(on, _)| *on == cpu).map(|(_, name)| name.clone());
-    let inside = Some(format!("energy-pkg@{cpu}"));
-    let (name, parent) = match part {
-        Part::Package => (package, None),
-        Part::Dram => (Some("dram".to_owned()), inside),
-        Part::Core => (Some("core".to_owned()), inside),
-        Part::Uncore => (Some("uncore".to_owned()), inside),
-        Part::Psys => (Some("psys".to_owned()), None),
+fn zone(event: &str, name: &str, cpu: u32, packages: &[(u32, String)]) -> Zone {
+    let package = || packages.iter().find(|(on, _)| *on == cpu).map(|(_, name)| name.clone());
+    let (name, parent) = match name {
+        "package" => (package(), None),
+        "psys" => (Some(name.to_owned()), None),
+        _ => (Some(name.to_owned()), Some(format!("energy-pkg@{cpu}"))),
     };
-    Zone { device: format!("{event}@{cpu}"), parent, name, way: Way::Perf, max: None, limit: None }
+    Zone { device: format!("{event}@{cpu}"), parent, name, backend: Backend::Perf, max: None, limit: None }
 }
 
-/// What a count is worth: a microjoule in 2^-64.
+/// Energy of one count, in 2^-64 microjoules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit(u128);
 
 impl Unit {
-    /// From joules in decimal: 2^-32 on all machines but some whose platform counts whole joules.
+    /// From decimal joules. It is 2^-32 J on all machines, except for the platform of some, which counts whole joules.
     fn parse(text: &str) -> Option<Self> {
         let joules: f64 = text.parse().ok()?;
-        // Both factors are powers of two or exact in 53 bits; a power of two comes out exact.
+        // All factors are exact in 53 bits, so a power of two stays exact.
         let scaled = joules * 2_f64.powi(32) * 1e6 * 2_f64.powi(32);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
         (scaled >= 1.0 && scaled < 2_f64.powi(100)).then_some(Self(scaled as u128))
@@ -130,7 +118,7 @@ impl Unit {
         u64::try_from(self.0.saturating_mul(u128::from(count)) >> 64).unwrap_or(u64::MAX)
     }
 
-    fn apply(self, mut read: Read) -> Read {
+    fn apply(self, mut read: ReadCounter) -> ReadCounter {
         Box::new(move || read().map(|count| self.microjoules(count)))
     }
 }
@@ -151,8 +139,10 @@ pub(crate) fn parse_list(text: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::energy::zone::{Role, cover};
+    use crate::energy::zone::{Role, assign_roles};
 
     fn pmu(events: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -177,35 +167,35 @@ mod tests {
         root
     }
 
-    /// Shows which counter was asked for: the configuration in joules.
+    /// A counter whose value says which one it is: the configuration in joules.
     #[allow(clippy::unnecessary_wraps, reason = "stands in for a system call")]
-    fn fake(event: Event) -> io::Result<Read> {
+    fn fake(event: Event) -> io::Result<ReadCounter> {
         assert_eq!(event.pmu, 32);
         Ok(Box::new(move || Ok((event.config << 32) + u64::from(event.cpu))))
     }
 
     #[test]
-    fn events_become_zones_of_the_packages_of_their_cpus() {
+    fn events_become_zones_of_their_cpus_packages() {
         let root = pmu(&[("energy-pkg", "0x02"), ("energy-ram", "0x03"), ("energy-psys", "0x05")]);
         let mut found = scan(root.path(), &Topology::read(root.path()), fake);
         let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
         let labels: Vec<String> = zones.iter().map(|zone| zone.label(&zones)).collect();
         assert_eq!(labels, ["package-1", "package-0", "package-1/dram", "package-0/dram", "psys"]);
-        let roles = cover(&zones);
+        let roles = assign_roles(&zones);
         assert_eq!(roles.iter().filter(|role| matches!(role, Role::Counted(_))).count(), 4);
-        assert_eq!(roles[4], Role::Shown);
+        assert_eq!(roles[4], Role::DisplayOnly);
         let values = found.iter_mut().map(|found| found.read.as_mut().unwrap()().unwrap() / 1_000_000);
         assert_eq!(values.collect::<Vec<_>>(), [2, 2, 3, 3, 5]);
     }
 
     #[test]
-    fn without_the_pmu_there_is_nothing() {
+    fn without_the_pmu_there_are_no_zones() {
         let root = tempfile::tempdir().unwrap();
         assert!(scan(root.path(), &Topology::default(), fake).is_empty());
     }
 
     #[test]
-    fn counts_are_worth_what_the_scale_says_exactly() {
+    fn counts_are_scaled_exactly() {
         let unit = Unit::parse("2.3283064365386962890625e-10").unwrap();
         assert_eq!(unit.microjoules(1 << 32), 1_000_000);
         assert_eq!(unit.microjoules((1 << 32) * 1_000_000_007), 1_000_000_007_000_000);
@@ -215,15 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn the_running_kernel_answers_even_if_it_refuses() {
-        // A software clock through the same door: there is no `power` PMU on most test machines.
+    fn the_running_kernel_opens_a_counter_or_refuses() {
+        // A software clock instead of the `power` PMU, which most test machines lack.
         let clock = Event { pmu: 1, config: 0, cpu: 0 };
         match open(clock) {
             Ok(mut read) => {
                 let first = read().unwrap();
                 assert!(read().unwrap() > first);
             }
-            Err(error) => eprintln!("SKIP: perf_event_open is not to be had here: {error}"),
+            Err(error) => eprintln!("SKIP: perf_event_open is not available here: {error}"),
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Zones under `class/powercap`: finds and opens them. What they mean is in [`super::zone`]; nothing is computed here.
+//! Finds and opens the zones below `class/powercap`. [`super::zone`] interprets them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -7,93 +7,90 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::zone::{Way, Zone};
+use super::zone::{Backend, Zone};
+use crate::procfs;
 
-/// Reads a counter, microjoules.
-pub(crate) type Read = Box<dyn FnMut() -> io::Result<u64> + Send>;
+/// Reads a counter in microjoules.
+pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;
 
-/// Folders may lie inside each other so deep: control type, package, part.
-const DEPTH: u32 = 4;
+/// Deepest nesting of directories: control type, package, part, and one more.
+const MAX_DEPTH: u32 = 4;
 
-/// A zone and the means to read it.
-pub(crate) struct Found {
-    /// The zone.
+/// A zone that was found.
+pub(crate) struct FoundZone {
     pub(crate) zone: Zone,
-    /// Path of its counter, to be named in messages.
+    /// Path of its counter, for messages.
     pub(crate) path: PathBuf,
-    /// Reads it, or why it could not be opened.
-    pub(crate) read: io::Result<Read>,
+    /// Reads its counter, or the error of opening it.
+    pub(crate) read: io::Result<ReadCounter>,
 }
 
-/// All zones below a root that stands for `/sys`, by device; each once, whatever links lead to it.
-pub(crate) fn scan(root: &Path) -> Vec<Found> {
-    let mut folders = Vec::new();
-    // The last is the root of a share by which a host gives energy to its guest: zones and nothing else.
+/// All zones below `/sys` or its replacement, by device. A zone that several links lead to is listed once.
+pub(crate) fn scan(root: &Path) -> Vec<FoundZone> {
+    let mut directories = Vec::new();
+    // A host may export zones to its guest as a shared directory that has nothing else: hence the root itself.
     for start in [root.join("class/powercap"), root.join("devices/virtual/powercap"), root.to_owned()] {
-        collect(&start, DEPTH, &mut folders);
+        collect(&start, MAX_DEPTH, &mut directories);
     }
     let mut seen = HashSet::new();
-    let mut found: Vec<Found> = folders
+    let mut found: Vec<FoundZone> = directories
         .iter()
-        .filter(|folder| fs::canonicalize(folder).is_ok_and(|path| seen.insert(path)))
-        .filter_map(|folder| open(folder))
+        .filter(|directory| fs::canonicalize(directory).is_ok_and(|path| seen.insert(path)))
+        .filter_map(|directory| open(directory))
         .collect();
     found.sort_by(|a, b| a.zone.device.cmp(&b.zone.device));
-    // One device has one name in the whole class: a copy without links is the same zone.
+    // Device names are unique in the class, so a copy that is not a link is the same zone.
     found.dedup_by(|a, b| a.zone.device == b.zone.device);
     found
 }
 
-fn collect(folder: &Path, depth: u32, folders: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn collect(directory: &Path, depth: u32, directories: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_rapl = entry.file_name().to_str().is_some_and(|name| name.starts_with("intel-rapl"));
         if is_rapl && path.is_dir() {
-            folders.push(path.clone());
+            directories.push(path.clone());
             if depth > 1 {
-                collect(&path, depth - 1, folders);
+                collect(&path, depth - 1, directories);
             }
         }
     }
 }
 
-/// `None`: no counter here, as in the folder of a control type.
-fn open(folder: &Path) -> Option<Found> {
-    let device = folder.file_name()?.to_str()?.to_owned();
-    let path = folder.join("energy_uj");
-    let (control, place) = device.split_once(':')?;
+/// `None`: the directory has no counter, for example that of a control type.
+fn open(directory: &Path) -> Option<FoundZone> {
+    let device = directory.file_name()?.to_str()?.to_owned();
+    let path = directory.join("energy_uj");
+    let (control, index) = device.split_once(':')?;
     if fs::symlink_metadata(&path).is_err() {
         return None;
     }
-    let number = |name: &str| text(folder, name)?.parse().ok();
+    let number = |name: &str| text(directory, name)?.parse().ok();
     let limits = (0..3).filter_map(|nth| number(&format!("constraint_{nth}_max_power_uw")));
     let zone = Zone {
-        parent: place.rsplit_once(':').map(|(outer, _)| format!("{control}:{outer}")),
-        name: text(folder, "name"),
-        way: if control.ends_with("mmio") { Way::Mmio } else { Way::Powercap },
+        parent: index.rsplit_once(':').map(|(outer, _)| format!("{control}:{outer}")),
+        name: text(directory, "name"),
+        backend: if control.ends_with("mmio") { Backend::Mmio } else { Backend::Powercap },
         max: number("max_energy_range_uj"),
         limit: limits.max().filter(|limit| *limit > 0),
         device,
     };
     let read = File::open(&path).map(reader);
-    Some(Found { zone, path, read })
+    Some(FoundZone { zone, path, read })
 }
 
-fn text(folder: &Path, name: &str) -> Option<String> {
-    fs::read_to_string(folder.join(name))
-        .ok()
-        .map(|text| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
+fn text(directory: &Path, name: &str) -> Option<String> {
+    procfs::read(directory.join(name)).filter(|text| !text.is_empty())
 }
 
-/// Keeps the file open: sysfs makes a new value for each read at its beginning.
-fn reader(file: File) -> Read {
+/// Keeps the file open: sysfs computes a new value for every read at offset 0.
+fn reader(file: File) -> ReadCounter {
     Box::new(move || {
         let mut buffer = [0; 32];
         let length = file.read_at(&mut buffer, 0)?;
         let text = std::str::from_utf8(&buffer[..length]).unwrap_or_default().trim();
         let broken =
-            |_| io::Error::new(io::ErrorKind::InvalidData, format!("holds {text:?}, which is no number"));
+            |_| io::Error::new(io::ErrorKind::InvalidData, format!("its value {text:?} is not a number"));
         text.parse().map_err(broken)
     })
 }
@@ -101,7 +98,7 @@ fn reader(file: File) -> Read {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::energy::zone::{Role, cover};
+    use crate::energy::zone::{Role, assign_roles};
     use mpwatch_lab::raplsim::{Layout, Shape, Tree};
 
     const LAYOUTS: [Layout; 3] = [Layout::Linked, Layout::Nested, Layout::Flat];
@@ -113,31 +110,31 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_is_covered_right_in_every_layout() {
+    fn the_right_zones_are_counted_in_every_shape_and_layout() {
         for (shape, layout) in Shape::ALL.iter().flat_map(|shape| LAYOUTS.map(|layout| (*shape, layout))) {
             let (root, tree) = tree(shape, layout);
             let found = scan(root.path());
             let mut expected: Vec<_> = tree.zones().map(|spec| (spec.device, spec.counted)).collect();
             expected.sort_unstable();
             let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
-            let counted = cover(&zones).into_iter().map(|role| matches!(role, Role::Counted(_)));
+            let counted = assign_roles(&zones).into_iter().map(|role| matches!(role, Role::Counted(_)));
             let found: Vec<_> = zones.iter().map(|zone| zone.device.as_str()).zip(counted).collect();
-            // That a counter is a mirror of another, or dead, shows only over time.
-            let shows_later = matches!(shape, Shape::MirroredDies | Shape::DeadZone);
+            // Only time shows that a counter is dead or a mirror of another.
+            let is_found_later = matches!(shape, Shape::MirroredDies | Shape::DeadZone);
             let expected: Vec<_> =
-                expected.into_iter().map(|(device, counted)| (device, counted || shows_later)).collect();
+                expected.into_iter().map(|(device, counted)| (device, counted || is_found_later)).collect();
             assert_eq!(found, expected, "{shape:?} {layout:?}");
         }
     }
 
     #[test]
-    fn values_and_ranges_are_those_of_an_independent_reader() {
+    fn values_and_ranges_equal_those_of_an_independent_reader() {
         for shape in Shape::ALL {
             let (root, tree) = tree(shape, Layout::Nested);
             let Ok(other) = powercap::PowerCap::try_from(root.path().join("class/powercap")) else {
                 assert!(
                     matches!(shape, Shape::Empty | Shape::MmioOnly),
-                    "{shape:?}: the other reader sees nothing"
+                    "{shape:?}: the other reader found zones"
                 );
                 continue;
             };
@@ -149,11 +146,11 @@ mod tests {
             }
             let theirs: usize =
                 other.intel_rapl.sockets.values().map(|socket| 1 + socket.domains.len()).sum();
-            assert_eq!(compared, theirs, "{shape:?}: the other reader has zones that ours lacks");
+            assert_eq!(compared, theirs, "{shape:?}: the other reader has zones that ours does not have");
         }
     }
 
-    /// Whether the other reader has the zone, and then the same of it. It knows no sockets named by letters, and no MMIO.
+    /// Whether the other reader has the zone; if so, its values must be equal. It does not support sockets named by letters, and MMIO.
     fn check(other: &powercap::PowerCap, zone: &Zone, (energy, max): (u64, Option<u64>)) -> bool {
         let mut numbers =
             zone.device.strip_prefix("intel-rapl:").into_iter().flat_map(|rest| rest.split(':'));
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_a_host_is_found_at_the_root_itself() {
+    fn zones_exported_by_a_host_are_found_at_the_root() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("intel-rapl:0")).unwrap();
         fs::write(root.path().join("intel-rapl:0/energy_uj"), "123\n").unwrap();
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emptied_file_is_an_error_and_no_zero() {
+    fn an_empty_file_is_an_error_and_not_zero() {
         let (root, mut tree) = tree(Shape::Intel2, Layout::Linked);
         let mut found = scan(root.path());
         tree.fault("intel-rapl:0", mpwatch_lab::raplsim::Fault::Vanished).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns counters into windows: reads all zones around the settling of the ledger, and tells of each what it spent, that its
-//! window is still open, or why its energy is not known. Lost windows are told, never filled in.
+//! Turns counters into windows: reads all zones before and after the CPU ledger is settled. Each zone reports its energy, that its
+//! window is still open, or why its energy is unknown. Lost windows are reported, never filled in.
 
 use std::sync::Arc;
 
@@ -9,127 +9,105 @@ use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, Zo
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
-use super::slot::{Readout, Slot};
-use super::source::{Hardware, Note, discover};
+use super::discovery::{Hardware, Note, discover};
 use super::zone::Role;
+use super::zone_reader::{WindowTimes, ZoneReader, ZoneReport, find_mirrors};
+use crate::clock::ClockPair;
 
-/// Longest time that reading and settling may take.
-const MOST_SKEW: Nanos = Nanos(1_000_000);
-/// How often a window is tried again to keep to that.
-const TRIES: u32 = 3;
-/// A boot clock that runs ahead of the monotonic clock by more than this: the machine slept.
-const SLEPT: u64 = 10_000_000;
-/// Windows between two looks for zones that are missing.
-const RESCAN: u64 = 5;
-/// Label of the zone of the model.
+/// Longest time between the first and the last reading of a window.
+const MAX_SKEW: Nanos = Nanos(1_000_000);
+/// Most attempts to read a window within that time.
+const MAX_ATTEMPTS: u32 = 3;
+/// The machine was suspended if the boot clock advanced more than this ahead of the monotonic clock, nanoseconds.
+const SUSPENDED: u64 = 10_000_000;
+/// Windows between two searches for missing zones.
+const RESCAN_WINDOWS: u64 = 5;
+/// Label of the model's zone.
 const MODEL: &str = "model";
 
-/// The two clocks of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Times {
-    /// `CLOCK_MONOTONIC`: stands still while the machine sleeps.
-    pub(crate) monotonic: Nanos,
-    /// `CLOCK_BOOTTIME`: does not.
-    pub(crate) boot: Nanos,
-}
-
 /// Reads both clocks.
-pub(crate) type Clock = Box<dyn FnMut() -> Times + Send>;
-
-/// What is known of a zone, for `doctor`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ZoneReport {
-    /// Name.
-    pub(crate) label: String,
-    /// Device.
-    pub(crate) device: String,
-    /// Whether it is part of the total.
-    pub(crate) counted: bool,
-    /// Why not, or what is wrong with it.
-    pub(crate) why: Option<String>,
-}
+pub(crate) type Clock = Box<dyn FnMut() -> ClockPair + Send>;
 
 /// Reads the machine's energy, window by window.
 pub(crate) struct Sampler {
     hardware: Hardware,
     clock: Clock,
     source: EnergySource,
-    slots: Vec<Slot>,
+    zones: Vec<ZoneReader>,
     model: Arc<ZoneId>,
     notes: Vec<Note>,
-    last: Option<Times>,
+    last: Option<ClockPair>,
+    /// Number of windows so far.
     windows: u64,
 }
 
 impl Sampler {
-    /// Looks for counters; without any, the model stands in.
+    /// Finds counters. Without any, the model is used.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
-        // Zones come and go, the model's place is beyond them all.
+        // Zones come and go; the model keeps the first index.
         let model =
             ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
         let mut sampler = Self {
             hardware,
             clock,
             source: EnergySource::Model,
-            slots: Vec::new(),
+            zones: Vec::new(),
             model: Arc::new(model),
             notes: Vec::new(),
             last: None,
             windows: 0,
         };
-        sampler.look();
+        sampler.discover();
         sampler
     }
 
-    /// What there is to tell: why no better source is used, and what to do.
+    /// Why a better source is not used.
     pub(crate) fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// One line on how to get better numbers. `None`: they are measured.
+    /// How to get measured figures, in one line. `None`: they are measured.
     pub(crate) fn advice(&self) -> Option<String> {
         let note =
             self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
         Some(format!("{}; {}", note.what, note.fix.as_deref().unwrap_or_default()))
     }
 
-    /// Where joules come from now.
+    /// Where energy figures come from now.
     pub(crate) fn source(&self) -> EnergySource {
-        if self.slots.iter().any(Slot::is_live) { self.source } else { EnergySource::Model }
+        if self.zones.iter().any(ZoneReader::is_live) { self.source } else { EnergySource::Model }
     }
 
     /// All zones, for `doctor`.
     pub(crate) fn zones(&self) -> Vec<ZoneReport> {
-        self.slots.iter().map(Slot::report).collect()
+        self.zones.iter().map(ZoneReader::report).collect()
     }
 
-    /// Finds zones, and takes in those that are new or back.
-    fn look(&mut self) {
+    /// Finds zones and adds those that are new or back.
+    fn discover(&mut self) {
         let discovery = discover(&self.hardware);
         self.notes = discovery.notes;
         if discovery.source != EnergySource::Model {
             self.source = discovery.source;
         }
-        let zones: Vec<_> = discovery.found.iter().map(|found| found.zone.clone()).collect();
-        for (found, role) in discovery.found.into_iter().zip(discovery.roles) {
+        let zones: Vec<_> = discovery.zones.iter().map(|(found, _)| found.zone.clone()).collect();
+        for (found, role) in discovery.zones {
             let label = found.zone.label(&zones);
-            let known = self.slots.iter_mut().find(|slot| slot.is(&label, &found.zone));
-            if let Some(slot) = known {
-                slot.attach(found.read, role);
+            if let Some(known) = self.zones.iter_mut().find(|known| known.is(&label, &found.zone)) {
+                known.attach(found.read, role);
                 continue;
             }
             let cpus = match role {
-                Role::Counted(place) => discovery.topology.cpus(place),
-                Role::Shown | Role::Excluded(_) => Cpus::All,
+                Role::Counted(location) => discovery.topology.cpus(location),
+                Role::DisplayOnly | Role::Excluded(_) => Cpus::All,
             };
-            // Index 0 is the model's.
-            let id = ZoneId { index: self.slots.len() + 1, label, cpus, source: self.source };
-            self.slots.push(Slot::new(id, found, role));
+            let id = ZoneId { index: self.zones.len() + 1, label, cpus, source: self.source };
+            self.zones.push(ZoneReader::new(id, found, role));
         }
     }
 
-    /// Closes a window. `settle` adds to the ledger what was counted since its last call; it is called once, or up to three
-    /// times where the machine is too busy to read everything at once.
+    /// Closes a window. `settle` adds to the ledger what was counted since its last call. It is called again, up to three times in
+    /// all, if a busy machine delays the readings.
     pub(crate) fn window(
         &mut self,
         window: &mut EnergyWindow,
@@ -139,54 +117,57 @@ impl Sampler {
         ledger.clear();
         window.zones.clear();
         window.shown.clear();
-        let mut tries = TRIES;
+        let mut attempts = MAX_ATTEMPTS;
         let (before, after) = loop {
             let before = (self.clock)();
-            self.slots.iter_mut().for_each(Slot::read_before);
+            self.zones.iter_mut().for_each(ZoneReader::read_before);
             settle(ledger);
-            self.slots.iter_mut().for_each(Slot::read_after);
+            self.zones.iter_mut().for_each(ZoneReader::read_after);
             let after = (self.clock)();
-            tries -= 1;
-            if tries == 0 || after.monotonic.since(before.monotonic) <= MOST_SKEW {
+            attempts -= 1;
+            if attempts == 0 || after.monotonic.since(before.monotonic) <= MAX_SKEW {
                 break (before, after);
             }
         };
         window.skew = after.monotonic.since(before.monotonic);
-        let now = Times {
+        let now = ClockPair {
             monotonic: before.monotonic + Nanos(window.skew.0 / 2),
             boot: before.boot + Nanos(after.boot.since(before.boot).0 / 2),
         };
         let elapsed = self.last.map(|last| now.monotonic.since(last.monotonic));
-        let slept = self.last.is_some_and(|last| {
-            now.boot.since(last.boot).0.saturating_sub(now.monotonic.since(last.monotonic).0) > SLEPT
+        let was_suspended = self.last.is_some_and(|last| {
+            now.boot.since(last.boot).0.saturating_sub(now.monotonic.since(last.monotonic).0) > SUSPENDED
         });
         self.last = Some(now);
         window.elapsed = elapsed.unwrap_or_default();
-        self.step(window, ledger, slept);
-        self.mend(window);
+        self.step(window, ledger, was_suspended);
+        self.rescan(window);
     }
 
-    fn step(&mut self, window: &mut EnergyWindow, ledger: &Ledger, slept: bool) {
+    fn step(&mut self, window: &mut EnergyWindow, ledger: &Ledger, was_suspended: bool) {
         let busy = ledger.busy();
         let available = u64::from(self.hardware.cpus).saturating_mul(window.elapsed.0).max(1);
-        let readout = Readout {
+        let times = WindowTimes {
             elapsed: window.elapsed,
             skew: window.skew,
-            slept,
+            was_suspended,
             busy: busy as f64 / available as f64,
         };
-        for slot in &mut self.slots {
-            let Some(outcome) = slot.step(&readout) else { continue };
-            match (slot.role(), &outcome) {
+        for zone in &mut self.zones {
+            let Some(outcome) = zone.step(&times) else { continue };
+            match (zone.role(), &outcome) {
                 (Role::Counted(_), _) => {
-                    window.zones.push(ZoneWindow { zone: slot.id(), epoch: slot.epoch(), outcome });
+                    window.zones.push(ZoneWindow { zone: zone.id(), epoch: zone.epoch(), outcome });
                 }
-                (Role::Shown, ZoneOutcome::Energy(spent)) => window.shown.push((slot.id(), spent.energy)),
-                (Role::Shown | Role::Excluded(_), _) => {}
+                (Role::DisplayOnly, ZoneOutcome::Energy(spent)) => {
+                    window.shown.push((zone.id(), spent.energy))
+                }
+                (Role::DisplayOnly | Role::Excluded(_), _) => {}
             }
         }
-        super::slot::find_mirrors(&mut self.slots, &mut self.notes);
-        window.zones.retain(|zone| !self.slots.iter().any(|slot| slot.is_mirror() && slot.id() == zone.zone));
+        find_mirrors(&mut self.zones, &mut self.notes);
+        let is_mirror = |id: &Arc<ZoneId>| self.zones.iter().any(|zone| zone.is_mirror() && zone.id() == *id);
+        window.zones.retain(|window| !is_mirror(&window.zone));
         window.source = self.source();
         window.advice = self.advice();
         if window.source == EnergySource::Model && window.elapsed.0 > 0 {
@@ -201,16 +182,16 @@ impl Sampler {
         ZoneWindow { zone: Arc::clone(&self.model), epoch: 0, outcome: ZoneOutcome::Energy(spent) }
     }
 
-    /// Looks again for what is missing, now and then.
-    fn mend(&mut self, window: &EnergyWindow) {
+    /// Searches for missing zones: when one has just vanished, and from time to time.
+    fn rescan(&mut self, window: &EnergyWindow) {
         let vanished = |zone: &ZoneWindow| {
             matches!(zone.outcome, ZoneOutcome::Lost { reason: LostReason::Vanished, .. })
         };
-        let is_missing = self.slots.iter().any(Slot::is_gone) || self.slots.is_empty();
-        let is_new = window.zones.iter().any(vanished);
+        let is_missing = self.zones.iter().any(ZoneReader::is_missing) || self.zones.is_empty();
+        let has_vanished = window.zones.iter().any(vanished);
         self.windows += 1;
-        if is_missing && (is_new || self.windows.is_multiple_of(RESCAN)) {
-            self.look();
+        if is_missing && (has_vanished || self.windows.is_multiple_of(RESCAN_WINDOWS)) {
+            self.discover();
         }
     }
 }

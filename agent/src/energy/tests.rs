@@ -18,8 +18,9 @@ use mpwatch_lab::raplsim::{Layout, Machine, Picojoules, Shape, Tree};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 
-use super::sampler::{Sampler, Times};
-use super::source::Hardware;
+use super::discovery::Hardware;
+use super::sampler::Sampler;
+use crate::clock::ClockPair;
 use mpwatch_model::energy::power::MeasuredZone;
 use mpwatch_model::energy::window::EnergyWindow;
 
@@ -84,7 +85,7 @@ struct Rig {
     split: Split,
     window: EnergyWindow,
     ledger: Ledger,
-    now: Arc<Mutex<Times>>,
+    now: Arc<Mutex<ClockPair>>,
     /// What the packages drew.
     drawn: Vec<Picojoules>,
 }
@@ -96,7 +97,7 @@ impl Rig {
         tree.write_topology(&machine).unwrap();
         let cpus = machine.cpus * machine.packages;
         let hardware = Hardware { in_vm: false, cpus, ..Hardware::detect(Some(root.path())) };
-        let now = Arc::new(Mutex::new(Times { monotonic: SECOND, boot: SECOND }));
+        let now = Arc::new(Mutex::new(ClockPair { monotonic: SECOND, boot: SECOND }));
         let clock = Arc::clone(&now);
         let sampler = Sampler::new(hardware, Box::new(move || *clock.lock().unwrap()));
         let drawn = vec![0; machine.packages as usize];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPU sits in which package and die, from `devices/system/cpu` below the root that stands for `/sys`.
+//! Packages and dies of the CPUs, from `devices/system/cpu` below `/sys` or its replacement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use mpwatch_model::energy::window::Cpus;
 
-use super::zone::Place;
+use super::zone::CpuLocation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cpu {
@@ -16,12 +16,12 @@ struct Cpu {
     die: Option<u32>,
 }
 
-/// All CPUs.
+/// All CPUs of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology(Vec<Cpu>);
 
 impl Topology {
-    /// Empty where the root does not say.
+    /// Empty: the directory does not have it.
     pub(crate) fn read(root: &Path) -> Self {
         let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
         let mut cpus: Vec<Cpu> = entries
@@ -38,15 +38,15 @@ impl Topology {
     }
 
     /// Package and die of a CPU.
-    pub(crate) fn place(&self, number: u32) -> Option<Place> {
+    pub(crate) fn location(&self, number: u32) -> Option<CpuLocation> {
         let cpu = self.0.iter().find(|cpu| cpu.number == number)?;
-        Some(Place { package: Some(cpu.package), die: cpu.die })
+        Some(CpuLocation { package: Some(cpu.package), die: cpu.die })
     }
 
-    /// The CPUs of each package, of a machine with this many; one package where the root does not say.
-    pub(crate) fn packages(&self, machine: u32) -> Vec<Vec<u32>> {
+    /// The CPUs of each package. A machine of unknown topology is one package with all its `cpus`.
+    pub(crate) fn packages(&self, cpus: u32) -> Vec<Vec<u32>> {
         if self.0.is_empty() {
-            return vec![(0..machine).collect()];
+            return vec![(0..cpus).collect()];
         }
         let mut packages = BTreeMap::<u32, Vec<u32>>::new();
         for cpu in &self.0 {
@@ -55,11 +55,11 @@ impl Topology {
         packages.into_values().collect()
     }
 
-    /// CPUs at a place; all of them where the topology knows of no such place.
-    pub(crate) fn cpus(&self, place: Place) -> Cpus {
-        let Some(package) = place.package else { return Cpus::All };
+    /// The CPUs at a location; all CPUs if the location is unknown.
+    pub(crate) fn cpus(&self, location: CpuLocation) -> Cpus {
+        let Some(package) = location.package else { return Cpus::All };
         let inside = self.0.iter().filter(|cpu| cpu.package == package);
-        let inside = inside.filter(|cpu| place.die.is_none() || cpu.die == place.die);
+        let inside = inside.filter(|cpu| location.die.is_none() || cpu.die == location.die);
         let numbers: Vec<u32> = inside.map(|cpu| cpu.number).collect();
         if numbers.is_empty() { Cpus::All } else { Cpus::These(numbers) }
     }
@@ -77,7 +77,7 @@ mod tests {
         let power = Power::Linear { idle: 1, dynamic: 1 };
         tree.write_topology(&Machine { packages: 2, cpus: 4, power }).unwrap();
         let topology = Topology::read(root.path());
-        let at = |package, die| topology.cpus(Place { package, die });
+        let at = |package, die| topology.cpus(CpuLocation { package, die });
         assert_eq!(at(Some(1), None), Cpus::These(vec![4, 5, 6, 7]));
         assert_eq!(at(Some(0), Some(1)), Cpus::These(vec![2, 3]));
         assert_eq!((at(None, None), at(Some(9), None)), (Cpus::All, Cpus::All));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Zones of energy counters, and which of them together make up the machine without counting anything twice. Pure.
+//! Zones of energy counters, and which of them add up to the machine without counting anything twice. Pure.
 //!
-//! Sockets are known by the `name` of a zone only: the index in `intel-rapl:0` says nothing (on a real machine with four
-//! sockets it is package 3). `psys` contains packages, `core` and `uncore` lie inside them, an MMIO zone is the same
-//! package once more.
+//! Only the `name` of a zone identifies its package; the index in `intel-rapl:0` does not (on one machine with four sockets it is
+//! package 3). `psys` contains packages, `core` and `uncore` are inside them, and an MMIO zone is a second view of a package.
 
 /// What a zone measures, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
-    /// A package, or one die of it.
+    /// A package, or one of its dies.
     Package { package: u32, die: Option<u32> },
     /// Memory.
     Dram,
@@ -18,14 +17,14 @@ pub(crate) enum Domain {
     Uncore,
     /// The whole platform.
     Psys,
-    /// There is no name: what a host shares with its guest.
+    /// No name: the share that a host exports to its guest.
     Unnamed,
-    /// A name that is not known here.
+    /// An unknown name.
     Other,
 }
 
 impl Domain {
-    /// From the content of `name`; `None`: there is none.
+    /// From the content of `name`. `None`: there is no such file.
     pub(crate) fn parse(name: Option<&str>) -> Self {
         let Some(name) = name else { return Self::Unnamed };
         let package = |text: &str| text.parse().ok();
@@ -47,31 +46,31 @@ impl Domain {
     }
 }
 
-/// By which way a zone is read; several ways may lead to one counter.
+/// How a zone is read. Several backends may read one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Backend {
     /// The kernel's `power` PMU.
     Perf,
-    /// powercap, by model-specific registers (or TPMI).
+    /// powercap, from model-specific registers (or TPMI).
     Powercap,
-    /// powercap, by memory-mapped registers: a second view of a package.
+    /// powercap, from memory-mapped registers: a second view of a package.
     Mmio,
 }
 
 /// A counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
-    /// Device, as `intel-rapl:0:1`; for a perf event `energy-pkg@0` with the CPU on which it is counted.
+    /// Device, such as `intel-rapl:0:1`; for a perf event, `energy-pkg@0` with the CPU on which it is read.
     pub(crate) device: String,
-    /// Device of the zone around it.
+    /// Device of the enclosing zone.
     pub(crate) parent: Option<String>,
     /// Content of `name`.
     pub(crate) name: Option<String>,
     /// How it is read.
-    pub(crate) way: Way,
-    /// `max_energy_range_uj`, microjoules. `None`: not said, or it does not wrap.
+    pub(crate) backend: Backend,
+    /// `max_energy_range_uj`, microjoules. `None`: unknown, or the counter does not wrap.
     pub(crate) max: Option<u64>,
-    /// The most that the package may draw in the long run, microwatts. `None`: not said.
+    /// Long-term power limit of the package, microwatts. `None`: unknown.
     pub(crate) limit: Option<u64>,
 }
 
@@ -85,13 +84,13 @@ impl Zone {
         zones.iter().find(|zone| zone.device == parent)
     }
 
-    /// Name that is unique on the machine: `package-0`, `package-0/dram`; the device where there is no name.
+    /// Name that is unique on the machine, such as `package-0/dram`; the device of a zone without a name.
     pub(crate) fn label(&self, zones: &[Self]) -> String {
         let own = self.name.clone().unwrap_or_else(|| self.device.clone());
         self.parent_in(zones).map_or(own.clone(), |parent| format!("{}/{own}", parent.label(zones)))
     }
 
-    /// The package that it belongs to. `None`: not said.
+    /// The package that it belongs to. `None`: unknown.
     fn package(&self, zones: &[Self]) -> Option<u32> {
         match self.domain() {
             Domain::Package { package, .. } => Some(package),
@@ -101,7 +100,7 @@ impl Zone {
         }
     }
 
-    /// Whether the two ways measure one thing.
+    /// Whether both measure the same.
     fn is_twin_of(&self, other: &Self, zones: &[Self]) -> bool {
         match (self.domain(), other.domain()) {
             (Domain::Package { package: a, .. }, Domain::Package { package: b, .. }) => a == b,
@@ -120,28 +119,28 @@ fn only_package(zones: &[Zone]) -> Option<u32> {
     ids.all(|id| id == first).then_some(first)
 }
 
-/// Where the CPUs of a zone are.
+/// Position of CPUs, or of the zone that covers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Package. `None`: all.
+pub(crate) struct CpuLocation {
+    /// `None`: all packages.
     pub(crate) package: Option<u32>,
-    /// Die. `None`: the whole package.
+    /// `None`: the whole package.
     pub(crate) die: Option<u32>,
 }
 
-/// What a zone is good for.
+/// How a zone is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Part of the machine's total.
-    Counted(Place),
-    /// Overlaps with what is counted: to look at.
-    Shown,
-    /// Not read, and why.
+    Counted(CpuLocation),
+    /// Overlaps with counted zones: displayed, but in no total.
+    DisplayOnly,
+    /// Not read, for this reason.
     Excluded(&'static str),
 }
 
-/// The role of each zone. The counted ones do not overlap and leave nothing out.
-pub(crate) fn cover(zones: &[Zone]) -> Vec<Role> {
+/// The role of each zone. The counted zones cover the machine without overlap.
+pub(crate) fn assign_roles(zones: &[Zone]) -> Vec<Role> {
     zones.iter().enumerate().map(|(index, zone)| role(index, zone, zones)).collect()
 }
 
@@ -150,26 +149,27 @@ fn role(index: usize, zone: &Zone, zones: &[Zone]) -> Role {
     let die = match domain {
         Domain::Package { die, .. } => die,
         Domain::Dram => None,
-        Domain::Core | Domain::Uncore | Domain::Psys => return Role::Shown,
+        Domain::Core | Domain::Uncore | Domain::Psys => return Role::DisplayOnly,
         Domain::Unnamed if zone.parent_in(zones).is_none() => None,
         Domain::Unnamed => return Role::Excluded("inside another zone"),
-        Domain::Other => return Role::Excluded("a name that mpwatch does not know"),
+        Domain::Other => return Role::Excluded("mpwatch does not know this name"),
     };
     let twin = |other: &&Zone| zone.is_twin_of(other, zones);
-    if zone.way == Way::Mmio && zones.iter().filter(twin).any(|other| other.way != Way::Mmio) {
-        return Role::Excluded("the same counter as by MSR");
+    if zone.backend == Backend::Mmio && zones.iter().filter(twin).any(|other| other.backend != Backend::Mmio)
+    {
+        return Role::Excluded("another backend reads the same counter");
     }
-    let same_way = |other: &&Zone| other.way == zone.way;
+    let same_backend = |other: &&Zone| other.backend == zone.backend;
     let whole = Domain::Package { package: zone.package(zones).unwrap_or_default(), die: None };
-    if die.is_some() && zones.iter().filter(same_way).any(|other| other.domain() == whole) {
+    if die.is_some() && zones.iter().filter(same_backend).any(|other| other.domain() == whole) {
         return Role::Excluded("inside its package");
     }
     let named_before =
-        zones[..index].iter().filter(same_way).filter(twin).any(|other| other.domain() == domain);
+        zones[..index].iter().filter(same_backend).filter(twin).any(|other| other.domain() == domain);
     if named_before {
-        return Role::Excluded("a second zone of this name");
+        return Role::Excluded("another zone has this name");
     }
-    Role::Counted(Place { package: zone.package(zones), die })
+    Role::Counted(CpuLocation { package: zone.package(zones), die })
 }
 
 #[cfg(test)]
@@ -178,12 +178,12 @@ mod tests {
 
     fn zone(device: &str, name: &str) -> Zone {
         let parent = device.match_indices(':').nth(1).map(|(at, _)| device[..at].to_owned());
-        let way = if device.contains("mmio") { Way::Mmio } else { Way::Powercap };
-        Zone { device: device.into(), parent, name: Some(name.into()), way, max: None, limit: None }
+        let backend = if device.contains("mmio") { Backend::Mmio } else { Backend::Powercap };
+        Zone { device: device.into(), parent, name: Some(name.into()), backend, max: None, limit: None }
     }
 
     #[test]
-    fn names_are_parsed_to_the_end() {
+    fn a_name_with_an_unknown_suffix_is_unknown() {
         assert_eq!(Domain::parse(Some("package-10")), Domain::Package { package: 10, die: None });
         assert_eq!(Domain::parse(Some("package-1-die-0")), Domain::Package { package: 1, die: Some(0) });
         for odd in ["package-", "package-x", "package-0-die-", "package", "battery", ""] {
@@ -193,31 +193,31 @@ mod tests {
     }
 
     #[test]
-    fn memory_belongs_to_the_package_around_it_not_to_its_index() {
+    fn memory_belongs_to_the_enclosing_package() {
         let zones = [
             zone("intel-rapl:0", "package-3"),
             zone("intel-rapl:0:0", "dram"),
             zone("intel-rapl:1", "package-0"),
         ];
-        let roles = cover(&zones);
-        assert_eq!(roles[1], Role::Counted(Place { package: Some(3), die: None }));
+        let roles = assign_roles(&zones);
+        assert_eq!(roles[1], Role::Counted(CpuLocation { package: Some(3), die: None }));
         assert_eq!(zones[1].label(&zones), "package-3/dram");
     }
 
     #[test]
-    fn dies_count_unless_their_package_does() {
+    fn dies_are_counted_unless_their_package_is() {
         let dies = [zone("intel-rapl:0", "package-0-die-0"), zone("intel-rapl:1", "package-0-die-1")];
-        assert!(cover(&dies).iter().all(|role| matches!(role, Role::Counted(_))));
+        assert!(assign_roles(&dies).iter().all(|role| matches!(role, Role::Counted(_))));
         let both = [zone("intel-rapl:0", "package-0"), zone("intel-rapl:0:0", "package-0-die-0")];
-        assert_eq!(cover(&both)[1], Role::Excluded("inside its package"));
+        assert_eq!(assign_roles(&both)[1], Role::Excluded("inside its package"));
     }
 
     #[test]
-    fn a_second_view_counts_only_where_the_first_is_missing() {
+    fn a_second_view_is_counted_only_without_the_first() {
         let both = [zone("intel-rapl-mmio:0", "package-0"), zone("intel-rapl:0", "package-0")];
-        assert_eq!(cover(&both)[0], Role::Excluded("the same counter as by MSR"));
-        assert!(matches!(cover(&both[..1])[0], Role::Counted(_)));
+        assert_eq!(assign_roles(&both)[0], Role::Excluded("another backend reads the same counter"));
+        assert!(matches!(assign_roles(&both[..1])[0], Role::Counted(_)));
         let twice = [zone("intel-rapl:0", "package-0"), zone("intel-rapl:1", "package-0")];
-        assert_eq!(cover(&twice)[1], Role::Excluded("a second zone of this name"));
+        assert_eq!(assign_roles(&twice)[1], Role::Excluded("another zone has this name"));
     }
 }

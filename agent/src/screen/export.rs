@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is selected on the screen, as a file in the current folder. Never over another one, and for the user's eyes only.
+//! Exports of the live view: files in the current directory that only the user may read. No file is overwritten.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -12,14 +12,14 @@ use mpwatch_exporters::{csv, markdown};
 use mpwatch_model::snapshot::Report;
 use mpwatch_tui::screen::ExportFormat;
 
-/// So many files of one name at most.
-const MOST: u32 = 1_000;
+/// Most files of one name.
+const MAX_FILES: u32 = 1_000;
 
-/// Writes it; where, and how much.
+/// Writes a report. Returns a message with its path and size.
 pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
-    let folder = std::env::current_dir().context("there is no current folder to write to")?;
+    let directory = std::env::current_dir().context("cannot find the current directory")?;
     let text = text(report, format)?;
-    let path = write_to(&folder, &stem(report), format.description().1, &text)?;
+    let path = write_to(&directory, &stem(report), format.description().1, &text)?;
     Ok(format!("wrote {} ({} bytes)", path.display(), text.len()))
 }
 
@@ -39,20 +39,21 @@ fn stem(report: &Report) -> String {
     format!("mpwatch-{what}-{}", report.run.to.strftime("%Y%m%d-%H%M%S"))
 }
 
-fn write_to(folder: &Path, stem: &str, ending: &str, text: &str) -> anyhow::Result<PathBuf> {
-    for number in 1..=MOST {
+fn write_to(directory: &Path, stem: &str, ending: &str, text: &str) -> anyhow::Result<PathBuf> {
+    for number in 1..=MAX_FILES {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = folder.join(format!("{stem}{number}.{ending}"));
+        let path = directory.join(format!("{stem}{number}.{ending}"));
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(mut file) => {
-                file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+                file.write_all(text.as_bytes())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
                 return Ok(path);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("cannot create {}", path.display())),
         }
     }
-    anyhow::bail!("there are {MOST} files called {stem} in {} already", folder.display())
+    anyhow::bail!("{} already has {MAX_FILES} files named {stem}", directory.display())
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_is_written_over_and_each_format_is_its_own() {
+    fn every_export_is_a_new_private_file_in_its_format() {
         let folder = tempfile::tempdir().unwrap();
         let report = fixture::report(vec![fixture::connection(0x9f3c_0a1b, 2)]);
         let mut texts = Vec::new();

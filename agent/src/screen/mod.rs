@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view with everything that it needs of this machine: a thread of its own that draws what it is sent, files for exports, the
-//! user's settings, the pace of what it shows.
+//! The live view on this machine: a thread that draws, files for exports, the user's settings.
 
 mod export;
-pub(crate) mod pace;
 mod settings;
 
 use std::io;
@@ -16,86 +14,78 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::screen::{Feed, Link, Notice, Origin, Request, Settings, terminal};
+use mpwatch_tui::screen::{Feed, Link, Notice, Request, Settings, terminal};
 use nix::sys::signal::{Signal, raise};
 
-use pace::Pace;
+use crate::pace::Pace;
 pub(crate) use settings::load as load_settings;
 
-/// Set by tests: what the terminal looks like after a panic. The key that draws anew then panics.
+/// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
-
-/// As long as anybody looks at the end of a recording, or of a demo.
+/// Longest time that the end of a recording or of a demo stays on the screen.
 pub(crate) const FOREVER: Duration = Duration::from_hours(24 * 365);
+/// Longest wait for the thread to end. If the terminal is gone, the thread hangs in the library that reads keys, and must
+/// not keep the process.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the thread of the screen may take to end. Where the terminal has gone (its window was closed), the thread hangs in the library
-/// that reads keys, and must not keep the process.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// The live view while it is on the terminal; gives the terminal back when it is closed or dropped.
+/// The live view while it is on the terminal. Restores the terminal when it is closed or dropped.
 pub(crate) struct Screen {
     feed: Option<Sender<Feed>>,
     thread: Option<JoinHandle<io::Result<()>>>,
-    /// Its sender goes with the thread.
-    ended: Receiver<()>,
+    /// Disconnected when the thread ends.
+    alive: Receiver<()>,
     pace: Arc<Pace>,
 }
 
 impl Screen {
-    /// Takes the terminal. When the user leaves, `stop` is set, as by a signal.
+    /// Takes over the terminal. When the user quits, `stop` is set, as by a signal.
     pub(crate) fn open(settings: Settings, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
-        let (feed, news) = channel();
-        let (alive, ended) = channel();
+        let (feed, fed) = channel();
+        let (guard, alive) = channel::<()>();
         let pace = Arc::new(Pace::new(stop));
-        let of_thread = Arc::clone(&pace);
-        let thread = std::thread::Builder::new()
+        let quit = QuitOnDrop(Arc::clone(&pace));
+        let thread = thread::Builder::new()
             .name("screen".to_owned())
             .spawn(move || {
-                // Also when it panics: nobody could leave otherwise.
-                let _left = Left(Arc::clone(&of_thread));
-                let _alive: Sender<()> = alive;
-                draw(settings, &news, &of_thread)
+                let (quit, _guard) = (quit, guard);
+                draw(settings, &fed, &quit.0)
             })
-            .context("starting the thread of the screen")?;
-        Ok(Self { feed: Some(feed), thread: Some(thread), ended, pace })
+            .context("cannot start the thread of the screen")?;
+        Ok(Self { feed: Some(feed), thread: Some(thread), alive, pace })
     }
 
     pub(crate) fn show(&self, snapshot: impl Into<Arc<Snapshot>>) {
-        self.tell(Feed::snapshot(snapshot));
+        self.send(Feed::snapshot(snapshot));
     }
 
-    pub(crate) fn link(&self, link: Link) {
-        self.tell(Feed::Link(link));
+    pub(crate) fn set_link(&self, link: Link) {
+        self.send(Feed::Link(link));
     }
 
-    pub(crate) fn up(&self, origin: Origin) {
-        self.link(Link::Up(origin));
+    fn send(&self, feed: Feed) {
+        // Fails only when the user has quit, and then `stop` is set.
+        let _ = self.feed.as_ref().map(|sender| sender.send(feed));
     }
 
-    fn tell(&self, news: Feed) {
-        // Who has left hears nothing more, and `stop` is set.
-        let _ = self.feed.as_ref().map(|feed| feed.send(news));
-    }
-
-    /// How fast the user wants it.
+    /// What the user asks of the source.
     pub(crate) fn pace(&self) -> Arc<Pace> {
         Arc::clone(&self.pace)
     }
 
-    /// Gives the terminal back; what went wrong with it meanwhile.
+    /// Restores the terminal. Returns the first error of drawing.
     pub(crate) fn close(mut self) -> anyhow::Result<()> {
         match self.end() {
             None => Ok(()),
-            Some(Ok(outcome)) => outcome.context("drawing on the terminal"),
+            Some(Ok(outcome)) => outcome.context("cannot draw on the terminal"),
             Some(Err(panic)) => resume_unwind(panic),
         }
     }
 
-    /// What became of the thread; nothing, where it does not end.
+    /// Ends the thread. `None`: it has ended before, or hangs.
     fn end(&mut self) -> Option<thread::Result<io::Result<()>>> {
         self.feed = None;
         let thread = self.thread.take()?;
-        if self.ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+        if self.alive.recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             terminal::restore();
             return None;
         }
@@ -109,43 +99,33 @@ impl Drop for Screen {
     }
 }
 
-/// Tells the others that the user has left.
-struct Left(Arc<Pace>);
+/// Sets the stop flag when the thread of the screen ends, even by a panic: without a screen nobody could quit.
+struct QuitOnDrop(Arc<Pace>);
 
-impl Drop for Left {
+impl Drop for QuitOnDrop {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.quit();
     }
 }
 
-fn draw(settings: Settings, news: &Receiver<Feed>, pace: &Pace) -> io::Result<()> {
-    let mut ask = |request| match request {
-        Request::Interval(interval) => {
-            pace.set_interval(interval);
-            None
-        }
-        Request::Play(plays) => {
-            pace.play(plays);
-            None
-        }
-        Request::Step => {
-            pace.step();
-            None
-        }
+fn draw(settings: Settings, feed: &Receiver<Feed>, pace: &Pace) -> io::Result<()> {
+    let mut serve = |request| match request {
         Request::Export(report, format) => Some(match export::write(&report, format) {
             Ok(text) => Notice { is_error: false, text },
             Err(error) => Notice { is_error: true, text: format!("{error:#}") },
         }),
-        Request::Suspend => {
-            // Back when the shell continues us.
-            let _ = raise(Signal::SIGTSTP);
+        other => {
+            match other {
+                Request::Interval(interval) => pace.set_interval(interval),
+                Request::Play(plays) => pace.play(plays),
+                Request::Step => pace.step(),
+                // Returns when the shell continues the process.
+                Request::Suspend => _ = raise(Signal::SIGTSTP),
+                Request::Redraw => assert!(std::env::var_os(TEST_PANIC).is_none(), "{TEST_PANIC} is set"),
+                Request::Quit { .. } | Request::Export(..) => {}
+            }
             None
         }
-        Request::Redraw => {
-            assert!(std::env::var_os(TEST_PANIC).is_none(), "{TEST_PANIC} is set");
-            None
-        }
-        Request::Quit { .. } => None,
     };
-    terminal::run(settings, news, &mut ask)
+    terminal::run(settings, feed, &mut serve)
 }

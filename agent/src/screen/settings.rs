@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a user likes on the screen: `$XDG_CONFIG_HOME/mpwatch/screen.toml`, by default below `~/.config`, or the file that
-//! `MPWATCH_SCREEN_CONFIG` names. Unknown keys are errors, as in the daemon's file.
+//! Settings of the live view: `$XDG_CONFIG_HOME/mpwatch/screen.toml`, by default below `~/.config`, or the file in
+//! `MPWATCH_SCREEN_CONFIG`. Unknown keys are errors, as in the daemon's file.
 
 use std::fs;
 use std::io;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use mpwatch_tui::screen::{Keymap, Settings, Theme, column_names};
 use toml::Value;
 
-use crate::config::{ConfigError, Origin};
+use crate::config::{ConfigError, Origin, read_toml, suggest};
 
-const FILE: &str = "MPWATCH_SCREEN_CONFIG";
+/// Environment variable with the path. Empty: no file, not even the default one.
+const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
-/// All that can be set, `keys` being a table of actions.
-const NAMES: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
+/// All keys. `keys` is a table of actions.
+const KEYS: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
 
-/// Reads them; without a file everything is as by default.
+/// Reads the settings. Without a file, all have their defaults.
 pub(crate) fn load() -> Result<Settings, ConfigError> {
-    let named = std::env::var_os(FILE).map(PathBuf::from);
-    let mut settings = match named.clone().or_else(usual) {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let mut settings = match named.clone().or_else(default_path) {
         None => Settings::default(),
-        // Set to nothing: no file, not even the usual one.
         Some(path) if path.as_os_str().is_empty() => Settings::default(),
         Some(path) => match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text)?,
@@ -35,7 +35,7 @@ pub(crate) fn load() -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-fn usual() -> Option<PathBuf> {
+fn default_path() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let configuration =
         folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")))?;
@@ -43,21 +43,17 @@ fn usual() -> Option<PathBuf> {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
-        path: path.to_owned(),
-        why: error.to_string(),
-    })?;
     let mut settings = Settings::default();
-    for (name, value) in &table {
-        let Some(key) = NAMES.into_iter().find(|known| known == name) else {
-            let hint = crate::config::nearest(name, &NAMES);
+    for (name, value) in &read_toml(path, text)? {
+        let Some(key) = KEYS.into_iter().find(|known| known == name) else {
+            let hint = nearest(name, &KEYS);
             return Err(ConfigError::UnknownKey { path: path.to_owned(), key: name.clone(), hint });
         };
-        set(&mut settings, key, value).map_err(|why| ConfigError::BadValue {
+        set(&mut settings, key, value).map_err(|reason| ConfigError::BadValue {
             origin: Origin::File(path.to_owned()),
             key,
             value: value.to_string(),
-            why,
+            reason,
         })?;
     }
     Ok(settings)
@@ -71,7 +67,7 @@ fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), String> 
         "sort" => settings.sort = Some(column(value)?),
         "keys" => settings.keys = keys(value)?,
         _ => {
-            let columns = value.as_array().ok_or("it is a list of columns, for example [\"netns\"]")?;
+            let columns = value.as_array().ok_or("use a list of columns, for example [\"netns\"]")?;
             for one in columns {
                 settings.columns.push((column(one)?, key == "show"));
             }
@@ -80,29 +76,33 @@ fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), String> 
     Ok(())
 }
 
+fn nearest(wrong: &str, names: &[&str]) -> String {
+    suggest(wrong, names).unwrap_or_else(|| format!("there are {}", names.join(", ")))
+}
+
 fn theme(value: &Value) -> Result<Theme, String> {
     let words: Vec<&str> = Theme::ALL.into_iter().map(Theme::as_str).collect();
     let found = value.as_str().and_then(Theme::from_word);
-    found.ok_or_else(|| format!("a theme is one of {}", words.join(", ")))
+    found.ok_or_else(|| format!("use one of {}", words.join(", ")))
 }
 
 fn one_of(value: &Value, words: [&str; 2]) -> Result<usize, String> {
     let found = value.as_str().and_then(|text| words.iter().position(|word| *word == text));
-    found.ok_or_else(|| format!("it is {} or {}", words[0], words[1]))
+    found.ok_or_else(|| format!("use {} or {}", words[0], words[1]))
 }
 
 fn column(value: &Value) -> Result<String, String> {
-    let name = value.as_str().ok_or("a column is a word in quotes")?;
+    let name = value.as_str().ok_or("use the name of a column in quotes")?;
     let names = column_names();
     if names.contains(&name) {
         return Ok(name.to_owned());
     }
-    Err(format!("there is no column `{name}`; {}", crate::config::nearest(name, &names)))
+    Err(format!("there is no column `{name}`; {}", nearest(name, &names)))
 }
 
 fn keys(value: &Value) -> Result<Keymap, String> {
-    let table = value.as_table().ok_or("it is a table of actions, for example quit = [\"q\", \"f10\"]")?;
-    let wrong = || "keys are a list, for example [\"q\", \"f10\"]".to_owned();
+    let table = value.as_table().ok_or("use a table of actions, for example quit = [\"q\", \"f10\"]")?;
+    let wrong = || "use a list of keys, for example [\"q\", \"f10\"]".to_owned();
     let mut remapped = Vec::new();
     for (action, keys) in table {
         let keys = keys.as_array().ok_or_else(wrong)?;
@@ -138,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_is_right() {
+    fn errors_say_what_would_be_right() {
         for (text, words) in [
             ("thema = 'dark'", "did you mean `theme`?"),
             ("theme = 'pink'", "dark, light, colour-blind, mono"),
             ("rates = 3", "bits or bytes"),
             ("sort = 'srt_seconds'", "did you mean `srtt_seconds`?"),
             ("[keys]\nquti = ['x']", "no action `quti`"),
-            ("[keys]\nquit = 'x'", "keys are a list"),
-            ("theme = ", "is no TOML"),
+            ("[keys]\nquit = 'x'", "a list of keys"),
+            ("theme = ", "is not TOML"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Differences between kernels 6.1 and 7.2, one function each; callers never see them. Decisions are taken from the
- * running kernel's BTF, never from its version: distributions backport.
+ * Differences between kernels 6.1 and 7.2, one function each. Each decision follows from the running kernel's BTF, never from its
+ * version, because distributions backport.
  */
 #ifndef MPWATCH_COMPAT_BPF_H
 #define MPWATCH_COMPAT_BPF_H
 
-#include "kernel.bpf.h"
+#include "read.bpf.h"
 
 /*
- * MPTCP_FALLBACK_DONE is a #define, so BTF does not know it: bit 4 up to 6.8, bit 2 since 6.9, where MPTCP_NOSPACE was
- * removed in front of it; the same release brought mptcp_sock.notsent_lowat, which BTF does know. With the wrong bit,
- * fallbacks would be missed or invented.
+ * MPTCP_FALLBACK_DONE is a #define, so it is not in BTF: bit 4 up to 6.8, bit 2 since 6.9, which removed MPTCP_NOSPACE before it. The
+ * same release added mptcp_sock.notsent_lowat, which is in BTF. With the wrong bit, fallbacks would be missed or invented.
  */
 static __always_inline bool msk_fell_back(struct mptcp_sock *msk)
 {
@@ -26,10 +25,7 @@ static __always_inline bool msk_counts_bytes(void)
 	return bpf_core_field_exists(struct mptcp_sock, bytes_sent);
 }
 
-/*
- * The local address id changed size and sign more than once (u8, then s16 with -1 for "not set"): the bitfield macro asks
- * BTF for both.
- */
+/* The local address id changed size and sign more than once (u8, later s16 with -1 for "not set"). The bitfield macro handles both. */
 static __always_inline __u8 subflow_local_id(struct mptcp_subflow_context *subflow)
 {
 	__s64 id = READ_BITS(subflow, local_id);
@@ -37,21 +33,21 @@ static __always_inline __u8 subflow_local_id(struct mptcp_subflow_context *subfl
 	return id < 0 ? 0 : id;
 }
 
-/* tcp_sock.total_rto came in 6.7. */
+/* 6.7 added tcp_sock.total_rto. */
 static __always_inline bool tcp_counts_rto(void)
 {
 	return bpf_core_field_exists(struct tcp_sock, total_rto);
 }
 
-/* Whether `id` stands in a REMOVE_ADDR list of the path manager; false where the kernel keeps no such list. */
+/* Whether a REMOVE_ADDR list of the path manager contains `id`. */
 static __always_inline bool rm_list_has(struct mptcp_rm_list *list, __u8 id)
 {
 	__u8 count = READ(list, nr);
-	__u8 ids[8];
+	__u8 ids[MPW_RM_IDS];
 
 	if (bpf_core_read(ids, sizeof(ids), &list->ids))
 		return false;
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < MPW_RM_IDS; i++)
 		if (i < count && ids[i] == id)
 			return true;
 	return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the MP_CAPABLE handshake of a connection agreed on, learned from its socket once and remembered. The keys are hashed
- * here and go nowhere.
+ * What the MP_CAPABLE handshake of a connection agreed on, read from its socket once and kept. The keys are hashed here and never leave
+ * the kernel.
  */
 #ifndef MPWATCH_HANDSHAKE_BPF_H
 #define MPWATCH_HANDSHAKE_BPF_H
@@ -11,10 +11,10 @@
 #include "sha256.bpf.h"
 
 /*
- * After a fallback the first sequence numbers may be none at all. Before the connection is established the keys may be those
- * of the socket's last one.
+ * After a fallback the first sequence numbers do not follow from the keys. Before the connection is established, the keys may still be
+ * those of the socket's previous connection.
  */
-static __noinline int learn_handshake(struct handshake *known, struct mptcp_sock *msk)
+static __noinline int note_handshake(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u8 state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	__u32 token = READ(msk, token);
@@ -31,7 +31,7 @@ static __noinline int learn_handshake(struct handshake *known, struct mptcp_sock
 	hash_key(&hash, key);
 	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
 		hash_key(&own, READ(msk, local_key));
-		/* A reader on another CPU takes first_received for the sign that both are there. */
+		/* A reader on another CPU expects both once first_received is set. */
 		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
 		*(volatile __u64 *)&known->first_received = hash.idsn + 1;
 	}

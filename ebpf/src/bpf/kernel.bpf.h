@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel as mpwatch sees it: every structure and field that our programs read, and no other. Offsets are those of the
- * running kernel (CO-RE), so only names and types matter here. Reviewing this file is reviewing our dependence on
- * the kernel; what differs between kernels is in compat.bpf.h.
+ * Every kernel structure and field that our programs read, and no others. libbpf fills in the offsets of the running kernel (CO-RE), so
+ * only names and types matter here. Differences between kernels are in compat.bpf.h.
  */
 #ifndef MPWATCH_KERNEL_BPF_H
 #define MPWATCH_KERNEL_BPF_H
@@ -165,14 +164,9 @@ struct tcp_sock {
 	__u64 bytes_retrans;
 	__u32 write_seq;
 	__u32 lost;
-	__u32 lost_out;
-	__u32 sacked_out;
-	__u32 retrans_out;
 	__u32 packets_out;
 	__u32 snd_cwnd;
-	__u32 snd_ssthresh;
 	__u32 delivered;
-	__u32 delivered_ce;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u32 mss_cache;
@@ -195,7 +189,7 @@ struct mptcp_addr_info {
 };
 
 struct mptcp_rm_list {
-	__u8 ids[8];
+	__u8 ids[8]; /* MPW_RM_IDS */
 	__u8 nr;
 };
 
@@ -208,7 +202,7 @@ struct mptcp_pm_data {
 	struct mptcp_rm_list rm_list_rx;
 };
 
-/* mptcp_pm_data.subflows became extra_subflows in 6.18: the subflows beside the first. */
+/* 6.18 renamed mptcp_pm_data.subflows to extra_subflows: the subflows besides the first. */
 struct mptcp_pm_data___subflows {
 	__u8 subflows;
 };
@@ -224,7 +218,7 @@ struct work_struct {
 struct mptcp_sock {
 	struct inet_connection_sock sk;
 	struct work_struct work;
-	__u64 local_key; /* the keys are only hashed, in the kernel; see sha256.bpf.h */
+	__u64 local_key; /* the keys never leave the kernel; see sha256.bpf.h */
 	__u64 remote_key;
 	__u64 bytes_sent; /* this and the next three: 6.5 and later */
 	__u64 bytes_received;
@@ -238,7 +232,7 @@ struct mptcp_sock {
 	__u32 token;
 	unsigned long flags;
 	bool rcv_fastclose;
-	__u32 notsent_lowat; /* 6.9 and later; dates the fallback bit */
+	__u32 notsent_lowat; /* 6.9 and later; tells which bit means fallback */
 	struct mptcp_pm_data pm;
 };
 
@@ -291,68 +285,5 @@ struct bpf_iter__task_file {
 };
 
 #pragma clang attribute pop
-
-/*
- * Reading through a pointer whose type the verifier does not know, such as that of an MPTCP socket. Where the kernel has
- * bpf_rdonly_cast() (6.2), the field is read in place, in one instruction; elsewhere by a call. A bad address reads as 0 either way.
- * `pointer` is evaluated more than once.
- *
- * bpf_rdonly_cast() wants to know the structure by its id in the kernel's BTF. libbpf, which is given an excerpt of that, knows another
- * id; so user space adds the enumeration below to the excerpt, with the kernel's ids as values (excerpt.rs). What may not be cast to it
- * leaves out, and where there is no excerpt there is no enumeration: then every field is read by a call.
- */
-extern void *bpf_rdonly_cast(const void *pointer, __u32 type) __ksym __weak;
-
-/* What READ and its like are used on: of anything else they do not compile. */
-/* clang-format off */
-#define STRUCTURES(each)               \
-	each(cgroup)                   \
-	each(inet_connection_sock)     \
-	each(mptcp_pm_data___extra)    \
-	each(mptcp_pm_data___subflows) \
-	each(mptcp_rm_list)            \
-	each(mptcp_sock)               \
-	each(mptcp_subflow_context)    \
-	each(net_device)               \
-	each(sock)                     \
-	each(tcp_sock)
-/* clang-format on */
-
-#define ENUMERATOR(name) id_of_##name,
-#define ID_IS_KNOWN(name) \
-	, struct name : bpf_core_enum_value_exists(enum mpw_kernel_id, id_of_##name)
-#define ID_IN_KERNEL(name) , struct name : bpf_core_enum_value(enum mpw_kernel_id, id_of_##name)
-
-enum mpw_kernel_id {
-	STRUCTURES(ENUMERATOR)
-};
-
-#define CAN_CAST(pointer) _Generic(*(pointer), void * : 0 STRUCTURES(ID_IS_KNOWN))
-
-#define IN_PLACE(pointer)                  \
-	((typeof(pointer))bpf_rdonly_cast( \
-		(pointer), _Generic(*(pointer), void * : 0 STRUCTURES(ID_IN_KERNEL))))
-
-#define READ(pointer, field) \
-	(CAN_CAST(pointer) ? IN_PLACE(pointer)->field : BPF_CORE_READ(pointer, field))
-
-/* A field of what a field points to. */
-#define READ_VIA(pointer, way, field) \
-	(CAN_CAST(pointer) ? IN_PLACE(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
-
-#define READ_BITS(pointer, field)                                             \
-	(CAN_CAST(pointer) ? BPF_CORE_READ_BITFIELD(IN_PLACE(pointer), field) \
-			   : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
-
-/* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
-static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
-{
-	return tp->inet_conn.icsk_ulp_data;
-}
-
-static __always_inline struct mptcp_sock *msk_of(struct mptcp_subflow_context *subflow)
-{
-	return (struct mptcp_sock *)READ(subflow, conn);
-}
 
 #endif

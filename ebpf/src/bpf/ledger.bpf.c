@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The marks of the CPU ledger that no socket is known at: tasks, interrupts, packets before they have found their socket, system
- * calls. Where a socket is known, the programs of the other files claim the time for it. None of these is loaded without the ledger.
+ * Marks of the CPU ledger without a socket: tasks, interrupts, packets that have not reached their socket, system calls. The programs of
+ * the other files charge time to a socket. None of these programs is loaded without the ledger.
  */
 #include "ledger.bpf.h"
 
@@ -16,8 +16,8 @@ static __always_inline void settle_softirq(struct cpu_ledger *cpu)
 	cpu->soft_since = 0;
 }
 
-/* What becomes of the time that a task has used and nobody has claimed: a call that still lasts may name its socket at its end. */
-static __always_inline void leave(struct cpu_ledger *cpu, struct task_struct *prev)
+/* The task stops running. Time of an unfinished system call stays pending, because its socket may be known only at its end. */
+static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct *prev)
 {
 	struct level *level = &cpu->process;
 	__u64 clock = process_clock(cpu);
@@ -47,30 +47,30 @@ static __always_inline void leave(struct cpu_ledger *cpu, struct task_struct *pr
 	level->carried = 0;
 }
 
-static __always_inline void begin_task(struct cpu_ledger *cpu, __u8 kind, __u8 account)
+static __always_inline void set_task(struct cpu_ledger *cpu, __u8 kind, __u8 account)
 {
 	cpu->kind = kind;
 	cpu->in_syscall = 0;
 	cpu->work = 0;
-	cpu->process.current = (struct beneficiary){.account = account};
+	cpu->process.current = (struct cpu_user){.account = account};
 }
 
-static __always_inline void enter(struct cpu_ledger *cpu, struct task_struct *next)
+static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struct *next)
 {
 	struct task_struct *leader;
 	struct thread_marks *marks;
 
 	if (!next->pid) {
-		begin_task(cpu, TASK_IDLE, MPW_ACCOUNT_IDLE);
+		set_task(cpu, TASK_IDLE, MPW_ACCOUNT_IDLE);
 		return;
 	}
 	if (next->flags & PF_KTHREAD) {
-		begin_task(cpu, TASK_KERNEL, MPW_ACCOUNT_OTHER);
+		set_task(cpu, TASK_KERNEL, MPW_ACCOUNT_OTHER);
 		return;
 	}
 	marks = bpf_task_storage_get(&threads, next, 0, 0);
 	if (marks) {
-		begin_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
+		set_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
 		cpu->in_syscall = marks->in_syscall;
 		cpu->process.carried = marks->carried;
 		if (marks->current.tag)
@@ -78,22 +78,22 @@ static __always_inline void enter(struct cpu_ledger *cpu, struct task_struct *ne
 		return;
 	}
 	if (next->tgid == settings.self) {
-		begin_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
+		set_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
 		return;
 	}
 	leader = next->pid == next->tgid ? NULL : next->group_leader;
 	marks = leader ? bpf_task_storage_get(&threads, leader, 0, 0) : NULL;
 	if (marks)
-		begin_task(cpu, TASK_SIBLING, MPW_ACCOUNT_APP);
+		set_task(cpu, TASK_SIBLING, MPW_ACCOUNT_APP);
 	else
-		begin_task(cpu, TASK_OTHER, MPW_ACCOUNT_OTHER);
+		set_task(cpu, TASK_OTHER, MPW_ACCOUNT_OTHER);
 }
 
 static __always_inline void begin_cpu(struct cpu_ledger *cpu, struct task_struct *task)
 {
 	cpu->since_ns = bpf_ktime_get_ns();
 	cpu->process.last = cpu->since_ns - cpu->hard_ns - cpu->soft_ns;
-	enter(cpu, task);
+	start_task(cpu, task);
 }
 
 SEC("tp_btf/sched_switch")
@@ -108,11 +108,11 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 		begin_cpu(cpu, next);
 		return 0;
 	}
-	/* Only a kernel with PREEMPT_RT can switch inside of a softirq: the rest of it is its thread's own time. */
+	/* Only a kernel with PREEMPT_RT switches tasks inside a softirq. The remainder of that softirq is charged to its thread. */
 	if (in_softirq(cpu))
 		settle_softirq(cpu);
-	leave(cpu, prev);
-	enter(cpu, next);
+	stop_task(cpu, prev);
+	start_task(cpu, next);
 	return 0;
 }
 
@@ -133,7 +133,7 @@ int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 	}
 	clock = softirq_clock(cpu);
 	cpu->softirq.last = clock;
-	cpu->softirq.current = (struct beneficiary){.account = account};
+	cpu->softirq.current = (struct cpu_user){.account = account};
 	cpu->soft_class = class;
 	cpu->soft_since = clock;
 	return 0;
@@ -171,7 +171,7 @@ int BPF_PROG(ledger_irq_exit)
 	return 0;
 }
 
-/* A packet enters the stack: what was before it is over, and whose it is shows when it has found its socket. */
+/* A packet enters the stack. What it costs is charged when it has reached its socket. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(ledger_packet)
 {
@@ -180,19 +180,19 @@ int BPF_PROG(ledger_packet)
 	if (!cpu)
 		return 0;
 	if (in_softirq(cpu))
-		hand_over(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 	else if (cpu->kind == TASK_KERNEL)
-		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 	return 0;
 }
 
-/* A packet leaves from a softirq: for a timer, or from a queue that had held it back. In the receive path the ACK at hand sent it. */
+/* A softirq sends a packet: a timer, or a queue that had delayed it. In the receive path the current ACK caused it. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 {
 	struct cpu_ledger *cpu = this_cpu();
 	struct subflow_state *state;
-	struct beneficiary *current;
+	struct cpu_user *current;
 	struct sock *sk;
 
 	if (!cpu || !in_softirq(cpu))
@@ -204,15 +204,15 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	if (!sk)
 		return 0;
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
-	if (!state || (current->tag && current->tag == state->cookie))
+	if (!state || (current->tag && current->tag == state->observed.cookie))
 		return 0;
 	if (current->tag)
-		hand_over(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
-	claim_for_subflow(state);
+		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
+	charge_subflow(state);
 	return 0;
 }
 
-/* Up to here a process has run for itself. */
+/* Until here the process ran its own code. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(ledger_sys_enter)
 {
@@ -220,12 +220,12 @@ int BPF_PROG(ledger_sys_enter)
 
 	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
 		return 0;
-	hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
+	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 1;
 	return 0;
 }
 
-/* A call that has named no socket was the process's own. */
+/* A system call that used no traced socket is charged to the process. */
 SEC("tp_btf/sys_exit")
 int BPF_PROG(ledger_sys_exit)
 {
@@ -233,12 +233,12 @@ int BPF_PROG(ledger_sys_exit)
 
 	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
 		return 0;
-	hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
+	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 0;
 	return 0;
 }
 
-/* A kernel thread, at the level of processes. */
+/* The CPU, if it runs a kernel thread and no softirq. */
 static __always_inline struct cpu_ledger *this_worker(void)
 {
 	struct cpu_ledger *cpu = this_cpu();
@@ -247,8 +247,8 @@ static __always_inline struct cpu_ledger *this_worker(void)
 }
 
 /*
- * What a worker does between two items, of which waking up is the greater part, belongs to the socket that the one before has named, or
- * else to the one that the next will name: so nothing is charged here but what has a name already.
+ * Between two work items a worker mostly wakes up. That time is charged to the socket of the previous item, or else to the socket of the
+ * next one. So only time with a known socket is charged here.
  */
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(ledger_work_start, struct work_struct *work)
@@ -258,7 +258,7 @@ int BPF_PROG(ledger_work_start, struct work_struct *work)
 	if (!cpu)
 		return 0;
 	if (cpu->process.current.tag)
-		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
+		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 	cpu->work = (__u64)work;
 	cpu->work_function = (__u64)work->func;
 	if (cpu->work_function == cpu->mptcp_worker)
@@ -275,13 +275,13 @@ int BPF_PROG(ledger_work_end)
 		return 0;
 	cpu->work = 0;
 	if (!cpu->process.current.tag)
-		hand_over(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
+		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 	return 0;
 }
 
 /*
- * Where the accounts of a CPU stand now, with what is in progress. Run on each CPU by user space, so in an interrupt of it: it
- * reads and changes nothing, but for a CPU that has not switched tasks since the start.
+ * Copies the accounts of a CPU, including the work in progress. User space runs it on each CPU, that is, in an interrupt of that CPU. It
+ * only reads, unless the CPU has not switched tasks since the start.
  */
 SEC("raw_tp")
 int ledger_settle(void *ctx)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPU ledger: whose time it is that passes on each CPU. At any moment it belongs to one account; a mark (a tracepoint) gives
- * the time since the mark before it to somebody, and says whose the time from now on is if nobody else claims it.
+ * The CPU ledger: charges the time of each CPU to accounts. A mark (a tracepoint) charges the time since the previous mark to one user of
+ * the CPU, and sets to whom the time from now on is charged unless the next mark knows better.
  *
- * A CPU has three levels, each of which stops the clock of those below it: a process, the softirq that interrupts it (or that it
- * runs on its way out of the stack), a device's interrupt. A level's clock is the time minus what the levels above have used, so no
- * level ever touches what another writes: no atomics, and the accounts sum to the time that has passed, by construction.
+ * A CPU has three levels: a process, the softirq that interrupts it (or that it runs on its way out of the stack), a device interrupt.
+ * Each level stops the clocks of the levels below it: the clock of a level is the time minus what the levels above have used. So no level
+ * writes what another one writes, no atomic operations are needed, and the accounts always sum to the elapsed time.
  */
 #ifndef MPWATCH_LEDGER_BPF_H
 #define MPWATCH_LEDGER_BPF_H
@@ -26,7 +26,7 @@ enum {
 enum task_kind {
 	/* A process that owns no traced socket. */
 	TASK_OTHER,
-	/* A thread that has used a traced socket: its marks are kept while it sleeps. */
+	/* A thread that has used a traced socket. Its marks are kept while it sleeps. */
 	TASK_USER,
 	/* Another thread of such a process. */
 	TASK_SIBLING,
@@ -36,9 +36,9 @@ enum task_kind {
 	TASK_IDLE,
 };
 
-/* Whose time it is. */
-struct beneficiary {
-	/* Cookie of the socket; 0: none, the account is all there is. Never reused, so a slot that changed hands is noticed. */
+/* To whom time is charged. */
+struct cpu_user {
+	/* Cookie of the socket; 0: no socket, only an account. Cookies are never reused, so a reused slot is noticed. */
 	__u64 tag;
 	__u32 slot;
 	/* enum mpw_account, enum mpw_cpu_class */
@@ -50,36 +50,36 @@ struct beneficiary {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time from before the task last slept that nobody has claimed yet; in MPW_ACCOUNT_PENDING meanwhile. */
+	/* Time from before the task last slept that is not charged yet; in MPW_ACCOUNT_PENDING meanwhile. */
 	__u64 carried;
-	/* To whom the time since the last mark goes if nobody claims it. */
-	struct beneficiary current;
+	/* To whom the time since the last mark is charged unless the next mark knows better. */
+	struct cpu_user current;
 	__u64 accounts[MPW_ACCOUNTS];
 };
 
 struct cpu_ledger {
 	__u64 since_ns;
-	/* Time used by device interrupts, all told, and when the one at hand began (0: none does). */
+	/* Total time of device interrupts, and when the current one began (0: none). */
 	__u64 hard_ns;
 	__u64 hard_since;
-	/* Likewise of softirqs, on their clock. */
+	/* The same for softirqs, on their clock. */
 	__u64 soft_ns;
 	__u64 soft_since;
 	struct level process;
 	struct level softirq;
-	/* enum task_kind of the task at hand, and whether it is in a system call */
+	/* enum task_kind of the current task, and whether it is in a system call. */
 	__u8 kind;
 	__u8 in_syscall;
-	/* enum mpw_cpu_class of what the softirq at hand does for a socket */
+	/* enum mpw_cpu_class of what the current softirq does for a socket. */
 	__u8 soft_class;
 	__u8 _reserved[5];
-	/* Address and function of the work item at hand, and the function that works for MPTCP sockets, once it is known. */
+	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
 	__u64 work_function;
 	__u64 mptcp_worker;
 };
 
-/* Per CPU; nothing in it ever belongs to a flow. */
+/* One per CPU; holds no state of flows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -90,7 +90,7 @@ struct {
 /* A thread's marks while it does not run. Freed with the task. */
 struct thread_marks {
 	__u64 carried;
-	struct beneficiary current;
+	struct cpu_user current;
 	__u64 in_syscall;
 };
 
@@ -102,9 +102,9 @@ struct {
 } threads SEC(".maps") __weak;
 
 /*
- * What each socket has cost. Not in its storage, because a mark must be able to charge the socket of the mark before it, and of a
- * socket that is not at hand no program can find the storage. A slot is taken at the first charge and given back with the finals.
- * Slot 0 is nobody's: its first figure counts the slots that were ever taken.
+ * CPU time of each socket. Not in the socket's storage, because a mark charges the socket of the previous mark, and a program can only
+ * find the storage of a socket to which it has a pointer. A slot is taken at the first charge and freed with the final record. No socket
+ * has slot 0: its first value counts the slots that have been used so far.
  */
 struct cost {
 	__u64 tag;
@@ -119,14 +119,14 @@ struct {
 	__type(value, struct cost);
 } costs SEC(".maps") __weak;
 
-/* Slots that were given back. */
+/* Slots that were freed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);
 } free_slots SEC(".maps") __weak;
 
-/* For a socket when there was no slot left: its cost is not known. */
+/* For a socket when no slot was left: its CPU time is unknown. */
 #define NO_SLOT (~0u)
 
 static __always_inline struct cpu_ledger *this_cpu(void)
@@ -138,8 +138,8 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 }
 
 /*
- * The time must be read before what the levels above have used: an interrupt in between then makes the clock late, which the next
- * mark makes up for, and not early, which nothing would.
+ * The time must be read before what the levels above have used: with an interrupt in between the clock is then late, which the next mark
+ * corrects. It must not be early, which nothing corrects.
  */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
@@ -162,8 +162,8 @@ static __always_inline bool in_softirq(struct cpu_ledger *cpu)
 	return cpu->soft_since;
 }
 
-/* Several CPUs may work for one socket at a time. False: the slot has changed hands, the socket is gone. */
-static __always_inline bool bill(const struct beneficiary *to, __u64 amount)
+/* Several CPUs may work for one socket at a time. False: the socket is gone, and another one may have the slot. */
+static __always_inline bool add_cost(const struct cpu_user *to, __u64 amount)
 {
 	struct cost *cost = bpf_map_lookup_elem(&costs, &to->slot);
 
@@ -173,8 +173,8 @@ static __always_inline bool bill(const struct beneficiary *to, __u64 amount)
 	return true;
 }
 
-/* Gives the time since the last mark to somebody. */
-static __noinline int charge(struct level *level, __u64 clock, const struct beneficiary *to)
+/* Charges the time since the last mark. */
+static __noinline int charge(struct level *level, __u64 clock, const struct cpu_user *to)
 {
 	__s64 amount = clock - level->last;
 	__u32 account = to->account;
@@ -188,21 +188,21 @@ static __noinline int charge(struct level *level, __u64 clock, const struct bene
 		amount += level->carried;
 		level->carried = 0;
 	}
-	if (to->tag && !bill(to, amount))
+	if (to->tag && !add_cost(to, amount))
 		account = MPW_ACCOUNT_NET_SHARED;
 	level->accounts[account & (MPW_ACCOUNTS - 1)] += amount;
 	return 0;
 }
 
-static __always_inline void hand_over(struct level *level, __u64 clock, __u8 account)
+static __always_inline void switch_account(struct level *level, __u64 clock, __u8 account)
 {
 	charge(level, clock, &level->current);
-	level->current = (struct beneficiary){.account = account};
+	level->current = (struct cpu_user){.account = account};
 }
 
 /*
- * A thread that uses a traced socket for the first time. From now on its process's other threads count as that, too; but of mpwatch
- * itself, whose demo and selftest run traffic of their own, only the thread does.
+ * A thread uses a traced socket for the first time. From now on the other threads of its process count as siblings, except in mpwatch
+ * itself, whose demo and selftest run traffic of their own.
  */
 static __noinline int mark_thread(struct cpu_ledger *cpu)
 {
@@ -217,7 +217,7 @@ static __noinline int mark_thread(struct cpu_ledger *cpu)
 	return 0;
 }
 
-/* Takes a slot. NO_SLOT: there is none left. */
+/* Takes a slot. NO_SLOT: none is left. */
 static __noinline __u32 take_slot(__u64 tag)
 {
 	struct cost *head, *cost;
@@ -242,7 +242,7 @@ static __noinline __u32 take_slot(__u64 tag)
 	return slot;
 }
 
-static __always_inline void give_back_slot(__u32 *slot)
+static __always_inline void free_slot(__u32 *slot)
 {
 	__u32 mine = *slot;
 	struct cost *cost;
@@ -257,22 +257,22 @@ static __always_inline void give_back_slot(__u32 *slot)
 	bpf_map_push_elem(&free_slots, &mine, BPF_ANY);
 }
 
-/* The slot of a socket, whose storage has it at `place`. Two CPUs may look for it at a time. */
-static __always_inline __u32 slot_of(__u32 *place, __u64 tag)
+/* The slot of a socket, which is stored at `stored`. Two CPUs may ask for it at the same time. */
+static __always_inline __u32 slot_of(__u32 *stored, __u64 tag)
 {
 	__u32 mine, theirs;
 
-	if (*place)
-		return *place;
+	if (*stored)
+		return *stored;
 	mine = take_slot(tag);
-	theirs = __sync_val_compare_and_swap(place, 0, mine);
+	theirs = __sync_val_compare_and_swap(stored, 0, mine);
 	if (!theirs)
 		return mine;
-	give_back_slot(&mine);
+	free_slot(&mine);
 	return theirs;
 }
 
-/* False: not known. */
+/* False: unknown. */
 static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
 {
 	struct cost *cost;
@@ -286,13 +286,13 @@ static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
 }
 
 /*
- * This CPU works for this socket: it has since the last mark, and goes on to until the next. `slot` is the place where the
- * socket's storage keeps its slot.
+ * This CPU works for this socket: it has since the last mark, and will until the next one. `slot` is where the socket's storage keeps its
+ * slot.
  */
-static __noinline int claim(__u32 *slot, __u64 tag)
+static __noinline int charge_socket(__u32 *slot, __u64 tag)
 {
 	struct cpu_ledger *cpu = this_cpu();
-	struct beneficiary to = {.tag = tag, .account = MPW_ACCOUNT_FLOW};
+	struct cpu_user to = {.tag = tag, .account = MPW_ACCOUNT_FLOW};
 	struct level *level;
 	__u64 clock;
 
@@ -308,7 +308,7 @@ static __noinline int claim(__u32 *slot, __u64 tag)
 		level = &cpu->process;
 		clock = process_clock(cpu);
 		to.class = cpu->kind == TASK_KERNEL ? MPW_CPU_WORKER : MPW_CPU_SYSCALL;
-		/* Until now its calls were not marked: nothing tells when this one began. */
+		/* Until now its system calls were not marked, so it is unknown when this one began. */
 		if (cpu->kind == TASK_OTHER || cpu->kind == TASK_SELF)
 			charge(level, clock, &level->current);
 		if (cpu->kind != TASK_USER && cpu->kind != TASK_KERNEL)
@@ -322,21 +322,21 @@ static __noinline int claim(__u32 *slot, __u64 tag)
 	return 0;
 }
 
-/* Subflows and connections that have been told of as ended take no new slot: nobody would give it back. */
-static __always_inline void claim_for_subflow(struct subflow_state *state)
+/* Subflows and connections whose final record has been sent take no new slot: nothing would free it. */
+static __always_inline void charge_subflow(struct subflow_state *state)
 {
-	if (settings.ledger && state->cookie && !state->reported)
-		claim(&state->cost, state->cookie);
+	if (settings.ledger && state->observed.cookie && !state->final_sent)
+		charge_socket(&state->cost_slot, state->observed.cookie);
 }
 
-static __always_inline void claim_for_connection(struct connection_state *state)
+static __always_inline void charge_connection(struct connection_state *connection)
 {
-	if (settings.ledger && state->cookie && !state->closed_ns)
-		claim(&state->cost, state->cookie);
+	if (settings.ledger && connection->cookie && !connection->closed_ns)
+		charge_socket(&connection->cost_slot, connection->cookie);
 }
 
-/* The work item at hand is that of an MPTCP socket: so is every other one with the same function. */
-static __always_inline void learn_worker(struct mptcp_sock *msk)
+/* If the current work item belongs to an MPTCP socket, its function is mptcp_worker(). */
+static __always_inline void note_worker(struct mptcp_sock *msk)
 {
 	struct cpu_ledger *cpu;
 
@@ -347,8 +347,8 @@ static __always_inline void learn_worker(struct mptcp_sock *msk)
 		cpu->mptcp_worker = cpu->work_function;
 }
 
-/* A received segment of a subflow. In a system call (of a backlog) the time is the call's. */
-static __always_inline void claim_for_segment(struct subflow_state *state)
+/* A received segment of a subflow. In a system call (which processes the backlog) the time is charged to the call. */
+static __always_inline void charge_segment(struct subflow_state *state)
 {
 	struct cpu_ledger *cpu;
 
@@ -356,11 +356,11 @@ static __always_inline void claim_for_segment(struct subflow_state *state)
 		return;
 	cpu = this_cpu();
 	if (cpu && (in_softirq(cpu) || cpu->kind == TASK_KERNEL))
-		claim_for_subflow(state);
+		charge_subflow(state);
 }
 
 /* A received segment of a TCP connection that is not traced. */
-static __always_inline void claim_for_others(void)
+static __always_inline void charge_untraced(void)
 {
 	struct cpu_ledger *cpu;
 
@@ -369,8 +369,8 @@ static __always_inline void claim_for_others(void)
 	cpu = this_cpu();
 	if (!cpu || !in_softirq(cpu))
 		return;
-	cpu->softirq.current = (struct beneficiary){.account = MPW_ACCOUNT_OTHER};
-	hand_over(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_OTHER);
+	cpu->softirq.current = (struct cpu_user){.account = MPW_ACCOUNT_OTHER};
+	switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_OTHER);
 }
 
 #endif

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the kernel side remembers. State lives in socket-local storage, so it is freed with its socket: nothing to evict,
- * nothing to leak. Every .bpf.c includes this; the linker keeps one copy of each map.
+ * The maps: state of sockets, ring buffers, counters. State lives in socket-local storage, so the kernel frees it with its socket.
+ * Every .bpf.c includes this file; the linker keeps one copy of each map.
  */
 #ifndef MPWATCH_MAPS_BPF_H
 #define MPWATCH_MAPS_BPF_H
 
-#include "kernel.bpf.h"
-#include "mpwatch_abi.h"
+#include "read.bpf.h"
 
-/* In a section of its own, so that user space can set it without knowing what else is constant. */
-extern const volatile struct mpw_settings settings;
-
-/*
- * What the handshake of a connection agreed on. Remembered, because a close clears it before the change to CLOSE is traced.
- * Zero: not known yet.
- */
+/* What the handshake of a connection agreed on. Kept, because the kernel clears it before it traces the change to CLOSE. Zero: unknown. */
 struct handshake {
-	/* Data sequence numbers of the first byte sent and received, where they are all there is to count with. */
+	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
 	__u64 first_received;
 	__u32 token;
@@ -26,54 +19,30 @@ struct handshake {
 
 /* A TCP socket: a subflow, or a plain TCP connection when those are traced too. */
 struct subflow_state {
-	__u64 cookie;
-	__u64 created_ns;
-	__u64 established_ns;
-	__u64 first_seen_ns;
-	__u64 closed_ns;
-	__u64 heard_ns;
-	__u64 joined_bytes;
-	__u64 effective_ns;
-	__u64 effective_bytes;
-	__u64 sched_considered;
-	__u64 sched_picked;
+	struct mpw_observed observed;
 	/* Address of the connection's socket; never leaves the kernel. */
 	__u64 msk;
-	/* The connection's snd_una when it was last seen to grow, and when that was. */
+	/* Last segment received while data was in flight. */
+	__u64 heard_ns;
+	/* The connection's snd_una at observed.progress_ns. */
 	__u64 progress_seq;
-	__u64 progress_ns;
 	__u64 rtt_sampled_at;
-	/* What the last snapshot told, condensed (snapshot.bpf.c). */
-	__u64 told;
-	/* What is sent from then on makes the next point; see sample.bpf.h. */
-	__u64 point_due_us;
-	__u32 flags;
-	__u32 generation;
-	__u32 handshake_us;
-	__u32 stall_count;
-	__u32 retrans_fast;
-	__u32 retrans_timeout;
-	__u32 retrans_probe;
+	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
+	__u64 snapshot_hash;
+	/* The next RTT sample is of data that was sent after this time; see sample.bpf.h. */
+	__u64 sample_due_us;
 	__u32 retrans_seen;
 	__u32 write_seq_seen;
-	/* Its place in the ledger; see ledger.bpf.h. */
-	__u32 cost;
-	__u32 ifindex;
-	__u32 error;
-	/* 1: the finals of this generation have been sent. */
-	__u8 reported;
-	__u8 reset_reason;
-	/* The last change of state that was taken in. */
-	__u8 handled;
-	__u8 _reserved[5];
-	__u8 ifname[MPW_NAME_LEN];
-	struct mpw_owner owner;
+	/* Slot in the ledger; see ledger.bpf.h. */
+	__u32 cost_slot;
+	/* 1: the final record of this generation has been sent. */
+	__u8 final_sent;
+	/* The last change of state that was processed. */
+	__u8 last_state;
+	__u8 _reserved[2];
 	/* Of the connection. */
 	struct handshake handshake;
-	struct mpw_address local;
-	struct mpw_address remote;
-	struct mpw_stall stalls[MPW_STALLS];
-	/* Counters as they were when the socket reached CLOSE: disconnecting for reuse zeroes the live ones. */
+	/* Counters when the socket reached CLOSE: the kernel zeroes the live ones when it disconnects a socket to reuse it. */
 	struct mpw_tcp final;
 	__u32 rtt_histogram[MPW_RTT_BUCKETS];
 };
@@ -84,17 +53,17 @@ struct connection_state {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
-	/* What the last snapshot told, condensed (snapshot.bpf.c). */
-	__u64 told;
+	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
+	__u64 snapshot_hash;
 	struct handshake handshake;
 	struct mpw_owner owner;
-	/* 1: the end of what is to be sent is known, and takes up a sequence number (DATA_FIN). */
+	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
-	/* The last change of state that was taken in. */
-	__u8 handled;
+	/* The last change of state that was processed. */
+	__u8 last_state;
 	__u8 _reserved[2];
-	/* Its place in the ledger; see ledger.bpf.h. */
-	__u32 cost;
+	/* Slot in the ledger; see ledger.bpf.h. */
+	__u32 cost_slot;
 };
 
 struct {
@@ -111,19 +80,19 @@ struct {
 	__type(value, struct connection_state);
 } connections SEC(".maps") __weak;
 
-/* Finals of subflows and connections. Sized by user space. */
+/* Final records of subflows and connections. User space may change the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
+	__uint(max_entries, MPW_EVENTS_BYTES);
 } events SEC(".maps") __weak;
 
-/* Takes what `events` had no room for; drained at every tick. */
+/* Records that did not fit into `events`. User space reads it at every tick. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, MPW_OVERFLOW_BYTES);
 } overflow SEC(".maps") __weak;
 
-/* One value with all counters, so that a program that counts several things looks it up once. */
+/* One value with all counters: a program that counts two things does one lookup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -131,7 +100,7 @@ struct {
 	__type(value, struct mpw_counters);
 } counters SEC(".maps") __weak;
 
-/* Where the accounts of each CPU stood when they were last asked for. */
+/* The accounts of each CPU when user space last ran `ledger_settle` on it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -139,7 +108,7 @@ struct {
 	__type(value, struct mpw_cpu_accounts);
 } settled SEC(".maps") __weak;
 
-/* Where the iterators build a record: too large for the stack, and one reader at a time. */
+/* Where the iterators build a record: it is too large for the stack, and there is one reader at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -147,7 +116,7 @@ struct {
 	__type(value, struct mpw_subflow);
 } scratch SEC(".maps") __weak;
 
-/* Counts one or two things; `second` may be the same as `first` with nothing to add. */
+/* Adds to two counters; to add to one, pass it twice with a `second_amount` of 0. */
 static __always_inline void count_both(__u32 first, __u64 amount, __u32 second, __u64 second_amount)
 {
 	__u32 zero = 0;
@@ -164,7 +133,7 @@ static __always_inline void count(__u32 which, __u64 amount)
 	count_both(which, amount, which, 0);
 }
 
-/* Room for one record: in `events`, else in `overflow`, else NULL and counted as lost. */
+/* Room for one record: in `events`, else in `overflow`, else NULL, and the record counts as lost. */
 static __always_inline void *reserve(__u64 size)
 {
 	void *record;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The five MPTCP tracepoints, each for what it can honestly tell. Only mptcp_subflow_get_send names a subflow; the other four
- * carry no socket, so they are counted for the host. None of them reports the creation or the end of a subflow.
+ * The five MPTCP tracepoints. Only mptcp_subflow_get_send names a subflow. The other four carry no socket, so they are counted for the
+ * host. None of them reports the creation or the end of a subflow.
  */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 #include "stall.bpf.h"
 
-/* enum mapping_status of net/mptcp/subflow.c; the last two are not in all kernels */
-#define MAPPING_STATUSES 7
+/* Values of enum mapping_status (net/mptcp/subflow.c). Some kernels lack the last two. */
+#define MAPPING_STATUSES (MPW_COUNT_MAPPING_NODSS - MPW_COUNT_MAPPING_OK + 1)
 
-/* In a kernel thread only a look of the scheduler tells whose work it is; elsewhere that shows better. */
-static __always_inline void claim_for_scheduler(struct sock *msk)
+/* In a kernel thread only the scheduler shows which connection the work is for. Elsewhere other tracepoints show it better. */
+static __always_inline void charge_scheduler(struct sock *msk)
 {
 	struct connection_state *connection;
 	struct cpu_ledger *cpu;
@@ -24,13 +24,13 @@ static __always_inline void claim_for_scheduler(struct sock *msk)
 		return;
 	connection = bpf_sk_storage_get(&connections, msk, 0, 0);
 	if (connection)
-		claim_for_connection(connection);
+		charge_connection(connection);
 }
 
 /*
- * Fires once a subflow in every round of the scheduler, whichever it picks. The kernel does not say which one that was; it
- * shows at the next round, when the picked subflow has been given data to send. (Reinjections use another function of the
- * kernel, which has no tracepoint; the data they add shows here in the same way.)
+ * Fires once per subflow in every round of the scheduler, whichever it picks. The kernel does not report the one that it picked, but at
+ * the next round that subflow has new data to send. (Reinjections use another kernel function without a tracepoint; their data is
+ * counted here in the same way.)
  */
 SEC("tp_btf/mptcp_subflow_get_send")
 int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
@@ -45,17 +45,17 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 	tp = bpf_skc_to_tcp_sock(ssk);
 	if (!state || !tp)
 		return 0;
-	if (state->sched_considered && tp->write_seq != state->write_seq_seen)
-		state->sched_picked++;
-	state->sched_considered++;
+	if (state->observed.sched_considered && tp->write_seq != state->write_seq_seen)
+		state->observed.sched_picked++;
+	state->observed.sched_considered++;
 	state->write_seq_seen = tp->write_seq;
-	begin_to_wait(state, msk_of(subflow));
-	claim_for_scheduler(subflow->conn);
+	start_waiting(state, msk_of(subflow));
+	charge_scheduler(subflow->conn);
 	return 0;
 }
 
 /*
- * Its mapping may be one that was announced before and now grows by an unknown part, so its length is no count of bytes sent.
+ * The mapping may be an earlier one that has grown by an unknown length, so its length is not a count of bytes sent.
  */
 SEC("tp_btf/mptcp_sendmsg_frag")
 int BPF_PROG(on_mapping_sent)
@@ -85,7 +85,7 @@ int BPF_PROG(on_mapping_verdict, __u8 status)
 {
 	__u64 verdict = status;
 
-	/* So that the compiler leaves the comparison in a form that the verifier can follow. */
+	/* Keeps the comparison in a form that the verifier can follow. */
 	barrier_var(verdict);
 	if (verdict < MAPPING_STATUSES)
 		count(MPW_COUNT_MAPPING_OK + verdict, 1);

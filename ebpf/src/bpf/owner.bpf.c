@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whose socket it is. Connecting sockets know at once (lifecycle.bpf.c); an accepted one belongs to the process that first
- * reads or writes it, and one that is older than the agent to the process that holds its file.
+ * Which process owns a socket: for a connecting socket the process that connects (lifecycle.bpf.c), for an accepted one the process that
+ * first reads or writes it, for one that is older than the agent the process that has it open.
  */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 
-static __always_inline void take_owner(struct mpw_owner *owner, __u32 pid, struct task_struct *task)
+static __always_inline void set_owner(struct mpw_owner *owner, __u32 pid, struct task_struct *task)
 {
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
 	owner->pid = pid;
@@ -15,18 +15,18 @@ static __always_inline void take_owner(struct mpw_owner *owner, __u32 pid, struc
 
 static __always_inline struct connection_state *adopt_connection(struct sock *sk)
 {
-	struct connection_state *state =
+	struct connection_state *connection =
 		bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (!state) {
+	if (!connection) {
 		count(MPW_COUNT_STORAGE_FAILED, 1);
 		return NULL;
 	}
-	if (!state->first_seen_ns) {
-		state->first_seen_ns = bpf_ktime_get_boot_ns();
-		state->cookie = bpf_get_socket_cookie(sk);
+	if (!connection->first_seen_ns) {
+		connection->first_seen_ns = bpf_ktime_get_boot_ns();
+		connection->cookie = bpf_get_socket_cookie(sk);
 	}
-	return state;
+	return connection;
 }
 
 static __always_inline bool is_connection(struct sock *sk)
@@ -36,12 +36,11 @@ static __always_inline bool is_connection(struct sock *sk)
 	return state != TCP_LISTEN && state != TCP_CLOSE;
 }
 
-/* Most uses are not the first one. */
-static __always_inline void take_current_if_unknown(struct mpw_owner *owner)
+static __always_inline void set_owner_if_unknown(struct mpw_owner *owner)
 {
 	if (!owner->pid)
-		take_owner(owner, bpf_get_current_pid_tgid() >> 32,
-			   (struct task_struct *)bpf_get_current_task());
+		set_owner(owner, bpf_get_current_pid_tgid() >> 32,
+			  (struct task_struct *)bpf_get_current_task());
 }
 
 static __always_inline void on_use(struct sock *sk)
@@ -55,14 +54,14 @@ static __always_inline void on_use(struct sock *sk)
 			connection = adopt_connection(sk);
 		if (!connection)
 			return;
-		take_current_if_unknown(&connection->owner);
-		claim_for_connection(connection);
+		set_owner_if_unknown(&connection->owner);
+		charge_connection(connection);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
 		if (!subflow)
 			return;
-		take_current_if_unknown(&subflow->owner);
-		claim_for_subflow(subflow);
+		set_owner_if_unknown(&subflow->observed.owner);
+		charge_subflow(subflow);
 	}
 }
 
@@ -80,7 +79,7 @@ int BPF_PROG(on_receive, struct sock *sk)
 	return 0;
 }
 
-/* One pass over all open files of all processes, in all namespaces at once. */
+/* Runs over all open files of all processes, in all namespaces at once. */
 SEC("iter/task_file")
 int find_owners(struct bpf_iter__task_file *ctx)
 {
@@ -102,11 +101,11 @@ int find_owners(struct bpf_iter__task_file *ctx)
 	if (sk->sk_protocol == IPPROTO_MPTCP && is_connection(sk)) {
 		connection = adopt_connection(sk);
 		if (connection && !connection->owner.pid)
-			take_owner(&connection->owner, task->tgid, task);
+			set_owner(&connection->owner, task->tgid, task);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
-		if (subflow && !subflow->owner.pid)
-			take_owner(&subflow->owner, task->tgid, task);
+		if (subflow && !subflow->observed.owner.pid)
+			set_owner(&subflow->observed.owner, task->tgid, task);
 	}
 	return 0;
 }

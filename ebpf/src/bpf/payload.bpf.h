@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a connection has carried: the kernel's own counters where it has them, and otherwise data sequence numbers, which start
- * where the keys of the handshake say (RFC 8684 section 3.1) whether or not the opening was seen.
+ * How many bytes a connection has carried: from the kernel's counters (6.5 and later), otherwise from data sequence numbers. Those start
+ * at a number that follows from the keys (RFC 8684 section 3.1), so this works for connections that are older than the agent, too.
  */
 #ifndef MPWATCH_PAYLOAD_BPF_H
 #define MPWATCH_PAYLOAD_BPF_H
@@ -9,46 +9,46 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Once the application has closed its side, write_seq ends with the DATA_FIN. */
+/* Whether the application has closed its side; write_seq then includes the DATA_FIN. */
 static __always_inline bool has_queued_fin(__u8 msk_state)
 {
 	return msk_state == TCP_FIN_WAIT1 || msk_state == TCP_FIN_WAIT2 ||
 	       msk_state == TCP_CLOSING || msk_state == TCP_LAST_ACK;
 }
 
-/* Sequence numbers used so far, less the one that a DATA_FIN takes up. A FIN may show before what it is counted in. */
+/* Sequence numbers used so far, without the one of a DATA_FIN. `fin` may be set before `next` includes the DATA_FIN. */
 static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 {
 	return next > first && fin ? next - first - 1 : next - first;
 }
 
 /*
- * Without a key of the peer nothing has been exchanged, unless the connection fell back or still may: its one subflow knows
- * then. Everything is read once, since the connection goes on meanwhile.
+ * Without the peer's key no data has been exchanged, unless the connection fell back or still may: then its only subflow has the counts.
+ * Every field is read once, because the connection goes on meanwhile.
  */
-static __always_inline void count_by_sequence(struct mpw_msk *out, struct connection_state *state,
-					      struct mptcp_sock *msk)
+static __always_inline void
+count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)
 {
 	__u64 fin_received = READ(msk, rcv_data_fin_seq);
-	struct handshake *handshake = &state->handshake;
+	struct handshake *handshake = &connection->handshake;
 	__u64 write_seq = READ(msk, write_seq);
 	__u64 snd_nxt = READ(msk, snd_nxt);
 	__u64 ack_seq = READ(msk, ack_seq);
 
 	if (!handshake->first_received) {
-		if (msk_fell_back(msk) || (out->state == TCP_SYN_SENT && !state->closed_ns))
+		if (msk_fell_back(msk) || (out->state == TCP_SYN_SENT && !connection->closed_ns))
 			out->flags |= MPW_MSK_BYTES_UNKNOWN;
 		return;
 	}
-	state->fin_queued |= has_queued_fin(out->state);
+	connection->fin_queued |= has_queued_fin(out->state);
 	out->bytes_sent = payload_between(handshake->first_sent, snd_nxt,
-					  state->fin_queued && snd_nxt == write_seq);
+					  connection->fin_queued && snd_nxt == write_seq);
 	out->bytes_acked = READ(msk, snd_una) - handshake->first_sent;
 	out->bytes_received = payload_between(handshake->first_received, ack_seq,
 					      fin_received && ack_seq == fin_received + 1);
 }
 
-/* Where the kernel has no counters, `out` says so: only the connection's own record has what the sequence numbers tell. */
+/* Without kernel counters only the connection's own record has byte counts: see count_by_sequence(). */
 static __always_inline void read_counters(struct mpw_msk *out, struct mptcp_sock *msk)
 {
 	if (!msk_counts_bytes()) {
@@ -62,7 +62,7 @@ static __always_inline void read_counters(struct mpw_msk *out, struct mptcp_sock
 	out->bytes_retrans = READ(msk, bytes_retrans);
 }
 
-/* Both directions together, cheap enough for the packet path; 0: not known. A DATA_FIN may count as a byte. */
+/* Both directions together, cheap enough for the packet path; 0: unknown. A DATA_FIN may count as a byte. */
 static __always_inline __u64 payload_so_far(struct handshake *handshake, struct mptcp_sock *msk)
 {
 	if (msk_counts_bytes())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Filling records from live sockets. The same functions serve the finals (from tracepoints) and the samples (from the
- * iterators), so a final and a sample of one flow cannot disagree in meaning.
+ * Filling records from live sockets. The same functions serve final records (from tracepoints) and snapshots (from iterators), so both
+ * have the same meaning.
  */
 #ifndef MPWATCH_RECORD_BPF_H
 #define MPWATCH_RECORD_BPF_H
@@ -12,7 +12,7 @@
 #include "maps.bpf.h"
 #include "payload.bpf.h"
 
-/* IPv4 addresses travel v4-mapped, so that one form serves all. */
+/* Records hold IPv4 addresses v4-mapped, so one format serves both families. */
 static __always_inline void map_v4(__u8 *ip, __be32 v4)
 {
 	ip[10] = 0xff;
@@ -20,20 +20,21 @@ static __always_inline void map_v4(__u8 *ip, __be32 v4)
 	__builtin_memcpy(ip + 12, &v4, sizeof(v4));
 }
 
-static __always_inline void look_up_addresses(struct subflow_state *state, struct tcp_sock *tp)
+static __always_inline void read_addresses(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct sock_common *skc = &tp->inet_conn.icsk_inet.sk.__sk_common;
 
 	if (skc->skc_family == AF_INET6) {
-		bpf_core_read(state->local.ip, sizeof(state->local.ip), &skc->skc_v6_rcv_saddr);
-		bpf_core_read(state->remote.ip, sizeof(state->remote.ip), &skc->skc_v6_daddr);
+		bpf_core_read(observed->local.ip, sizeof(observed->local.ip),
+			      &skc->skc_v6_rcv_saddr);
+		bpf_core_read(observed->remote.ip, sizeof(observed->remote.ip), &skc->skc_v6_daddr);
 	} else {
-		map_v4(state->local.ip, skc->skc_rcv_saddr);
-		map_v4(state->remote.ip, skc->skc_daddr);
+		map_v4(observed->local.ip, skc->skc_rcv_saddr);
+		map_v4(observed->remote.ip, skc->skc_daddr);
 	}
-	/* Not skc_num: it is zeroed before a socket's change to CLOSE is traced. */
-	state->local.port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
-	state->remote.port = bpf_ntohs(skc->skc_dport);
+	/* Not skc_num: the kernel zeroes it before it traces the change to CLOSE. */
+	observed->local.port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
+	observed->remote.port = bpf_ntohs(skc->skc_dport);
 }
 
 static __always_inline __u64 cgroup_of(struct sock *sk)
@@ -60,7 +61,7 @@ static __always_inline void fill_announced(struct mpw_address *out, struct mptcp
 static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 			       struct mptcp_sock *msk)
 {
-	learn_handshake(handshake, msk);
+	note_handshake(handshake, msk);
 	out->token = handshake->token;
 	out->remote_token = handshake->remote_token;
 	out->cookie = READ(msk, sk.icsk_inet.sk.__sk_common.skc_cookie.counter);
@@ -91,14 +92,8 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
 	out->rtt_us = tp->rack.rtt_us;
 	out->total_retrans = tp->total_retrans;
 	out->lost = tp->lost;
-	out->lost_out = tp->lost_out;
-	out->sacked_out = tp->sacked_out;
-	out->retrans_out = tp->retrans_out;
-	out->packets_out = tp->packets_out;
 	out->snd_cwnd = tp->snd_cwnd;
-	out->snd_ssthresh = tp->snd_ssthresh;
 	out->delivered = tp->delivered;
-	out->delivered_ce = tp->delivered_ce;
 	out->rate_delivered = tp->rate_delivered;
 	out->rate_interval_us = tp->rate_interval_us;
 	out->mss = tp->mss_cache;
@@ -108,29 +103,27 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
 	out->data_segs_in = tp->data_segs_in;
 	if (tcp_counts_rto())
 		out->total_rto = tp->total_rto;
-	out->ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
-	out->backoff = tp->inet_conn.icsk_backoff;
 	return 0;
 }
 
-/* The interface of the cached route; remembered, because a dying socket drops its route first. */
-static __always_inline void look_up_interface(struct subflow_state *state, struct tcp_sock *tp)
+/* The interface of the cached route. Kept, because a closing socket drops its route first. */
+static __always_inline void read_interface(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
 	int ifindex = dev ? READ(dev, ifindex) : 0;
 
-	/* A route whose interface has gone ends in a black hole, which is a device without a number. */
+	/* When an interface disappears, its routes lead to the blackhole device, which has no index. */
 	if (!ifindex)
 		return;
-	state->ifindex = ifindex;
-	BPF_CORE_READ_INTO(&state->ifname, dev, name);
+	observed->ifindex = ifindex;
+	BPF_CORE_READ_INTO(&observed->ifname, dev, name);
 }
 
 #define CONTEXT_FLAGS                                                                       \
 	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_BACKUP_BY_PEER | MPW_SF_BACKUP_BY_US | \
 	 MPW_SF_STALE)
 
-static __noinline int look_up_context(struct subflow_state *state, struct tcp_sock *tp)
+static __noinline int read_context(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct mptcp_subflow_context *subflow = subflow_of(tp);
 	__u32 flags = 0;
@@ -147,71 +140,39 @@ static __noinline int look_up_context(struct subflow_state *state, struct tcp_so
 		flags |= MPW_SF_BACKUP_BY_US;
 	if (READ_BITS(subflow, stale))
 		flags |= MPW_SF_STALE;
-	state->flags = (state->flags & ~CONTEXT_FLAGS) | flags;
-	state->local.id = subflow_local_id(subflow);
-	state->remote.id = READ(subflow, remote_id);
-	state->reset_reason = READ_BITS(subflow, reset_reason);
+	observed->flags = (observed->flags & ~CONTEXT_FLAGS) | flags;
+	observed->local.id = subflow_local_id(subflow);
+	observed->remote.id = READ(subflow, remote_id);
+	observed->reset_reason = READ_BITS(subflow, reset_reason);
 	return 0;
 }
 
 /*
- * Brings into `state` what the kernel forgets when a socket closes or is disconnected for reuse: ports, ids, interface.
- * Nothing to do any more once it is closed.
+ * Copies into `state` what the kernel forgets when a socket closes or is disconnected for reuse: ports, ids, interface. Does nothing
+ * after the close.
  */
-static __noinline int look_up(struct subflow_state *state, struct tcp_sock *tp)
+static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp)
 {
-	if (state->closed_ns)
+	if (observed->closed_ns)
 		return 0;
-	look_up_addresses(state, tp);
-	look_up_interface(state, tp);
-	if (state->flags & MPW_SF_MPTCP)
-		look_up_context(state, tp);
+	read_addresses(observed, tp);
+	read_interface(observed, tp);
+	if (observed->flags & MPW_SF_MPTCP)
+		read_context(observed, tp);
 	return 0;
 }
 
-static __noinline int fill_from_state(struct mpw_subflow *out, struct subflow_state *state)
-{
-	out->flags = state->flags;
-	out->cookie = state->cookie;
-	out->generation = state->generation;
-	out->created_ns = state->created_ns;
-	out->established_ns = state->established_ns;
-	out->first_seen_ns = state->first_seen_ns;
-	out->closed_ns = state->closed_ns;
-	out->joined_bytes = state->joined_bytes;
-	out->effective_ns = state->effective_ns;
-	out->effective_bytes = state->effective_bytes;
-	out->sched_considered = state->sched_considered;
-	out->sched_picked = state->sched_picked;
-	out->progress_ns = state->progress_ns;
-	out->handshake_us = state->handshake_us;
-	out->stall_count = state->stall_count;
-	out->retrans_fast = state->retrans_fast;
-	out->retrans_timeout = state->retrans_timeout;
-	out->retrans_probe = state->retrans_probe;
-	out->error = state->error;
-	out->reset_reason = state->reset_reason;
-	out->ifindex = state->ifindex;
-	out->owner = state->owner;
-	out->local = state->local;
-	out->remote = state->remote;
-	__builtin_memcpy(out->ifname, state->ifname, sizeof(out->ifname));
-	__builtin_memcpy(out->stalls, state->stalls, sizeof(out->stalls));
-	if (read_cost(out->cpu_ns, state->cost))
-		out->flags |= MPW_SF_HAS_CPU;
-	return 0;
-}
-
-static __always_inline struct mptcp_sock *msk_behind(struct subflow_state *state, struct sock *sk)
+static __always_inline struct mptcp_sock *msk_of_subflow(struct subflow_state *state,
+							 struct sock *sk)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 
-	if (!tp || !(state->flags & MPW_SF_MPTCP) || !subflow_of(tp))
+	if (!tp || !(state->observed.flags & MPW_SF_MPTCP) || !subflow_of(tp))
 		return NULL;
 	return msk_of(subflow_of(tp));
 }
 
-/* What tells a subflow's own story; `complete_subflow` adds the rest. */
+/* Fills the part of a record from which snapshot.bpf.c decides whether it changed; complete_subflow() fills the rest. */
 static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				    struct sock *sk)
 {
@@ -221,8 +182,10 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	__builtin_memset(out, 0, offsetof(struct mpw_subflow, rtt_histogram));
 	if (!tp)
 		return 0;
-	look_up(state, tp);
-	fill_from_state(out, state);
+	refresh(&state->observed, tp);
+	out->observed = state->observed;
+	if (read_cost(out->cpu_ns, state->cost_slot))
+		out->observed.flags |= MPW_SF_HAS_CPU;
 	out->kind = MPW_RECORD_SUBFLOW;
 	out->at_ns = bpf_ktime_get_boot_ns();
 	out->netns_cookie = READ_VIA(sk, __sk_common.skc_net.net, net_cookie);
@@ -230,21 +193,21 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	out->state = sk->__sk_common.skc_state;
 	out->tcp_header_bytes = tp->tcp_header_len;
 	if (tcp_counts_rto())
-		out->flags |= MPW_SF_HAS_TOTAL_RTO;
-	if (state->closed_ns)
+		out->observed.flags |= MPW_SF_HAS_TOTAL_RTO;
+	if (state->observed.closed_ns)
 		out->tcp = state->final;
 	else
 		fill_tcp(&out->tcp, tp);
-	msk = msk_behind(state, sk);
+	msk = msk_of_subflow(state, sk);
 	out->cgroup_id = cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
 }
 
-/* The histogram, and how the connection is seen from here. */
+/* Fills the histogram and the connection. */
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
 {
-	struct mptcp_sock *msk = msk_behind(state, sk);
+	struct mptcp_sock *msk = msk_of_subflow(state, sk);
 
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
 	if (msk)
@@ -253,7 +216,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 }
 
 /*
- * Takes in a socket whose beginning was not seen: it is older than the agent, or the event was missed (the kernel does not run a
+ * Starts to track a socket whose opening was not seen: it is older than the agent, or the event was missed (the kernel does not run a
  * program on a CPU on which it has just interrupted the same program).
  */
 static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
@@ -265,18 +228,18 @@ static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 		count(MPW_COUNT_STORAGE_FAILED, 1);
 		return NULL;
 	}
-	if (state->first_seen_ns)
+	if (state->observed.first_seen_ns)
 		return state;
-	state->first_seen_ns = bpf_ktime_get_boot_ns();
-	state->cookie = bpf_get_socket_cookie(tp);
+	state->observed.first_seen_ns = bpf_ktime_get_boot_ns();
+	state->observed.cookie = bpf_get_socket_cookie(tp);
 	state->retrans_seen = tp->total_retrans;
 	if (tp->is_mptcp)
-		state->flags |= MPW_SF_MPTCP;
+		state->observed.flags |= MPW_SF_MPTCP;
 	return state;
 }
 
-static __noinline int fill_connection(struct mpw_connection *out, struct connection_state *state,
-				      struct sock *sk)
+static __noinline int fill_connection(struct mpw_connection *out,
+				      struct connection_state *connection, struct sock *sk)
 {
 	struct mptcp_sock *msk = (struct mptcp_sock *)sk;
 
@@ -286,17 +249,17 @@ static __noinline int fill_connection(struct mpw_connection *out, struct connect
 	out->netns_cookie = READ_VIA(sk, __sk_common.skc_net.net, net_cookie);
 	out->netns_inode = READ_VIA(sk, __sk_common.skc_net.net, ns.inum);
 	out->cgroup_id = cgroup_of(sk);
-	out->opened_ns = state->opened_ns;
-	out->first_seen_ns = state->first_seen_ns;
-	out->closed_ns = state->closed_ns;
-	out->owner = state->owner;
-	fill_msk(&out->msk, &state->handshake, msk);
-	out->msk.cookie = state->cookie;
-	if (read_cost(out->cpu_ns, state->cost))
+	out->opened_ns = connection->opened_ns;
+	out->first_seen_ns = connection->first_seen_ns;
+	out->closed_ns = connection->closed_ns;
+	out->owner = connection->owner;
+	fill_msk(&out->msk, &connection->handshake, msk);
+	out->msk.cookie = connection->cookie;
+	if (read_cost(out->cpu_ns, connection->cost_slot))
 		out->msk.flags |= MPW_MSK_HAS_CPU;
 	if (!msk_counts_bytes()) {
 		out->msk.flags &= ~MPW_MSK_BYTES_UNKNOWN;
-		count_by_sequence(&out->msk, state, msk);
+		count_by_sequence(&out->msk, connection, msk);
 	}
 	return 0;
 }

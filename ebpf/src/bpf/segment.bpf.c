@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The packet path: what the kernel does not keep. Every segment received on an established subflow may bring an RTT sample and
- * shows whether the connection makes progress; every retransmission has a cause. Bytes are not counted here: the kernel does.
+ * The packet path: what the kernel does not keep. A segment received on an established subflow may bring an RTT sample and shows whether
+ * the connection makes progress. A retransmission has a cause. Bytes are not counted here: the kernel counts them.
  */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
@@ -33,24 +33,26 @@ static __always_inline __u32 log2_u32(__u32 v)
 	return r + (v >> 1);
 }
 
-/* The bucket layout that model/src/histogram.rs reads. */
-static __always_inline __u32 mpw_rtt_bucket(__u32 rtt_us)
+/* The bucket layout of model/src/histogram.rs. */
+static __always_inline __u32 rtt_bucket(__u32 rtt_us)
 {
-	__u32 octave;
+	__u32 octave, sub_bucket;
 
-	if (rtt_us < 16)
-		rtt_us = 16;
-	if (rtt_us > (1 << 24) - 1)
-		rtt_us = (1 << 24) - 1;
+	if (rtt_us < 1 << MPW_RTT_LOWEST_OCTAVE)
+		rtt_us = 1 << MPW_RTT_LOWEST_OCTAVE;
+	if (rtt_us > MPW_RTT_MAX_US)
+		rtt_us = MPW_RTT_MAX_US;
 	octave = log2_u32(rtt_us);
-	return (octave - 4) * 8 + (rtt_us >> (octave - 3) & 7);
+	sub_bucket = rtt_us >> (octave - MPW_RTT_SUB_BUCKET_BITS);
+	sub_bucket &= (1 << MPW_RTT_SUB_BUCKET_BITS) - 1;
+	return ((octave - MPW_RTT_LOWEST_OCTAVE) << MPW_RTT_SUB_BUCKET_BITS) + sub_bucket;
 }
 
 /*
- * rack.rtt_us is the raw RTT of the segment delivered last, at delivered_mstamp. The tracepoint fires before the ACK at hand
- * is processed, so this is the sample of the ACK before it; since it carries its own time, the lag does not matter.
+ * rack.rtt_us is the raw RTT of the last delivered segment, at delivered_mstamp. The tracepoint fires before the kernel processes the
+ * ACK, so this is the sample of the previous ACK. It carries its own time, so the delay does not matter.
  */
-static __always_inline void sample_rtt(struct subflow_state *state, struct tcp_sock *tp)
+static __always_inline void count_rtt(struct subflow_state *state, struct tcp_sock *tp)
 {
 	__u64 delivered_at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
@@ -59,14 +61,14 @@ static __always_inline void sample_rtt(struct subflow_state *state, struct tcp_s
 	if (delivered_at == state->rtt_sampled_at || !rtt_us)
 		return;
 	state->rtt_sampled_at = delivered_at;
-	bucket = mpw_rtt_bucket(rtt_us);
+	bucket = rtt_bucket(rtt_us);
 	if (bucket < MPW_RTT_BUCKETS)
 		state->rtt_histogram[bucket]++;
 }
 
-/* [ICPE19]: a second path helps from the moment at which it has carried a tenth of the connection's bytes. */
-static __always_inline void watch_effective(struct subflow_state *state, struct tcp_sock *tp,
-					    struct mptcp_sock *msk, __u64 now)
+/* [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. */
+static __always_inline void update_effective(struct subflow_state *state, struct tcp_sock *tp,
+					     struct mptcp_sock *msk, __u64 now)
 {
 	__u64 mine = tp->bytes_acked + tp->bytes_received;
 	__u64 all;
@@ -76,11 +78,11 @@ static __always_inline void watch_effective(struct subflow_state *state, struct 
 	all = payload_so_far(&state->handshake, msk);
 	if (!all || mine * 10 < all)
 		return;
-	state->effective_ns = now;
-	state->effective_bytes = all;
+	state->observed.effective_ns = now;
+	state->observed.effective_bytes = all;
 }
 
-/* Asked for once a subflow: its context never changes hands. The address stays in the kernel. */
+/* Read once per subflow: its connection never changes. The address stays in the kernel. */
 static __always_inline struct mptcp_sock *connection_of(struct subflow_state *state,
 							struct tcp_sock *tp)
 {
@@ -101,38 +103,38 @@ int BPF_PROG(on_segment, struct sock *sk)
 	__u64 now;
 
 	if (!state) {
-		claim_for_others();
+		charge_untraced();
 		return 0;
 	}
-	claim_for_segment(state);
+	charge_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	sample_rtt(state, tp);
-	/* Where nothing is in flight nothing can stall, and no acknowledgement can show progress. */
+	count_rtt(state, tp);
+	/* Without data in flight there is no stall, and no acknowledgement shows progress. */
 	sending = tp->packets_out;
-	wanted_effective = !state->effective_ns;
-	if (!(state->flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))
+	wanted_effective = !state->observed.effective_ns;
+	if (!(state->observed.flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))
 		return 0;
 	msk = connection_of(state, tp);
 	if (!msk)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
 	if (sending) {
-		watch_progress(state, msk);
+		update_progress(state, msk);
 		state->heard_ns = now;
 		if (settings.samples)
-			take_point(state, sk, tp, msk);
+			take_sample(state, sk, tp, msk);
 	}
 	if (wanted_effective)
-		watch_effective(state, tp, msk, now);
+		update_effective(state, tp, msk, now);
 	return 0;
 }
 
 /*
- * Why: a tail loss probe is sent by its own timer outside of recovery; what is sent in Loss follows a timeout; the rest is
- * recovery triggered by acknowledgements. Segments are counted by what the kernel added since the last event, because the
- * tracepoint fires once a packet, which may hold several.
+ * Causes of a retransmission: in state Loss, a timeout; outside of recovery with the probe timer pending, a tail loss probe; otherwise
+ * recovery triggered by acknowledgements. The tracepoint fires once per packet, which may hold several segments, so the number of
+ * segments is taken from the kernel's total.
  */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk)
@@ -144,7 +146,7 @@ int BPF_PROG(on_retransmit, struct sock *sk)
 
 	if (!state)
 		return 0;
-	claim_for_segment(state);
+	charge_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
@@ -152,11 +154,11 @@ int BPF_PROG(on_retransmit, struct sock *sk)
 	state->retrans_seen = tp->total_retrans;
 	ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	if (ca_state == TCP_CA_Loss)
-		state->retrans_timeout += segments;
+		state->observed.retrans_timeout += segments;
 	else if (ca_state != TCP_CA_Recovery && tp->inet_conn.icsk_pending == ICSK_TIME_LOSS_PROBE)
-		state->retrans_probe += segments;
+		state->observed.retrans_probe += segments;
 	else
-		state->retrans_fast += segments;
+		state->observed.retrans_fast += segments;
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* SHA-256 of one short message; what for: see sha256.bpf.h. */
+/* SHA-256 of one short message, for sha256.bpf.h. */
 #include "sha256.bpf.h"
 
 /* clang-format off */
@@ -14,7 +14,7 @@ static const __u32 sha256_k[64] = {
 	0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-/* volatile: clang would put 32 constant bytes into a section that libbpf's linker does not know. */
+/* volatile: otherwise clang puts the 32 constant bytes into a section that libbpf's linker does not know. */
 static const volatile __u32 sha256_start[8] = {
 	0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 };
@@ -22,7 +22,7 @@ static const volatile __u32 sha256_start[8] = {
 
 #define SHA256_ROTATE(x, n) ((x) >> (n) | (x) << (32 - (n)))
 
-/* `words` is the message schedule, of which the last 16 are kept: word t lives in words[t & 15]. */
+/* `words` is the last 16 words of the message schedule: word t is in words[t & 15]. */
 struct hashing {
 	__u32 s[8];
 	__u32 words[16];
@@ -59,7 +59,7 @@ static int sha256_round(__u32 t, struct hashing *hashing)
 	return 0;
 }
 
-/* By bpf_loop(), so that the verifier follows one round and not 64 in every program that learns of a handshake. */
+/* With bpf_loop(), so that the verifier follows one round and not 64. */
 __noinline int hash_key(struct key_hash *out, __u64 key)
 {
 	struct hashing hashing = {.words = {key >> 32, (__u32)key, 0x80000000}};

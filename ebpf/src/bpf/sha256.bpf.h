@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What follows from a key (RFC 8684 section 3.2): its token is the first 32 bits of the SHA-256 of its 8 bytes, its initial
- * data sequence number the last 64. Computed here so that the key never leaves the kernel. One block is enough for 8 bytes,
- * so this is one run of the FIPS 180-4 compression function.
+ * Hash of a key (RFC 8684 section 3.2): the token is the first 32 bits of the SHA-256 of its 8 bytes, the initial data sequence number
+ * the last 64. Computed here so that the key never leaves the kernel. 8 bytes fit one block, so this is one run of the FIPS 180-4
+ * compression function.
  */
 #ifndef MPWATCH_SHA256_BPF_H
 #define MPWATCH_SHA256_BPF_H
@@ -15,7 +15,7 @@ struct key_hash {
 	__u32 _padding;
 };
 
-/* A global function, so that the verifier looks at it once a program, and not once a call. */
+/* A global function: the verifier checks it once per program, not once per call. */
 int hash_key(struct key_hash *out, __u64 key);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a connection makes no progress, as one of its subflows sees it. Looked at before a segment is processed and before
- * data is scheduled; what the looks of all subflows have in common is found in user space (agent/src/tracker/stall.rs).
+ * Stalls of a connection, as one of its subflows sees them. Checked before a segment is processed and before data is scheduled. User
+ * space combines what all subflows of the connection saw (stall.rs of the tracker).
  */
 #ifndef MPWATCH_STALL_BPF_H
 #define MPWATCH_STALL_BPF_H
@@ -9,20 +9,17 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* A pause shorter than this is no stall: one retransmission timeout is at least 200 ms. */
-#define STALL_NS (100ull * 1000 * 1000)
-
-static __always_inline void note_stall(struct subflow_state *state, __u64 to)
+static __always_inline void note_stall(struct mpw_observed *observed, __u64 to)
 {
-	struct mpw_stall *stall = &state->stalls[state->stall_count % MPW_STALLS];
+	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
 
-	stall->from_ns = state->progress_ns;
+	stall->from_ns = observed->progress_ns;
 	stall->to_ns = to;
-	stall->unacked = !!(state->flags & MPW_SF_UNACKED);
-	state->stall_count++;
+	stall->unacked = !!(observed->flags & MPW_SF_UNACKED);
+	observed->stall_count++;
 }
 
-/* Whether payload waits for its acknowledgement; the DATA_FIN of a closing connection is none, but counts as a byte. */
+/* Whether payload is unacknowledged. The DATA_FIN of a closing connection is not payload, but takes up one sequence number. */
 static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 {
 	__u64 outstanding = READ(msk, snd_nxt) - snd_una;
@@ -35,37 +32,38 @@ static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 }
 
 /*
- * Called before the segment at hand is processed, so progress that shows now is that of the segment heard before it, and
- * was made then. (Or on another subflow since: then that one saw it better.)
+ * Called before the kernel processes a segment, so progress that is visible now was made by the previous segment of this subflow. (Or on
+ * another subflow since then, which has seen it at the right time.)
  */
-static __always_inline void watch_progress(struct subflow_state *state, struct mptcp_sock *msk)
+static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk)
 {
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->heard_ns;
+	struct mpw_observed *observed = &state->observed;
 
 	if (snd_una == state->progress_seq)
 		return;
 	state->progress_seq = snd_una;
-	/* It has been idle, and began to wait, since. */
-	if (at < state->progress_ns)
+	/* Since then it was idle and has sent again. */
+	if (at < observed->progress_ns)
 		return;
-	if (state->progress_ns && at - state->progress_ns > STALL_NS)
-		note_stall(state, at);
-	state->progress_ns = at;
+	if (observed->progress_ns && at - observed->progress_ns > MPW_MIN_STALL_NS)
+		note_stall(observed, at);
+	observed->progress_ns = at;
 	if (payload_waits(msk, snd_una))
-		state->flags |= MPW_SF_UNACKED;
+		observed->flags |= MPW_SF_UNACKED;
 	else
-		state->flags &= ~MPW_SF_UNACKED;
+		observed->flags &= ~MPW_SF_UNACKED;
 }
 
-/* Data is about to be sent while none is outstanding: until now the application was idle, from now on it waits. */
-static __always_inline void begin_to_wait(struct subflow_state *state, struct mptcp_sock *msk)
+/* Data is about to be sent while none is outstanding. Until now the application was idle; from now on it waits. */
+static __always_inline void start_waiting(struct subflow_state *state, struct mptcp_sock *msk)
 {
 	if (READ(msk, snd_nxt) != READ(msk, snd_una))
 		return;
-	watch_progress(state, msk);
-	state->progress_ns = bpf_ktime_get_boot_ns();
-	state->flags |= MPW_SF_UNACKED;
+	update_progress(state, msk);
+	state->observed.progress_ns = bpf_ktime_get_boot_ns();
+	state->observed.flags |= MPW_SF_UNACKED;
 }
 
 #endif

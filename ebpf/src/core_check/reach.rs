@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which instructions of a BPF function can be reached once the answers to "does this field exist?" are numbers in it. The
-//! verifier walks the same way, with more knowledge: what is unreachable here is so for it too. Constants in registers are
-//! followed, memory is not. Pure.
+//! Which instructions of a relocated BPF function are reachable, given that every "does this field exist?" is now a constant. Follows
+//! constants in registers, not in memory. The verifier knows more, so what is unreachable here is unreachable for it too. Pure.
 
 use aya_obj::generated::bpf_insn;
 
@@ -24,7 +23,7 @@ const FROM_REGISTER: u8 = 0x08;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 
-/// For each instruction whether it can be reached. Of a poisoned one it is not known any more what it wrote.
+/// For each instruction whether it is reachable. After a poisoned instruction all registers are unknown.
 pub(super) fn reachable(instructions: &[bpf_insn], is_poisoned: &dyn Fn(usize) -> bool) -> Vec<bool> {
     let mut known: Vec<Option<Registers>> = vec![None; instructions.len()];
     let mut pending = vec![(0, UNKNOWN)];
@@ -72,7 +71,7 @@ fn step(
         }
         LD => registers[0] = None,
         LDX => registers[destination] = None,
-        // An atomic operation may bring the old value back, in its source register or in r0.
+        // An atomic operation may return the old value, in its source register or in r0.
         STX => {
             registers[usize::from(instruction.src_reg()).min(10)] = None;
             registers[0] = None;
@@ -94,7 +93,7 @@ fn narrow(value: u64) -> u64 {
     value & u64::from(u32::MAX)
 }
 
-/// The result of the few operations that compilers use on truth values; others are not followed.
+/// The result of the few operations that compilers use on truth values. `None`: unknown.
 fn computed(instruction: bpf_insn, registers: &Registers) -> Option<u64> {
     let source = source(instruction, registers);
     let before = registers[usize::from(instruction.dst_reg()).min(10)];
@@ -111,7 +110,7 @@ fn computed(instruction: bpf_insn, registers: &Registers) -> Option<u64> {
 
 fn jump(at: usize, instruction: bpf_insn, mut registers: Registers, pending: &mut Vec<(usize, Registers)>) {
     let class = instruction.code & CLASS;
-    // Out of the function there is nothing to reach.
+    // A jump out of the function reaches nothing.
     let target = |distance: i32| {
         isize::try_from(distance).ok().and_then(|d| (at + 1).checked_add_signed(d)).unwrap_or(usize::MAX)
     };
@@ -135,7 +134,7 @@ fn jump(at: usize, instruction: bpf_insn, mut registers: Registers, pending: &mu
     }
 }
 
-/// Whether a conditional jump is taken; `None` if that depends on the run, or for the signed comparisons.
+/// Whether a conditional jump is taken. `None`: unknown, or a signed comparison.
 fn is_taken(instruction: bpf_insn, registers: &Registers) -> Option<bool> {
     let mut left = registers[usize::from(instruction.dst_reg()).min(10)]?;
     let mut right = source(instruction, registers)?;
@@ -184,7 +183,7 @@ mod tests {
     const POISONED: (u8, u8, u8, i16, i32) = (0x85, 0, 0, 0, 0x0bad_2310);
 
     #[test]
-    fn a_field_that_does_not_exist_is_not_read_behind_its_guard() {
+    fn a_guarded_read_of_a_missing_field_is_unreachable() {
         let guarded = |exists| {
             reached(&[(MOVE, 1, 0, 0, exists), (JUMP_IF_ZERO, 1, 0, 1, 0), POISONED, (RETURN, 0, 0, 0, 0)])
         };
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_that_another_path_walks_around_does_not_guard() {
+    fn a_guard_that_another_path_bypasses_does_not_protect() {
         let program = [
             (JUMP_IF_ZERO, 2, 0, 2, 0),
             (MOVE, 1, 0, 0, 0),
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_call_or_a_load_a_guard_is_forgotten() {
+    fn after_a_call_or_a_load_a_register_is_unknown() {
         for (code, name) in [(0x85, "call"), (0x61, "load")] {
             let program = [
                 (MOVE, 1, 0, 0, 0),
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_come_to_an_end() {
+    fn loops_terminate() {
         let backwards = [(MOVE, 1, 0, 0, 3), (0x07, 1, 0, 0, -1), (0x55, 1, 0, -2, 0), (RETURN, 0, 0, 0, 0)];
         assert_eq!(reached(&backwards), [true; 4]);
     }

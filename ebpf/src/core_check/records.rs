@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CO-RE records of an object: which instruction reads which field of which kernel structure. libbpf and aya-obj both
-//! read them but show them to nobody, so the few bytes of `.BTF.ext` that lead there are read here. The input is
-//! the object that was built with this program, never a file from outside.
+//! The CO-RE records of our object: which instruction reads which field of which kernel structure. libbpf and aya-obj do not expose them,
+//! so they are read from `.BTF.ext` here. The input is always the object that was built with this program.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
-use crate::elf::{Elf, text, word};
+use super::elf::{Elf, text, word};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our
-/// object are about an enumeration that no kernel has (kernel.bpf.h): what they ask is whether reading in place is possible, not what the
-/// kernel has.
+/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our object ask for the ids of
+/// structures, for reading in place (read.bpf.h).
 const FIELD_EXISTS: u32 = 2;
 const FIELD_BYTE_SIZE: u32 = 1;
 const FIELD_LAST: usize = 5;
 
-/// Where the kind stands in `struct bpf_core_relo`.
+/// Offset of the kind in `struct bpf_core_relo`.
 const KIND: usize = 12;
-/// Where the constant stands in an instruction.
+/// Offset of the constant in an instruction.
 const CONSTANT: usize = 4;
 
 /// One instruction that depends on the layout of a kernel structure.
@@ -25,13 +23,13 @@ const CONSTANT: usize = 4;
 pub(super) struct Access {
     /// Index of the ELF section of the instruction.
     pub(super) section: usize,
-    /// Where it stands there, in bytes.
+    /// Its offset there, in bytes.
     pub(super) offset: usize,
-    /// It asks whether the field exists, and does not read it.
+    /// It checks whether the field exists and does not read it.
     pub(super) is_guard: bool,
-    /// Where the kind of this record and the constant of its instruction stand in the object, in bytes.
+    /// Offsets in the object of this record's kind and of its instruction's constant, in bytes.
     at: (usize, usize),
-    /// Structure and field, as `mptcp_sock.pm.server_side`.
+    /// Structure and field, such as `mptcp_sock.pm.server_side`.
     pub(super) field: String,
 }
 
@@ -74,20 +72,20 @@ fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Opt
     Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, at: (0, 0), field })
 }
 
-/// Breaks the guards of a field of so many bytes: where they asked whether it exists they now ask for its size, which is never 0,
-/// and to which there is no answer on a kernel without it. Tells how many there were.
+/// Breaks the guards of a field: they now ask for its size (`bytes`, never 0) instead of whether it exists. A kernel without the field
+/// rejects that. Returns the number of guards.
 pub(super) fn break_guards(object: &mut [u8], field: &str, bytes: u32) -> Option<usize> {
     let of_field = |access: &Access| access.is_guard && access.field == field;
     let guards: Vec<_> = accesses(object)?.into_iter().filter(of_field).map(|access| access.at).collect();
     for &(kind, constant) in &guards {
         object.get_mut(kind..kind + 4)?.copy_from_slice(&FIELD_BYTE_SIZE.to_le_bytes());
-        // The loader checks that the compiler put in what is true of our own declaration.
+        // The loader compares the constant with our own declaration.
         object.get_mut(constant..constant + 4)?.copy_from_slice(&bytes.to_le_bytes());
     }
     Some(guards.len())
 }
 
-/// Follows a path such as `0:3:1`: the first number indexes the pointer, each other one a member or an element.
+/// Follows an access path such as `0:3:1`: the first number indexes the pointer, the others members or elements.
 fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<String> {
     let mut name = type_name(&root);
     let mut at = root.skip_mods_and_typedefs();
@@ -108,7 +106,7 @@ fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<S
     Some(name)
 }
 
-/// Without its flavour: `mptcp_pm_data___before` stands for the kernel's `mptcp_pm_data`.
+/// The name without its flavour: `mptcp_pm_data___extra` means the kernel's `mptcp_pm_data`.
 fn type_name(of: &BtfType<'_>) -> String {
     let name = of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split("___").next().unwrap_or_default().to_owned()
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_fields() {
+    fn bytes_that_are_not_an_object_have_no_fields() {
         assert!(accesses(b"").is_none());
         assert!(accesses(&crate::OBJECT[..100]).is_none());
     }

@@ -2,11 +2,8 @@
 //! Stalls of a connection: times in which no subflow made progress. Each subflow records its own pauses; the connection stalls where those of
 //! all subflows overlap. After the failure of a path this is the failover gap. Pure.
 
-use mpwatch_model::event::Stall;
+use mpwatch_model::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
-
-/// A shorter pause is not a stall. The kernel side has the same threshold.
-const MIN_STALL: Nanos = Nanos(100_000_000);
 
 /// The pauses of one subflow.
 pub(super) struct Witness<'a> {

@@ -1,163 +1,149 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums by a label that may have any number of values, with a fixed number of series: the largest have their own, all others
-//! share `__other__`. What grows is charged to one of them when it grows, so that no sum ever goes down and all together are the whole.
+//! Sums by a label that can have any number of values, with a fixed number of series: the largest label values have series of their own,
+//! all others share `__other__`. Each increase is added to one of them, so no sum decreases and all of them together are the total.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// One sum for each row of a table. `None`: not known of anything that was summed.
-pub(super) type Sums = Vec<Option<f64>>;
+use super::sums::{Increase, Sums, add};
 
-/// A label value keeps its series at least so long: two scrapes of the usual 30 s.
-const HOLD: SignedDuration = SignedDuration::from_secs(60);
-
-/// Adds what has grown.
-pub(super) fn add(sums: &mut Sums, grown: &[Option<f64>]) {
-    sums.resize(grown.len(), None);
-    for (sum, more) in sums.iter_mut().zip(grown) {
-        *sum = match (*sum, *more) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
-    }
-}
+/// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
+const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 
 /// How many label values have series of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Of those that are there now.
-    pub(super) live: usize,
-    /// With those that are gone and still shown.
-    pub(super) all: usize,
-    /// How long one that is gone is shown. `None`: until another one wants the room.
+    /// Maximum of those in the current snapshot.
+    pub(super) max_present: usize,
+    /// Maximum of all, including those that are gone and still exported.
+    pub(super) max_total: usize,
+    /// How long one that is gone is exported. `None`: until another one needs its series.
     pub(super) linger: Option<SignedDuration>,
 }
 
-struct Slot {
+struct Entry {
     sums: Sums,
-    since: Timestamp,
-    alive_at: Timestamp,
-    weight: u64,
+    added_at: Timestamp,
+    /// The last snapshot that contained it.
+    seen_at: Timestamp,
+    size: u64,
 }
 
-/// The sums.
-pub(super) struct Bounded<K> {
+/// The sums of all label values.
+pub(super) struct BoundedSums<K> {
     limits: Limits,
-    slots: HashMap<K, Slot>,
+    entries: HashMap<K, Entry>,
     other: Sums,
     merged: u64,
-    /// When someone got series of its own for the last time.
-    newest: Option<Timestamp>,
-    /// The time of the selection that holds.
-    selected: Option<Timestamp>,
+    /// Label values that the latest selection added.
+    added: HashSet<K>,
 }
 
-impl<K: Copy + Eq + Hash + Ord> Bounded<K> {
+impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, slots: HashMap::new(), other: Sums::new(), merged: 0, newest: None, selected: None }
+        Self { limits, entries: HashMap::new(), other: Sums::new(), merged: 0, added: HashSet::new() }
     }
 
-    /// Other limits from now on; who is beyond them goes when its time comes.
-    pub(super) fn limit(&mut self, limits: Limits) {
+    /// Changes the limits. Label values above them are merged as they leave or larger ones appear.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Decides who has series of its own until the next tick. `living`: who is there now, and how large each is.
-    pub(super) fn select(&mut self, at: Timestamp, mut living: HashMap<K, u64>) {
-        self.selected = Some(at);
-        for (key, slot) in &mut self.slots {
-            if let Some(weight) = living.remove(key) {
-                (slot.alive_at, slot.weight) = (at, weight);
+    /// Selects the label values with series of their own until the next snapshot, from those of the current one and their sizes.
+    pub(super) fn select(&mut self, at: Timestamp, mut sizes: HashMap<K, u64>) {
+        self.added.clear();
+        for (key, entry) in &mut self.entries {
+            if let Some(size) = sizes.remove(key) {
+                (entry.seen_at, entry.size) = (at, size);
             }
         }
-        self.merge_the_late(at);
-        let mut challengers: Vec<(u64, K)> = living.into_iter().map(|(key, weight)| (weight, key)).collect();
-        let most = self.limits.live.min(challengers.len());
-        if most == 0 {
+        self.merge_expired(at);
+        let mut candidates: Vec<(u64, K)> = sizes.into_iter().map(|(key, size)| (size, key)).collect();
+        let count = self.limits.max_present.min(candidates.len());
+        if count == 0 {
             return;
         }
-        challengers.select_nth_unstable_by(most - 1, |a, b| b.cmp(a));
-        challengers.truncate(most);
-        challengers.sort_unstable_by(|a, b| b.cmp(a));
-        for (weight, key) in challengers {
-            if !self.make_room(weight, at) {
+        candidates.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
+        candidates.truncate(count);
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        for (size, key) in candidates {
+            if !self.make_room(size, at) {
                 break;
             }
-            self.newest = Some(at);
-            self.slots.insert(key, Slot { sums: Sums::new(), since: at, alive_at: at, weight });
+            self.added.insert(key);
+            self.entries.insert(key, Entry { sums: Sums::new(), added_at: at, seen_at: at, size });
         }
     }
 
-    /// Charges what has grown.
-    pub(super) fn charge(&mut self, key: K, grown: &[Option<f64>]) {
-        add(self.slots.get_mut(&key).map_or(&mut self.other, |slot| &mut slot.sums), grown);
-    }
-
-    /// Of who is there and has not grown: only series that are new have to be told what is known.
-    pub(super) fn keep(&mut self, key: K, grown: &[Option<f64>]) {
-        if self.newest != self.selected {
-            return;
-        }
-        if let Some(slot) = self.slots.get_mut(&key).filter(|slot| Some(slot.since) == self.selected) {
-            add(&mut slot.sums, grown);
+    /// Adds the increase of a flow to the sums of its label value.
+    pub(super) fn add(&mut self, key: K, increase: &Increase) {
+        // A new entry starts empty: the zeros of an unchanged flow make its known counters appear.
+        if !increase.unchanged || self.added.contains(&key) {
+            let entry = self.entries.get_mut(&key);
+            add(entry.map_or(&mut self.other, |entry| &mut entry.sums), &increase.values);
         }
     }
 
-    pub(super) fn has(&self, key: &K) -> bool {
-        self.slots.contains_key(key)
+    /// Whether a label value has series of its own.
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
     }
 
-    /// Everyone with series of its own.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (K, &Sums)> {
-        self.slots.iter().map(|(key, slot)| (*key, &slot.sums))
+    /// All label values with series of their own.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (K, &Sums)> {
+        self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
     }
 
-    /// Of everyone else.
+    /// The sums of all other label values.
     pub(super) fn other(&self) -> &Sums {
         &self.other
     }
 
-    /// How many gave up their series so far.
+    /// Label values merged into the others so far.
     pub(super) fn merged(&self) -> u64 {
         self.merged
     }
 
-    /// Whether one more of this size may have series of its own, at the price of another one where there must be one.
-    fn make_room(&mut self, weight: u64, at: Timestamp) -> bool {
-        let held = |since: Timestamp| at.duration_since(since) >= HOLD;
-        if self.slots.values().filter(|slot| slot.alive_at == at).count() >= self.limits.live {
-            // A quarter larger, so that two of about one size do not take turns.
-            let loses =
-                |slot: &Slot| held(slot.since) && slot.weight.saturating_add(slot.weight / 4) < weight;
-            let living = self.slots.iter().filter(|(_, slot)| slot.alive_at == at && loses(slot));
-            let Some(key) = living.min_by_key(|(key, slot)| (slot.weight, **key)).map(|(key, _)| *key) else {
+    /// Whether there is room for one more label value of this size. Merges a smaller one or one that is gone if necessary.
+    fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
+        let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
+        if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {
+            // A margin of a quarter, so that two of similar size do not alternate.
+            let is_smaller = |entry: &Entry| entry.size.saturating_add(entry.size / 4) < size;
+            let replaceable =
+                |entry: &Entry| entry.seen_at == at && !is_held(entry.added_at) && is_smaller(entry);
+            if !self.merge_least(replaceable, |entry| entry.size) {
                 return false;
-            };
-            self.merge(key);
+            }
         }
-        if self.slots.len() >= self.limits.all {
-            let gone = self.slots.iter().filter(|(_, slot)| slot.alive_at != at && held(slot.alive_at));
-            let Some(key) = gone.min_by_key(|(key, slot)| (slot.alive_at, **key)).map(|(key, _)| *key) else {
-                return false;
-            };
-            self.merge(key);
-        }
-        true
+        self.entries.len() < self.limits.max_total
+            || self.merge_least(|entry| entry.seen_at != at && !is_held(entry.seen_at), |entry| entry.seen_at)
     }
 
-    fn merge_the_late(&mut self, at: Timestamp) {
+    /// Merges the candidate with the smallest rank. Returns whether there was one.
+    fn merge_least<R: Ord>(
+        &mut self,
+        is_candidate: impl Fn(&Entry) -> bool,
+        rank: impl Fn(&Entry) -> R,
+    ) -> bool {
+        let candidates = self.entries.iter().filter(|(_, entry)| is_candidate(entry));
+        let least = candidates.min_by_key(|(key, entry)| (rank(entry), **key)).map(|(key, _)| *key);
+        least.inspect(|key| self.merge(*key)).is_some()
+    }
+
+    fn merge_expired(&mut self, at: Timestamp) {
         let Some(linger) = self.limits.linger else { return };
-        let late = self.slots.iter().filter(|(_, slot)| at.duration_since(slot.alive_at) > linger);
-        for key in late.map(|(key, _)| *key).collect::<Vec<_>>() {
+        let expired = self.entries.iter().filter(|(_, entry)| at.duration_since(entry.seen_at) > linger);
+        for key in expired.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.merge(key);
         }
     }
 
     fn merge(&mut self, key: K) {
-        if let Some(slot) = self.slots.remove(&key) {
-            add(&mut self.other, &slot.sums);
+        if let Some(entry) = self.entries.remove(&key) {
+            add(&mut self.other, &entry.sums);
             self.merged += 1;
         }
     }
@@ -171,78 +157,85 @@ mod tests {
         Timestamp::from_second(1_000_000 + second).unwrap()
     }
 
-    fn bounded(live: usize, all: usize) -> Bounded<u8> {
-        Bounded::new(Limits { live, all, linger: Some(SignedDuration::from_mins(5)) })
+    fn bounded(max_present: usize, max_total: usize) -> BoundedSums<u8> {
+        BoundedSums::new(Limits { max_present, max_total, linger: Some(SignedDuration::from_mins(5)) })
     }
 
-    fn shown(bounded: &Bounded<u8>) -> Vec<u8> {
-        let mut keys: Vec<u8> = bounded.shown().map(|(key, _)| key).collect();
+    fn by(value: f64) -> Increase {
+        Increase { values: vec![Some(value)], unchanged: value == 0.0 }
+    }
+
+    fn keys(bounded: &BoundedSums<u8>) -> Vec<u8> {
+        let mut keys: Vec<u8> = bounded.iter().map(|(key, _)| key).collect();
         keys.sort_unstable();
         keys
     }
 
-    fn total(bounded: &Bounded<u8>) -> f64 {
-        let own: f64 = bounded.shown().filter_map(|(_, sums)| sums.first().copied().flatten()).sum();
-        own + bounded.other().first().copied().flatten().unwrap_or(0.0)
+    fn total(bounded: &BoundedSums<u8>) -> f64 {
+        let sum: f64 = bounded.iter().filter_map(|(_, sums)| sums.first().copied().flatten()).sum();
+        sum + bounded.other().first().copied().flatten().unwrap_or(0.0)
     }
 
     #[test]
-    fn the_largest_have_series_and_all_together_are_the_whole() {
+    fn the_largest_have_series_and_all_series_sum_to_the_total() {
         let mut bounded = bounded(2, 4);
         bounded.select(at(0), HashMap::from([(1, 10), (2, 30), (3, 20)]));
-        assert_eq!(shown(&bounded), [2, 3]);
+        assert_eq!(keys(&bounded), [2, 3]);
         for key in 1..=3 {
-            bounded.charge(key, &[Some(1.0)]);
+            bounded.add(key, &by(1.0));
         }
         assert_eq!((total(&bounded), bounded.other()), (3.0, &vec![Some(1.0)]));
     }
 
     #[test]
-    fn a_larger_one_takes_the_place_only_after_a_while_and_by_a_margin() {
+    fn a_larger_label_value_replaces_a_smaller_one_after_the_minimum_time_and_by_a_margin() {
         let mut bounded = bounded(1, 2);
         bounded.select(at(0), HashMap::from([(1, 100)]));
-        bounded.charge(1, &[Some(5.0)]);
+        bounded.add(1, &by(5.0));
         bounded.select(at(30), HashMap::from([(1, 100), (2, 1000)]));
-        assert_eq!(shown(&bounded), [1], "held");
+        assert_eq!(keys(&bounded), [1], "too early");
         bounded.select(at(60), HashMap::from([(1, 100), (2, 110)]));
-        assert_eq!(shown(&bounded), [1], "not by a margin");
+        assert_eq!(keys(&bounded), [1], "not larger by the margin");
         bounded.select(at(61), HashMap::from([(1, 100), (2, 200)]));
-        assert_eq!(shown(&bounded), [2]);
+        assert_eq!(keys(&bounded), [2]);
         assert_eq!((total(&bounded), bounded.merged()), (5.0, 1));
     }
 
     #[test]
-    fn one_that_is_gone_is_shown_for_a_while() {
+    fn a_label_value_that_is_gone_is_exported_until_it_expires() {
         let mut bounded = bounded(1, 2);
         bounded.select(at(0), HashMap::from([(1, 100)]));
-        bounded.charge(1, &[Some(5.0)]);
+        bounded.add(1, &by(5.0));
         bounded.select(at(300), HashMap::new());
-        assert_eq!(shown(&bounded), [1]);
+        assert_eq!(keys(&bounded), [1]);
         bounded.select(at(301), HashMap::new());
-        assert_eq!((shown(&bounded), total(&bounded)), (vec![], 5.0));
+        assert_eq!((keys(&bounded), total(&bounded)), (vec![], 5.0));
     }
 
     #[test]
-    fn who_stands_still_shows_in_series_that_are_new() {
+    fn unchanged_counters_appear_in_new_series() {
         let mut bounded = bounded(1, 2);
         bounded.select(at(0), HashMap::from([(1, 100), (2, 10)]));
-        bounded.charge(1, &[Some(5.0)]);
-        bounded.charge(2, &[Some(3.0)]);
+        bounded.add(1, &by(5.0));
+        bounded.add(2, &by(3.0));
         bounded.select(at(61), HashMap::from([(1, 100), (2, 1000)]));
-        bounded.keep(1, &[Some(0.0)]);
-        bounded.keep(2, &[Some(0.0)]);
-        let of_second = bounded.shown().next().map(|(_, sums)| sums.clone());
-        assert_eq!((shown(&bounded), total(&bounded), of_second), (vec![2], 8.0, Some(vec![Some(0.0)])));
+        bounded.add(1, &by(0.0));
+        bounded.add(2, &by(0.0));
+        let values_of_second = bounded.iter().next().map(|(_, sums)| sums.clone());
+        assert_eq!(
+            (keys(&bounded), total(&bounded), values_of_second),
+            (vec![2], 8.0, Some(vec![Some(0.0)]))
+        );
     }
 
     #[test]
-    fn the_number_of_series_stays_bounded_however_many_come_and_go() {
+    fn the_number_of_series_stays_bounded_under_churn() {
         let mut bounded = bounded(3, 5);
         for second in 0..400 {
             let key = u8::try_from(second % 200).unwrap();
             bounded.select(at(second), HashMap::from([(key, 1000), (key.wrapping_add(1), 500)]));
-            bounded.charge(key, &[Some(1.0)]);
-            assert!(shown(&bounded).len() <= 5);
+            bounded.add(key, &by(1.0));
+            assert!(keys(&bounded).len() <= 5);
         }
         assert_eq!(total(&bounded).to_bits(), 400_f64.to_bits());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured of the machine's power before tracing began (`mpwatch calibrate`).
+//! The measured power curve of the machine (`mpwatch calibrate`).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurvePoint {
-    /// Busy part of the zone's CPUs, 0 to 1.
+    /// Utilisation of the zone's CPUs, 0 to 1.
     pub busy: f64,
     /// Power, watts.
     pub watts: f64,
 }
 
-/// What was measured of a zone.
+/// The measured power of one zone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredZone {
     /// `package-0`, `package-0/dram`.
     pub name: String,
-    /// Power at rest.
+    /// Idle power, watts.
     pub idle_watts: f64,
-    /// Its standard deviation over the measurements.
+    /// Standard deviation of the idle power over the measurements, watts.
     pub idle_sigma_watts: f64,
-    /// Power against load, by rising load. Fewer than two: no curve, only the power at rest.
+    /// Power by utilisation, ascending. Fewer than two points: only the idle power is known.
     #[serde(default)]
     pub knots: Vec<CurvePoint>,
 }
 
-/// The machine whose energy is divided.
+/// The machine whose energy is attributed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachinePower {
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// What a calibration that fits this machine says of its zones. Empty: there is none.
+    /// Zones of a calibration made on this machine in its present configuration. Empty: there is none.
     pub calibrated: Vec<MeasuredZone>,
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of each zone of the machine between two ticks, or why it is not known. Only data, and part of a recording: what is
-//! made of it is a function of this, so that a replay charges as the live run did.
+//! The energy of each zone between two ticks, or why it is unknown. Part of a recording: attribution depends on nothing else, so a
+//! replay charges the same energy as the live run.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EnergySource, LostReason};
+use super::source::{EnergySource, LostReason};
 use crate::unit::{Microjoules, Nanos};
 
-/// CPUs of a zone.
+/// The CPUs of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cpus {
-    /// All of the machine.
+    /// All CPUs of the machine.
     All,
-    /// These, by rising number.
+    /// These CPUs, ascending.
     These(Vec<u32>),
 }
 
 impl Cpus {
-    /// Whether a CPU is one of them.
+    /// Whether it includes this CPU.
     pub fn contains(&self, cpu: u32) -> bool {
         match self {
             Self::All => true,
@@ -28,7 +28,7 @@ impl Cpus {
         }
     }
 
-    /// How many, of a machine with this many.
+    /// Number of CPUs, on a machine with `machine` CPUs.
     pub fn count(&self, machine: u32) -> u32 {
         match self {
             Self::All => machine,
@@ -37,85 +37,84 @@ impl Cpus {
     }
 }
 
-/// A zone for the life of the agent, through vanishing and coming back.
+/// Identity of a zone for the life of the agent, also when it disappears and comes back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneId {
-    /// Place among the sampler's zones; never reused.
+    /// Index among the sampler's zones; never reused.
     pub index: usize,
     /// `package-0`, `package-0/dram`; `model`.
     pub label: String,
-    /// CPUs whose work it pays for.
+    /// CPUs whose energy it includes.
     pub cpus: Cpus,
-    /// Where its numbers come from.
+    /// Where its energy comes from.
     pub source: EnergySource,
 }
 
-/// What happened to a zone in a window.
+/// Result of one window of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneOutcome {
-    /// It closed a window.
+    /// The window is complete.
     Energy(WindowEnergy),
-    /// The counter has not moved: the window stays open, and this time counts with the next.
+    /// The counter has not advanced; the window stays open and includes the next tick.
     Pending,
-    /// The energy of the window is not known.
+    /// The energy of the window is unknown.
     Lost {
         /// Why.
         reason: LostReason,
-        /// How long the window was.
+        /// Length of the window.
         elapsed: Nanos,
     },
 }
 
-/// Energy of a window, and how well it is known.
+/// Energy of a window and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowEnergy {
     /// Energy.
     pub energy: Microjoules,
-    /// Length of the window: longer than the tick where ticks before it were pending.
+    /// Length of the window; more than one tick if ticks before it were pending.
     pub elapsed: Nanos,
-    /// Part of the energy that may belong to the windows beside this one: steps of the counter and the time it takes to
-    /// read it, over the length.
+    /// Fraction of the energy that may belong to the neighbouring windows: counter step and reading time relative to the length.
     pub edge: f64,
-    /// Of an estimate: its own idle power, microwatts, and the factors between which the truth is expected.
+    /// Set if the energy is an estimate of a model.
     pub estimate: Option<Estimate>,
 }
 
-/// What a model knows about itself.
+/// Idle power and error bounds of a power model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Idle power, microwatts.
     pub idle: u64,
-    /// The truth is expected above this many times the estimate.
+    /// Lower bound of the true energy, as a factor of the estimate.
     pub low: f64,
-    /// And below this many times.
+    /// Upper bound, as a factor of the estimate.
     pub high: f64,
 }
 
-/// A zone that counts, in one window.
+/// One zone in one window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ZoneWindow {
-    /// Which zone.
+    /// The zone.
     pub zone: Arc<ZoneId>,
-    /// How often it has vanished and come back.
+    /// How often it has disappeared and come back.
     pub epoch: u32,
-    /// What happened.
+    /// Its energy, or why it is unknown.
     pub outcome: ZoneOutcome,
 }
 
-/// One window. Keep it and hand it in again: buffers are reused.
+/// All zones between two ticks. Callers keep it and pass it again, so that its buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergyWindow {
-    /// Where the joules come from. `Absent`: there are none.
+    /// Where the energy comes from. `Absent`: none is available.
     pub source: EnergySource,
-    /// Time since the window before. Zero in the first.
+    /// Time since the previous window; zero in the first.
     pub elapsed: Nanos,
-    /// How long it took to read all counters and settle the ledger.
+    /// Time taken to read all counters and the CPU ledger.
     pub skew: Nanos,
-    /// Zones that count.
+    /// Zones that do not overlap.
     pub zones: Vec<ZoneWindow>,
-    /// Zones that overlap with those, and their energy since the window before.
+    /// Zones that overlap with those, and their energy since the previous window.
     pub shown: Vec<(Arc<ZoneId>, Microjoules)>,
-    /// One line on how to get better numbers. `None`: they are measured.
+    /// One line on how to get better numbers. `None`: the energy is measured.
     pub advice: Option<String>,
 }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From text to terms, and the words for what is wrong with it.
+//! Parses text into terms; explains errors.
 
 use std::fmt;
 
-use super::value::{Network, Pattern, Quantity};
-use super::{Comparison, Subject, Term, Test, Word};
+use super::term::{Term, Test, Word};
+use super::value::{Comparison, Network, Pattern, Quantity, Subject};
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{Role, TcpState};
 
-/// Why a filter could not be read.
+/// Why a filter could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// The term that is wrong.
     pub term: String,
-    /// Where it begins: 1 is the first letter of the filter.
+    /// Column at which it begins, from 1.
     pub position: usize,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "filter term `{}` (at letter {}): {}", self.term, self.position, self.problem)
+        write!(f, "{} (filter term `{}`, column {})", self.problem, self.term, self.position)
     }
 }
 
 impl std::error::Error for FilterError {}
 
-/// Keys with a colon, and what may follow.
+/// Keys followed by a colon, and their values.
 const KEYS: &[(&str, &str)] = &[
     ("peer", "an address or network, such as 10.0/16"),
     ("local", "an address or network, such as fd00::/8"),
@@ -36,7 +36,7 @@ const KEYS: &[(&str, &str)] = &[
     ("iface", "an interface name"),
     ("netns", "the name of a namespace"),
     ("cgroup", "the path of a control group"),
-    ("id", "the beginning of an id, in lower-case hexadecimal digits"),
+    ("id", "the prefix of an id, in lower-case hexadecimal digits"),
     (
         "state",
         "established, syn_sent, syn_recv, fin_wait1, fin_wait2, close, close_wait, last_ack, closing, ...",
@@ -55,7 +55,7 @@ pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
         .collect()
 }
 
-/// The terms with the place of their first letter.
+/// The terms, each with its column.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_whitespace().map(move |token| {
         let before = token.as_ptr() as usize - text.as_ptr() as usize;
@@ -139,7 +139,7 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
     Ok(Test::Compare(subject, comparison, quantity))
 }
 
-/// What may follow a key.
+/// The values of a key.
 fn example(key: &str) -> &'static str {
     KEYS.iter().find(|(name, _)| *name == key).map_or("", |(_, values)| values)
 }
@@ -157,28 +157,11 @@ fn unknown(word: &str) -> String {
     let subjects = Subject::ALL.iter().map(|subject| subject.as_str());
     let words = Word::ALL.iter().map(|word| word.text());
     let all: Vec<&str> = keys.chain(subjects).chain(words).collect();
-    let nearest = all.iter().map(|known| (distance(word, known), *known)).min();
+    let nearest = all.iter().map(|known| (strsim::levenshtein(word, known), *known)).min();
     match nearest {
         Some((steps, known)) if steps <= 2 && steps < known.len() => {
-            format!("`{word}` is not known; did you mean `{known}`?")
+            format!("`{word}` is unknown; did you mean `{known}`?")
         }
-        _ => format!("`{word}` is not known; there are {}", all.join(", ")),
+        _ => format!("`{word}` is unknown; known are {}", all.join(", ")),
     }
-}
-
-/// Letters to change, add or remove to make one word the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    // A longer word is too far away from all keys anyway.
-    for (line, letter) in from.chars().take(32).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -1,13 +1,83 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The values in a filter: networks, name patterns, and numbers with a unit. Each is read from text and shown as text
-//! that reads the same.
+//! The values in a filter: networks, name patterns, and numbers with a unit. Each prints as text that parses to the same value.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::Subject;
+use crate::connection::Connection;
 
-/// All addresses that begin with the same bits.
+/// The value that a comparison reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Rate,
+    Rtt,
+    Bytes,
+    Subflows,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Less,
+    AtMost,
+    AtLeast,
+    More,
+}
+
+impl Subject {
+    pub(super) const ALL: [Self; 4] = [Self::Rate, Self::Rtt, Self::Bytes, Self::Subflows];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Rtt => "rtt",
+            Self::Bytes => "bytes",
+            Self::Subflows => "subflows",
+        }
+    }
+
+    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
+    pub(super) fn values(self, c: &Connection) -> Vec<u64> {
+        match self {
+            Self::Rate => vec![c.send.0.saturating_add(c.receive.0)],
+            Self::Rtt => {
+                let open = c.subflows.iter().filter(|s| s.closed.is_none());
+                open.filter_map(|s| s.srtt).map(|srtt| srtt.0).collect()
+            }
+            Self::Bytes => c
+                .bytes_sent
+                .zip(c.bytes_received)
+                .map(|(sent, received)| (sent + received).0)
+                .into_iter()
+                .collect(),
+            Self::Subflows => vec![c.subflows.iter().filter(|s| s.closed.is_none()).count() as u64],
+        }
+    }
+}
+
+impl Comparison {
+    /// Longer signs first: `>=` begins with `>`.
+    pub(super) const ALL: [Self; 4] = [Self::AtMost, Self::AtLeast, Self::Less, Self::More];
+
+    pub(super) fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::AtLeast => ">=",
+            Self::More => ">",
+        }
+    }
+
+    pub(super) fn holds(self, value: u64, limit: u64) -> bool {
+        match self {
+            Self::Less => value < limit,
+            Self::AtMost => value <= limit,
+            Self::AtLeast => value >= limit,
+            Self::More => value > limit,
+        }
+    }
+}
+
+/// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     address: IpAddr,
@@ -59,7 +129,7 @@ fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     }
 }
 
-/// The first one to three numbers of an IPv4 address, and the bits that they say.
+/// The first one to three numbers of an IPv4 address, and the prefix length they imply.
 fn short_ipv4(text: &str) -> Option<(IpAddr, u8)> {
     let mut octets = [0; 4];
     let mut count = 0;
@@ -70,7 +140,7 @@ fn short_ipv4(text: &str) -> Option<(IpAddr, u8)> {
     (count > 0).then(|| (IpAddr::V4(Ipv4Addr::from(octets)), count * 8))
 }
 
-/// A name in which `*` stands for any letters and `?` for one.
+/// A name pattern: `*` matches any text, `?` one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
@@ -86,7 +156,7 @@ impl Pattern {
     pub(super) fn matches(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
         let (mut at, mut in_name) = (0, 0);
-        // Where to go on when a letter does not match: the last star, and the letters that it has taken so far.
+        // Where to continue after a mismatch: the last star, and the number of characters it has matched so far.
         let mut star: Option<(usize, usize)> = None;
         while in_name < name.len() {
             match pattern.get(at) {
@@ -127,7 +197,7 @@ const TIMES: &[(&str, u64)] = &[("us", 1), ("ms", 1_000), ("s", 1_000_000)];
 const NUMBERS: &[(&str, u64)] = &[("", 1)];
 
 impl Quantity {
-    /// A number with at most one point and a unit that suits the subject. `K` and lower-case letters are understood.
+    /// A number with at most one decimal point and a unit of the subject, in upper or lower case.
     pub(super) fn parse(subject: Subject, text: &str) -> Option<Self> {
         let units = match subject {
             Subject::Rate | Subject::Bytes => SCALES,
@@ -146,7 +216,7 @@ impl Quantity {
     }
 }
 
-/// `.25` of 1000 is 250; what is smaller than the base unit is cut off.
+/// `.25` of 1000 is 250; anything smaller than the base unit is cut off.
 fn fraction_of(scale: u64, digits: &str) -> u64 {
     let steps = digits.bytes().scan(scale, |rest, digit| {
         *rest /= 10;
@@ -156,7 +226,7 @@ fn fraction_of(scale: u64, digits: &str) -> u64 {
 }
 
 impl fmt::Display for Quantity {
-    /// In the largest unit that needs no point.
+    /// In the largest unit that needs no decimal point.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fitting = self
             .units

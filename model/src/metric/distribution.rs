@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is told as a distribution over all flows: a histogram of fixed buckets, whatever the number of flows.
+//! Histograms over all flows, with fixed buckets.
 
-use super::Unit;
+use super::unit::Unit;
 use crate::connection::Connection;
 use crate::subflow::Subflow;
 
@@ -11,13 +11,13 @@ pub struct Distribution<T: 'static> {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Unit of what is observed.
+    /// Unit of the observed values.
     pub unit: Unit,
-    /// Upper bounds of the buckets, ascending; what is larger is in none of them but counted.
+    /// Upper bounds of the buckets, ascending; larger values count only in the total.
     pub bounds: &'static [f64],
-    /// How often there was something to observe so far: there is again when this has grown.
+    /// Number of observations of a flow so far: a new value is observed when it has grown.
     pub observations: fn(&T) -> u64,
-    /// What is observed then. `None`: not known.
+    /// The observed value. `None`: unknown.
     pub of: fn(&T) -> Option<f64>,
 }
 
@@ -37,7 +37,7 @@ fn closed(connection: &Connection) -> u64 {
 pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
     Distribution {
         name: "mpwatch_host_flow_duration_seconds",
-        help: "How long connections lived whose opening and end were seen.",
+        help: "Duration of connections whose opening and end were traced.",
         unit: Unit::Seconds,
         bounds: DURATIONS,
         observations: closed,
@@ -81,7 +81,7 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
     },
     Distribution {
         name: "mpwatch_host_rtt_seconds",
-        help: "RTT of the segment acknowledged last, once for each subflow and snapshot in which there was a new one.",
+        help: "RTT of the segment acknowledged last, once per subflow and snapshot with a new sample.",
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |s| s.rtt_samples,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted when it happens to a flow: once for each flow, so the counts never go down when flows end.
+//! Counters of events in the life of a flow. Each flow counts once, so the counters never decrease.
 
 use crate::connection::Connection;
 use crate::lifecycle::{CloseReason, FallbackReason, Role};
 use crate::subflow::Subflow;
 
-/// Something that happens at most once to a connection or subflow.
+/// An event that happens at most once to a connection or subflow.
 pub struct EventCounter<T: 'static> {
     /// Full name, `mpwatch_host_<what>_total`.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// The label that says in which way it happened.
+    /// The label for the kind of event.
     pub label: &'static str,
-    /// All values of the label: each is a series from the start.
+    /// All values of the label; each series exists from the start.
     pub values: &'static [&'static str],
-    /// In which way it has happened. `None`: it has not, or it is not known.
+    /// The kind of event that happened. `None`: it has not happened, or is unknown.
     pub of: fn(&T) -> Option<&'static str>,
 }
 
@@ -45,11 +45,11 @@ fn role(connection: &Connection) -> &'static str {
     connection.role.map_or("unknown", Role::as_str)
 }
 
-/// Of connections.
+/// Events of connections.
 pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
     EventCounter {
         name: "mpwatch_host_connections_opened_total",
-        help: "Connections whose opening was seen.",
+        help: "Connections whose opening was traced.",
         label: "role",
         values: ROLES,
         of: |c| c.seen_open.then(|| role(c)),
@@ -63,18 +63,18 @@ pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
     },
     EventCounter {
         name: "mpwatch_host_fallbacks_total",
-        help: "Connections that went on as plain TCP, of those whose opening was seen.",
+        help: "Connections that fell back to plain TCP, of those whose opening was traced.",
         label: "reason",
         values: FALLBACK_REASONS,
         of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
     },
 ];
 
-/// Of subflows.
+/// Events of subflows.
 pub static SUBFLOW_EVENTS: &[EventCounter<Subflow>] = &[
     EventCounter {
         name: "mpwatch_host_subflows_opened_total",
-        help: "Subflows whose SYN was seen.",
+        help: "Subflows whose SYN was traced.",
         label: "kind",
         values: &["initial", "join"],
         of: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metrics of the whole machine: what a snapshot says beside its flows, with the few labels that tell its parts apart.
-//! No label has more values than the machine has parts.
+//! Metrics of the whole machine. No label has more values than the machine has parts.
 
-use super::{Kind, Unit};
+use super::row::Kind;
+use super::unit::Unit;
 use crate::bottleneck::Verdict;
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
@@ -11,7 +11,7 @@ use crate::lifecycle::TcpState;
 use crate::snapshot::Snapshot;
 use crate::unit::Microjoules;
 
-/// Takes the values of the labels and the number.
+/// Receives the label values and the number.
 pub type Emit<'a> = dyn FnMut(&[&str], f64) + 'a;
 
 /// One row of the table.
@@ -26,7 +26,7 @@ pub struct MetricFamily {
     pub unit: Unit,
     /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// Reads them. What is not known is not told.
+    /// Emits the values. Unknown values are not emitted.
     pub read: fn(&Snapshot, &mut Emit<'_>),
 }
 
@@ -47,46 +47,46 @@ macro_rules! families {
 families! {
     "mpwatch_build_info" Gauge Count ["version"] "The version of mpwatch that runs; always 1." |s, emit| emit(&[&s.host.mpwatch], 1.0);
     "mpwatch_host_info" Gauge Count ["kernel", "boot_id"] "The machine; always 1." |s, emit| emit(&[&s.host.kernel, &s.host.boot_id], 1.0);
-    "mpwatch_host_missing_hook" Gauge Count ["what"] "A hook or field that this kernel lacks, so that what it feeds is not known; always 1." |s, emit| s.host.missing.iter().for_each(|one| emit(&[&one.what], 1.0));
+    "mpwatch_host_missing_hook" Gauge Count ["what"] "A hook or field that this kernel lacks; the values that depend on it are unknown. Always 1." |s, emit| s.host.missing.iter().for_each(|one| emit(&[&one.what], 1.0));
     "mpwatch_host_connections" Gauge Count ["state"] "Connections that are open." connections;
-    "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and go on as plain TCP." |s, emit| emit(&[], s.connections.iter().filter(|c| c.is_open() && c.fallback.is_some()).count() as f64);
+    "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and continue as plain TCP." |s, emit| emit(&[], s.connections.iter().filter(|c| c.is_open() && c.fallback.is_some()).count() as f64);
     "mpwatch_host_subflows" Gauge Count [] "Subflows that are open." |s, emit| emit(&[], s.connections.iter().flat_map(|c| &c.subflows).filter(|f| f.closed.is_none()).count() as f64);
-    "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one a bottleneck, where their number is known." |s, emit| emit(&[], open(s).filter_map(|c| c.extra_subflows).map(f64::from).sum());
+    "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one per bottleneck, where known." |s, emit| emit(&[], open(s).filter_map(|c| c.extra_subflows).map(f64::from).sum());
     "mpwatch_host_subflow_pairs" Gauge Count ["verdict"] "Pairs of subflows of open connections, by whether they share a bottleneck." pairs;
-    "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the time that has passed." cpu_accounts;
-    "mpwatch_energy_info" Gauge Count ["source", "idle"] "Where joules and idle power come from; always 1." |s, emit| if let Some(e) = &s.energy { emit(&[e.source.as_str(), e.idle.as_str()], 1.0) };
+    "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the elapsed time of all CPUs." cpu_accounts;
+    "mpwatch_energy_info" Gauge Count ["source", "idle"] "Sources of the energy figures and of the idle power; always 1." |s, emit| if let Some(e) = &s.energy { emit(&[e.source.as_str(), e.idle.as_str()], 1.0) };
     "mpwatch_zone_joules_total" Counter Joules ["zone"] "Energy of a zone since tracing began; zones do not overlap." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.zone_uj.joules()));
-    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Where a zone's energy went; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| parts(zone).into_iter().for_each(|(part, energy)| emit(&[&zone.zone, part], energy.joules())));
-    "mpwatch_zone_lost_windows_total" Counter Count ["zone"] "Windows whose energy is not known and in no total." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.windows_lost as f64));
-    "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "How long those windows were." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
-    "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains others or lies inside them; never to be added to another." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
-    "mpwatch_kernel_records_total" Counter Count [] "Final records of flows that the kernel side tried to send." |s, emit| emit(&[], s.counters.records as f64);
+    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| parts(zone).into_iter().for_each(|(part, energy)| emit(&[&zone.zone, part], energy.joules())));
+    "mpwatch_zone_lost_windows_total" Counter Count ["zone"] "Windows whose energy is unknown; they are in no total." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.windows_lost as f64));
+    "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "Total length of those windows." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
+    "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains others or is inside them; never add it to another." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
+    "mpwatch_kernel_records_total" Counter Count [] "Final records of flows that the BPF programs tried to send." |s, emit| emit(&[], s.counters.records as f64);
     "mpwatch_kernel_records_received_total" Counter Count [] "Final records of flows that arrived." |s, emit| emit(&[], s.counters.records_received as f64);
-    "mpwatch_kernel_mappings_sent_total" Counter Count [] "Times that a sender put data onto a subflow." |s, emit| emit(&[], s.counters.mappings_sent as f64);
-    "mpwatch_kernel_mappings_received_total" Counter Count [] "Times that a receiver looked at a DSS option." |s, emit| emit(&[], s.counters.mappings_received as f64);
+    "mpwatch_kernel_mappings_sent_total" Counter Count [] "Data mappings put onto subflows by senders." |s, emit| emit(&[], s.counters.mappings_sent as f64);
+    "mpwatch_kernel_mappings_received_total" Counter Count [] "DSS options parsed by receivers." |s, emit| emit(&[], s.counters.mappings_received as f64);
     "mpwatch_kernel_data_acks_total" Counter Count [] "DATA_ACKs received." |s, emit| emit(&[], s.counters.data_acks as f64);
-    "mpwatch_kernel_data_acked_bytes_total" Counter Bytes [] "Payload that DATA_ACKs newly acknowledged." |s, emit| emit(&[], s.counters.data_acked_bytes.0 as f64);
-    "mpwatch_kernel_mapping_problems_total" Counter Count ["problem"] "Mappings with something wrong, over all subflows." mapping_problems;
-    "mpwatch_kernel_synack_retransmits_total" Counter Count [] "SYN-ACKs sent again." |s, emit| emit(&[], s.counters.synack_retransmits as f64);
-    "mpwatch_loss_ring_full_recovered_total" Counter Count [] "Final records that did not fit the ring buffer and came late." |s, emit| emit(&[], s.losses.ring_full_recovered as f64);
+    "mpwatch_kernel_data_acked_bytes_total" Counter Bytes [] "Payload newly acknowledged by DATA_ACKs." |s, emit| emit(&[], s.counters.data_acked_bytes.0 as f64);
+    "mpwatch_kernel_mapping_problems_total" Counter Count ["problem"] "Mapping errors, over all subflows." mapping_problems;
+    "mpwatch_kernel_synack_retransmits_total" Counter Count [] "SYN-ACKs retransmitted." |s, emit| emit(&[], s.counters.synack_retransmits as f64);
+    "mpwatch_loss_ring_full_recovered_total" Counter Count [] "Final records that did not fit the ring buffer and arrived late." |s, emit| emit(&[], s.losses.ring_full_recovered as f64);
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
     "mpwatch_loss_sent_bytes_total" Counter Bytes [] "Payload sent by flows whose final record was lost." |s, emit| emit(&[], s.losses.lost_bytes_sent.0 as f64);
     "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
     "mpwatch_loss_storage_failed_total" Counter Count [] "Sockets not traced for lack of kernel memory." |s, emit| emit(&[], s.losses.storage_failed as f64);
-    "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is not known because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
-    "mpwatch_loss_sample_points_total" Counter Count [] "Points of samples that found their ring full: verdicts on bottlenecks emit longer." |s, emit| emit(&[], s.losses.points_lost as f64);
-    "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots that the store had no time for." |s, emit| emit(&[], s.losses.store_snapshots_dropped as f64);
+    "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is unknown because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
+    "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
+    "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots skipped by the store." |s, emit| emit(&[], s.losses.store_snapshots_dropped as f64);
     "mpwatch_loss_store_flows_total" Counter Count [] "Connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_flows_lost as f64);
     "mpwatch_loss_store_samples_total" Counter Count [] "Samples of long connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_samples_lost as f64);
-    "mpwatch_loss_energy_windows_broken_total" Counter Count [] "Windows whose energy was charged to nobody, a bug of mpwatch." |s, emit| emit(&[], s.losses.energy_windows_broken as f64);
-    "mpwatch_loss_events_missed_total" Counter Count [] "Events that a program missed because it had itself been interrupted; no total depends on them." |s, emit| emit(&[], s.losses.events_missed as f64);
+    "mpwatch_loss_energy_windows_broken_total" Counter Count [] "Windows whose energy was charged to no account, a bug in mpwatch." |s, emit| emit(&[], s.losses.energy_windows_broken as f64);
+    "mpwatch_loss_events_missed_total" Counter Count [] "Events that a BPF program missed because it was interrupted on that CPU; no total depends on them." |s, emit| emit(&[], s.losses.events_missed as f64);
     "mpwatch_loss_decode_errors_total" Counter Count [] "Records that could not be decoded." |s, emit| emit(&[], s.losses.decode_errors as f64);
-    "mpwatch_loss_vanished_total" Counter Count [] "Flows that vanished without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
-    "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries dropped." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
+    "mpwatch_loss_vanished_total" Counter Count [] "Flows that disappeared without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
+    "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries discarded." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
     "mpwatch_loss_namespaces_unreadable_total" Counter Count [] "Namespaces not searched for connections older than the agent." |s, emit| emit(&[], s.losses.namespaces_unreadable as f64);
 }
 
-/// States that an open connection can be in; none has no series, so that a first connection shows as a change.
+/// States of open connections. Each has a series from the start, so that a first connection shows as a change.
 const OPEN_STATES: [TcpState; 9] = [
     TcpState::Established,
     TcpState::SynSent,
@@ -125,9 +125,9 @@ fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
     let mut counts = [0_u64; OPEN_STATES.len()];
     for connection in open(snapshot) {
-        // What is open in a state that only closed sockets have is between two looks.
-        let place = OPEN_STATES.iter().position(|state| *state == connection.state);
-        counts[place.unwrap_or(OPEN_STATES.len() - 1)] += 1;
+        // A socket may close between two reads: open, but in a state that only closed sockets have.
+        let index = OPEN_STATES.iter().position(|state| *state == connection.state);
+        counts[index.unwrap_or(OPEN_STATES.len() - 1)] += 1;
     }
     for (state, count) in OPEN_STATES.iter().zip(counts) {
         emit(&[state.as_str()], count as f64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Made-up energy counters for machines that have none: they follow the CPU time of the demo's own threads by a simple law. Whatever
-//! is shown of them says so.
+//! Simulated energy counters for machines without any. They follow the CPU time of the demo's own threads, linearly. All outputs mark
+//! the figures as simulated.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use mpwatch_lab::raplsim::{Layout, Machine, Power, Shape, Tree};
 use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 use tempfile::TempDir;
 
-use crate::energy::calibration::{Configuration, File};
-use crate::energy::meter::Options;
+use crate::energy::calibration::{MachineSetup, PowerFile};
+use crate::energy::meter::EnergyOptions;
 
-/// At rest, and what full load adds: a small server, watts.
+/// Idle power of a small server, and what full load adds, in watts.
 const IDLE: f64 = 18.0;
 const DYNAMIC: f64 = 32.0;
 /// The same, in milliwatts.
 const POWER: Power = Power::Linear { idle: 18_000, dynamic: 32_000 };
-/// In the folder that stands for `/sys`.
+/// File name in the directory that replaces `/sys`.
 const CALIBRATION: &str = "power.toml";
-/// As often as the counters move.
+/// Time between two updates of the counters.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Counters that tick until this is dropped.
+/// Counters that advance until this is dropped.
 pub(super) struct Simulation {
     _live: Live,
     folder: TempDir,
 }
 
 impl Simulation {
-    /// Follows this process, which runs both ends of the traffic.
+    /// Starts counters that follow this process, which runs both ends of the traffic.
     pub(super) fn start(cpus: u32) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let machine = Machine { packages: 1, cpus, power: POWER };
@@ -39,20 +39,25 @@ impl Simulation {
         let setup = Setup { machine, load: Load::Threads, tick: TICK, publish: TICK };
         let live = Live::start(tree, setup)?;
         live.follow(nix::unistd::getpid().as_raw(), 0);
-        let now = Configuration::of_this_machine(cpus);
-        File::new(Timestamp::now().to_string(), now, vec![law()]).save(&folder.path().join(CALIBRATION))?;
+        let setup = MachineSetup::of_this_machine(cpus);
+        let file = PowerFile::new(Timestamp::now().to_string(), setup, vec![power_curve()]);
+        file.save(&folder.path().join(CALIBRATION))?;
         Ok(Self { _live: live, folder })
     }
 
-    /// Where to look for what is made up.
-    pub(super) fn options(&self) -> Options {
+    /// Where the simulated counters are.
+    pub(super) fn options(&self) -> EnergyOptions {
         let folder = self.folder.path();
-        Options { root: Some(folder.to_owned()), calibration: folder.join(CALIBRATION), simulated: true }
+        EnergyOptions {
+            sysfs_root: Some(folder.to_owned()),
+            power_file: folder.join(CALIBRATION),
+            simulated: true,
+        }
     }
 }
 
-/// What calibration would find.
-fn law() -> MeasuredZone {
+/// What `mpwatch calibrate` would measure.
+fn power_curve() -> MeasuredZone {
     let knots = vec![CurvePoint { busy: 0.0, watts: IDLE }, CurvePoint { busy: 1.0, watts: IDLE + DYNAMIC }];
     MeasuredZone { name: "package-0".to_owned(), idle_watts: IDLE, idle_sigma_watts: 0.0, knots }
 }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One comparison of a number of ours with the same number from somewhere else, and how a list of them is shown. Pure:
-//! where the numbers come from is `compare.rs`.
+//! One comparison of our number with that of another source, and the table of all. Pure; `compare.rs` has the numbers.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A number or a text that is compared. Unknown is `None`, in JSON `null`.
+/// A number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Value {
-    /// A number, in the unit that the check's name says.
+    /// In the unit of the check's name.
     Number(u64),
-    /// A text.
     Text(String),
-    /// We do not know it.
+    /// In JSON `null`.
     Unknown,
 }
 
@@ -57,15 +55,14 @@ impl fmt::Display for Value {
 pub(super) struct Check {
     /// What was compared, with its unit.
     name: String,
-    /// What mpwatch says.
+    /// Value of mpwatch.
     ours: Value,
-    /// What the other source says.
+    /// Value of the other source.
     theirs: Value,
-    /// The other source.
     source: &'static str,
     /// Whether they agree.
     pub(super) ok: bool,
-    /// `ours / theirs - 1`; `None` where the two are equal or no numbers.
+    /// `ours / theirs - 1`. `None`: they are equal, or not numbers.
     deviation: Option<f64>,
 }
 
@@ -79,11 +76,11 @@ impl Check {
     ) -> Self {
         let (ours, theirs) = (ours.into(), theirs.into());
         let ok = ours == theirs && ours != Value::Unknown;
-        let deviation = if ok { None } else { deviation(&ours, &theirs) };
+        let deviation = deviation(&ours, &theirs).filter(|_| !ok);
         Self { name: name.into(), ours, theirs, source, ok, deviation }
     }
 
-    /// Ours may be off by this part of theirs.
+    /// Ours may differ by this fraction of theirs.
     pub(super) fn within(
         tolerance: f64,
         name: impl Into<String>,
@@ -91,13 +88,13 @@ impl Check {
         theirs: impl Into<Value>,
         source: &'static str,
     ) -> Self {
-        let (ours, theirs) = (ours.into(), theirs.into());
-        let deviation = deviation(&ours, &theirs);
-        let ok = deviation.is_some_and(|deviation| deviation.abs() <= tolerance);
-        Self { name: name.into(), ours, theirs, source, ok, deviation }
+        let mut check = Self::exact(name, ours, theirs, source);
+        check.deviation = deviation(&check.ours, &check.theirs);
+        check.ok = check.deviation.is_some_and(|deviation| deviation.abs() <= tolerance);
+        check
     }
 
-    /// Ours lies between two numbers, or off by this part of the nearer one.
+    /// Ours must be between two numbers, or differ by at most this fraction of the nearer one.
     pub(super) fn between(
         tolerance: f64,
         name: impl Into<String>,
@@ -121,23 +118,23 @@ fn deviation(ours: &Value, theirs: &Value) -> Option<f64> {
     }
 }
 
-/// The checks as people read them: a line each, in columns, and the sum.
+/// A table with one line per check, and a summary.
 pub(super) fn table(checks: &[Check]) -> String {
-    let rows: Vec<[String; 6]> = checks.iter().map(row).collect();
     let titles = ["", "check", "mpwatch", "other", "source", "deviation"].map(str::to_owned);
-    let mut widths = [0; 6];
-    for row in rows.iter().chain([&titles]) {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
+    let rows: Vec<[String; 6]> = std::iter::once(titles).chain(checks.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let [w0, w1, w2, w3, w4, w5] = std::array::from_fn(width);
     let mut text = String::new();
-    for row in [&titles].into_iter().chain(&rows) {
-        text.push_str(line(row, &widths).trim_end());
-        text.push('\n');
+    for [verdict, name, ours, theirs, source, deviation] in &rows {
+        let line =
+            format!("{verdict:w0$}  {name:w1$}  {ours:>w2$}  {theirs:>w3$}  {source:w4$}  {deviation:>w5$}");
+        text = text + line.trim_end() + "\n";
     }
-    text.push_str(&sum(checks));
-    text
+    let failed = checks.iter().filter(|check| !check.ok).count();
+    text + &match failed {
+        0 => format!("all {} checks agree\n", checks.len()),
+        _ => format!("{failed} of {} checks FAILED\n", checks.len()),
+    }
 }
 
 fn row(check: &Check) -> [String; 6] {
@@ -146,29 +143,9 @@ fn row(check: &Check) -> [String; 6] {
         None if check.ok => "exact".to_owned(),
         None => "-".to_owned(),
     };
-    let verdict = if check.ok { "ok" } else { "FAIL" }.to_owned();
-    [
-        verdict,
-        check.name.clone(),
-        check.ours.to_string(),
-        check.theirs.to_string(),
-        check.source.to_owned(),
-        deviation,
-    ]
-}
-
-fn line(row: &[String; 6], widths: &[usize; 6]) -> String {
-    let [verdict, name, ours, theirs, source, deviation] = row;
-    let [w0, w1, w2, w3, w4, w5] = widths;
-    format!("{verdict:w0$}  {name:w1$}  {ours:>w2$}  {theirs:>w3$}  {source:w4$}  {deviation:>w5$}")
-}
-
-fn sum(checks: &[Check]) -> String {
-    let failed = checks.iter().filter(|check| !check.ok).count();
-    match failed {
-        0 => format!("all {} checks agree\n", checks.len()),
-        _ => format!("{failed} of {} checks FAILED\n", checks.len()),
-    }
+    let verdict = if check.ok { "ok" } else { "FAIL" };
+    let (ours, theirs) = (check.ours.to_string(), check.theirs.to_string());
+    [verdict.to_owned(), check.name.clone(), ours, theirs, check.source.to_owned(), deviation]
 }
 
 #[cfg(test)]
@@ -187,18 +164,18 @@ mod tests {
     }
 
     #[test]
-    fn between_two_bounds_nothing_is_off() {
+    fn a_number_between_the_bounds_has_no_deviation() {
         let between = |ours| Check::between(0.1, "rtt", ours, [100, 120], "x");
         let verdicts = [89, 90, 110, 131, 133].map(|ours| between(Some(ours)).ok);
         assert_eq!(verdicts, [false, true, true, true, false]);
         assert_eq!(between(Some(110)).deviation, Some(0.0));
         assert_eq!(between(Some(150)).deviation, Some(0.25));
         assert!(!between(None).ok);
-        assert!(!Check::between(0.1, "rtt", Some(50), [100, 20], "x").ok, "bounds that were swapped");
+        assert!(!Check::between(0.1, "rtt", Some(50), [100, 20], "x").ok, "swapped bounds");
     }
 
     #[test]
-    fn what_is_not_known_agrees_with_nothing() {
+    fn an_unknown_number_equals_nothing() {
         assert!(!Check::exact("bytes", None::<u64>, None::<u64>, "x").ok);
         assert!(!Check::exact("bytes", None::<u64>, 0_u64, "x").ok);
         assert!(!Check::within(0.1, "bytes", None::<u64>, 3_u64, "x").ok);
@@ -206,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_aligned_and_says_what_failed() {
+    fn the_table_is_aligned_and_marks_failed_checks() {
         let checks = [
             Check::exact("a", 7_u64, 7_u64, "kernel"),
             Check::within(0.5, "long name", 1_000_000_u64, 1_000_000_u64, "interfaces"),
@@ -222,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_null_for_what_is_not_known() {
+    fn an_unknown_number_is_null_in_json() {
         let json = serde_json::to_value(Check::exact("b", None::<u64>, 2_u64, "kernel")).unwrap();
         let expected = serde_json::json!({ "name": "b", "ours": null, "theirs": 2, "source": "kernel", "ok": false, "deviation": null });
         assert_eq!(json, expected);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared with what: the snapshot and the report of mpwatch with the application's own counts, with the kernel's
-//! account of its sockets, with the counters of the interfaces and with what the lab was built as. Pure functions over data.
+//! The comparisons: the snapshot and the report of mpwatch with the counts of the application, with the kernel's information on its
+//! sockets, with the counters of the interfaces, and with the configured paths. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::host::Losses;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::Bytes;
 
 use super::check::Check;
 
-/// The wire estimate may be off by this part: it does not know which options each segment carried.
+/// Accepted error of the wire estimate, which does not know the TCP options of each segment.
 const WIRE_TOLERANCE: f64 = 0.02;
-/// A round trip may take this part longer than its path delays it: processes have to be scheduled too.
+/// Accepted excess of a round trip over the delay of its path: processes must be scheduled too.
 const RTT_TOLERANCE: f64 = 0.10;
 
 const APPLICATION: &str = "application";
@@ -25,7 +26,7 @@ const FULL_INFO: &str = "MPTCP_FULL_INFO";
 const TCP_INFO: &str = "tcp_info";
 const MIB: &str = "MPTcpExt";
 const INTERFACES: &str = "interfaces";
-/// What the path was built as: netem or the lab's relay sees to it.
+/// The configuration of the path, which netem or the lab's relay implements.
 const PATH: &str = "path";
 const PATH_AND_APPLICATION: &str = "path, application";
 
@@ -36,35 +37,34 @@ pub(super) struct End {
     pub(super) name: &'static str,
     /// Its namespace.
     pub(super) netns: String,
-    /// What its application counted, and what the kernel told that about the socket.
+    /// What its application counted, and what the kernel reported on its socket.
     pub(super) seen: ConnectionReport,
-    /// The kernel's MPTCP counters of the namespace.
+    /// MPTCP counters of the namespace.
     pub(super) mib: Counters,
 }
 
-/// One path as it was built.
+/// Configuration of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BuiltPath {
     /// The client's address on it.
     pub(super) client: IpAddr,
-    /// Its delay, both ways together.
+    /// Sum of its delays in both directions.
     pub(super) rtt: Duration,
 }
 
-/// Everything there is to compare.
+/// The numbers of all sources.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
-    /// Of mpwatch, while the transfer was done and its connection still open.
-    pub(super) quiet: Snapshot,
-    /// Of mpwatch, after the end.
+    /// Of mpwatch, after the transfer and before its connection closed.
+    pub(super) idle: Snapshot,
+    /// Of mpwatch, at the end.
     pub(super) report: Report,
     /// The client and the server of the transfer.
     pub(super) ends: [End; 2],
-    /// The client of the requests that came before it: one small packet at a time.
+    /// The client of the requests before the transfer: one small packet at a time.
     pub(super) requests: ConnectionReport,
-    /// The paths.
     pub(super) paths: Vec<BuiltPath>,
-    /// Bytes that left the client's interfaces.
+    /// Bytes sent by the client's interfaces.
     pub(super) wire_bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn all(evidence: &Evidence) -> Vec<Check> {
     checks
 }
 
-/// Whether the transfer itself did what it should; otherwise nothing below means anything.
+/// Whether the transfer itself was correct; otherwise the other checks mean nothing.
 fn application(client: &End, server: &End) -> Vec<Check> {
     let hash = |hash: u64| format!("{hash:016x}");
     vec![
@@ -96,82 +96,59 @@ fn application(client: &End, server: &End) -> Vec<Check> {
     ]
 }
 
+/// The connection at one end. Values that an older kernel does not report are not compared.
 fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
-    let name = end.name;
+    let named = |what: &str| format!("{}: {what}", end.name);
     let found = find(&evidence.report.connections, end, &end.seen);
-    let quiet = find(&evidence.quiet.connections, end, &end.seen);
-    let (Some(ours), Some(quiet)) = (found, quiet) else {
-        return vec![Check::exact(format!("{name}: the connection is known"), 0_u64, 1_u64, APPLICATION)];
+    let idle = find(&evidence.idle.connections, end, &end.seen);
+    let (Some(ours), Some(idle)) = (found, idle) else {
+        return vec![Check::exact(named("the connection is known"), 0_u64, 1_u64, APPLICATION)];
     };
-    let mut checks = vec![
-        Check::exact(
-            format!("{name}: bytes sent"),
-            ours.bytes_sent.map(|bytes| bytes.0),
-            end.seen.sent,
-            APPLICATION,
-        ),
-        Check::exact(
-            format!("{name}: bytes received"),
-            ours.bytes_received.map(|bytes| bytes.0),
-            end.seen.received,
-            APPLICATION,
-        ),
-    ];
-    checks.extend(kernel_totals(ours, end, peer));
-    checks.extend(subflows(ours, quiet, end));
-    checks
-}
-
-/// The connection beside `MPTCP_FULL_INFO`. What an older kernel does not tell is not compared.
-fn kernel_totals(ours: &Connection, end: &End, peer: &End) -> Vec<Check> {
-    let of = |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone());
-    let (Some(kernel), Some(kernel_of_peer)) = (of(end), of(peer)) else {
-        return vec![Check::exact(format!("{}: the kernel's account", end.name), 1_u64, 0_u64, FULL_INFO)];
-    };
+    let full_info =
+        |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default();
+    let (kernel, kernel_of_peer) = (full_info(end), full_info(peer));
+    let resent = ours.mptcp_bytes_retransmitted;
     let totals = [
-        ("bytes sent", ours.bytes_sent, kernel.bytes_sent),
-        ("bytes received", ours.bytes_received, kernel.bytes_received),
-        ("bytes sent again by MPTCP", ours.mptcp_bytes_retransmitted, kernel.bytes_retrans),
+        ("bytes sent", ours.bytes_sent, Some(end.seen.sent), APPLICATION),
+        ("bytes received", ours.bytes_received, Some(end.seen.received), APPLICATION),
+        ("bytes sent", ours.bytes_sent, kernel.bytes_sent, FULL_INFO),
+        ("bytes received", ours.bytes_received, kernel.bytes_received, FULL_INFO),
+        ("bytes retransmitted by MPTCP", resent, kernel.bytes_retrans, FULL_INFO),
     ];
-    let mut checks: Vec<Check> = totals
-        .into_iter()
-        .filter_map(|(what, ours, theirs)| {
-            let ours = ours.map(|bytes| bytes.0);
-            Some(Check::exact(format!("{}: {what}", end.name), ours, theirs?, FULL_INFO))
-        })
-        .collect();
-    let tokens = [ours.token, ours.remote_token].map(|token| token.map_or(0, |token| token.0));
-    let pair = |[own, of_peer]: [u32; 2]| format!("{own:08x}/{of_peer:08x}");
-    checks.push(Check::exact(
-        format!("{}: tokens, own/peer's", end.name),
-        pair(tokens),
-        pair([kernel.token, kernel_of_peer.token]),
-        FULL_INFO,
-    ));
+    let total = |(what, ours, theirs, source): (&str, Option<Bytes>, Option<u64>, _)| {
+        Some(Check::exact(named(what), ours.map(|bytes| bytes.0), theirs?, source))
+    };
+    let mut checks: Vec<Check> = totals.into_iter().filter_map(total).collect();
+    let pair = |own: u32, of_peer: u32| format!("{own:08x}/{of_peer:08x}");
+    let [own, of_peer] = [ours.token, ours.remote_token].map(|token| token.map_or(0, |token| token.0));
+    let theirs = pair(kernel.token, kernel_of_peer.token);
+    checks.push(Check::exact(named("tokens, own/peer's"), pair(own, of_peer), theirs, FULL_INFO));
+    checks.extend(subflows(ours, idle, end));
     checks
 }
 
-fn subflows(ours: &Connection, quiet: &Connection, end: &End) -> Vec<Check> {
+fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
     let theirs = end.seen.flow.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let count = Check::exact(format!("{}: subflows", end.name), ours.subflows.len(), theirs.len(), FULL_INFO);
     let each = theirs.iter().zip(1..).flat_map(|(info, place): (&SubflowInfo, usize)| {
-        one_subflow(&format!("{}: subflow {place}", end.name), ours, quiet, info)
+        one_subflow(&format!("{}: subflow {place}", end.name), ours, idle, info)
     });
     std::iter::once(count).chain(each).collect()
 }
 
-/// Bytes are final. Segments are of the moment of the kernel's account: a FIN that is sent again later counts as one.
-fn one_subflow(name: &str, ours: &Connection, quiet: &Connection, info: &SubflowInfo) -> Vec<Check> {
+/// Bytes are compared at the end. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
+/// retransmitted later counts as one.
+fn one_subflow(name: &str, ours: &Connection, idle: &Connection, info: &SubflowInfo) -> Vec<Check> {
     let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
     let last = ours.subflows.iter().find(same);
-    let segments = quiet.subflows.iter().find(same).map(|subflow| u64::from(subflow.segments_retransmitted));
+    let segments = idle.subflows.iter().find(same).map(|subflow| u64::from(subflow.segments_retransmitted));
     let sent = last.map(|subflow| subflow.bytes_sent.0);
-    let again = last.map(|subflow| subflow.bytes_retransmitted.0);
+    let retransmitted = last.map(|subflow| subflow.bytes_retransmitted.0);
     vec![
         Check::exact(format!("{name}: bytes sent"), sent, info.tcp.bytes_sent, TCP_INFO),
-        Check::exact(format!("{name}: bytes sent again"), again, info.tcp.bytes_retrans, TCP_INFO),
+        Check::exact(format!("{name}: bytes retransmitted"), retransmitted, info.tcp.bytes_retrans, TCP_INFO),
         Check::exact(
-            format!("{name}: segments sent again"),
+            format!("{name}: segments retransmitted"),
             segments,
             u64::from(info.tcp.total_retrans),
             TCP_INFO,
@@ -187,7 +164,7 @@ fn wire(evidence: &Evidence, client: &End) -> Check {
     Check::within(WIRE_TOLERANCE, "client: wire bytes (estimate)", ours, evidence.wire_bytes, INTERFACES)
 }
 
-/// The lowest RTT of each path, and the median of the first one while nothing waited in a queue.
+/// The lowest RTT of each path, and the median of the first one while its queues were empty.
 fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
     let connections = &evidence.report.connections;
     let on = |seen: &ConnectionReport, path: &BuiltPath| {
@@ -204,7 +181,7 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
     if let Some(first) = evidence.paths.first() {
         let seen = &evidence.requests;
         let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
-        // On a busy machine packets really take longer than the path holds them, but not longer than the application waits.
+        // On a busy machine a round trip takes longer than the delay of its path, but not longer than the exchange of the application.
         let exchange = seen.working.as_micros() / u128::from(seen.exchanges.max(1));
         let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
         let name = "path 1: median RTT in us, idle";
@@ -213,7 +190,7 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
     checks
 }
 
-/// Connections and joined subflows that came to be, beside the namespace's own counters of handshakes.
+/// Connections and joined subflows, compared with the namespace's counters of handshakes.
 fn counts(report: &Report, end: &End) -> [Check; 2] {
     let handshakes = match end.name {
         "client" => ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"],
@@ -234,7 +211,7 @@ fn counts(report: &Report, end: &End) -> [Check; 2] {
 fn losses(losses: &Losses) -> Check {
     let what = losses.phrases();
     let ours = if what.is_empty() { "none".to_owned() } else { what.join("; ") };
-    Check::exact("losses", ours, "none".to_owned(), "must be")
+    Check::exact("losses", ours, "none".to_owned(), "expected")
 }
 
 fn in_namespace<'a>(report: &'a Report, end: &'a End) -> impl Iterator<Item = &'a Connection> {

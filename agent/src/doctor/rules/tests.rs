@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine that can do everything; then one fact is taken away at a time, and exactly one check notices.
+//! A machine that passes every check; then one fact is changed at a time, and exactly one check fails.
 
 use mpwatch_ebpf::core_check::MissingField;
 use mpwatch_ebpf::support::KernelSupport;
@@ -7,9 +7,9 @@ use mpwatch_ebpf::support::KernelSupport;
 use mpwatch_model::energy::EnergySource;
 
 use super::*;
-use crate::doctor::{Outcome, Status};
-use crate::energy::sampler::ZoneReport;
-use crate::energy::source::Note;
+use crate::doctor::check::{Outcome, Status};
+use crate::energy::discovery::Note;
+use crate::energy::zone_reader::ZoneReport;
 
 fn capable_report() -> CoreReport {
     let support = KernelSupport::complete();
@@ -24,11 +24,10 @@ fn capable_machine() -> Facts {
         mptcp_enabled: Some(true),
         scheduler: Some("default".to_owned()),
         capabilities: Some(Capabilities(1 << 19 | 1 << 21 | 1 << 38 | 1 << 39)),
-        in_first_user_namespace: Some(true),
+        in_initial_user_namespace: Some(true),
         lockdown: Some("none".to_owned()),
         jit: Some(true),
         cgroup2: Some("/sys/fs/cgroup".into()),
-        mptcp_diag: Some(true),
         energy: Energy {
             source: EnergySource::RaplPerf,
             zones: vec![zone("package-0", true, None)],
@@ -37,19 +36,19 @@ fn capable_machine() -> Facts {
     }
 }
 
-fn zone(label: &str, counted: bool, why: Option<&str>) -> ZoneReport {
-    let (label, device, why) = (label.to_owned(), "intel-rapl:0".to_owned(), why.map(ToOwned::to_owned));
-    ZoneReport { label, device, counted, why }
+fn zone(label: &str, counted: bool, reason: Option<&str>) -> ZoneReport {
+    let (label, device) = (label.to_owned(), "intel-rapl:0".to_owned());
+    ZoneReport { label, device, counted, reason: reason.map(ToOwned::to_owned) }
 }
 
 #[test]
-fn without_counters_energy_is_a_warning_that_says_what_to_do_and_what_is_left_out_says_why() {
+fn missing_counters_are_a_warning_with_a_fix_and_an_uncounted_zone_has_a_reason() {
     let note = Note { what: "no energy counters".to_owned(), fix: Some("modprobe".to_owned()) };
-    let (changed, outcome) = noticed(|facts| {
+    let (changed, outcome) = changed_by(|facts| {
         facts.energy = Energy { source: EnergySource::Model, zones: Vec::new(), notes: vec![note] };
     });
     let expected = ["energy", "energy counters"].map(|name| (name.to_owned(), Status::Warn));
-    assert_eq!((changed, outcome), (expected.to_vec(), Outcome::Able));
+    assert_eq!((changed, outcome), (expected.to_vec(), Outcome::CanRun));
     let zones = vec![zone("package-0", true, None), zone("psys", false, Some("contains the packages"))];
     let checks = machine(&Facts {
         energy: Energy { source: EnergySource::RaplPowercap, zones, notes: Vec::new() },
@@ -69,8 +68,8 @@ fn without_hook(target: &str) -> CoreReport {
 
 type Change = fn(&mut Facts);
 
-/// Names and states of what differs from the capable machine, and the outcome.
-fn noticed(change: impl FnOnce(&mut Facts)) -> (Vec<(String, Status)>, Outcome) {
+/// Names and results of the checks that differ from the capable machine, and the outcome.
+fn changed_by(change: impl FnOnce(&mut Facts)) -> (Vec<(String, Status)>, Outcome) {
     let mut facts = capable_machine();
     change(&mut facts);
     let (before, after) = (machine(&capable_machine()), machine(&facts));
@@ -87,7 +86,7 @@ fn one(name: &str, status: Status) -> Vec<(String, Status)> {
 fn a_capable_machine_passes_every_check() {
     let checks = machine(&capable_machine());
     assert!(checks.iter().all(|check| check.status == Status::Ok && check.fix.is_none()), "{checks:?}");
-    assert_eq!(Outcome::of(&checks), Outcome::Able);
+    assert_eq!(Outcome::of(&checks), Outcome::CanRun);
     let mut names: Vec<_> = checks.iter().map(|check| &check.name).collect();
     names.sort();
     names.dedup();
@@ -104,27 +103,27 @@ fn a_setting_that_is_off_is_a_warning_with_a_fix() {
         ("mptcp_enabled", |facts| facts.mptcp_enabled = None),
     ];
     for (name, change) in changes {
-        assert_eq!(noticed(change), (one(name, Status::Warn), Outcome::Able));
+        assert_eq!(changed_by(change), (one(name, Status::Warn), Outcome::CanRun));
     }
 }
 
 #[test]
-fn a_kernel_without_btf_fails_and_nothing_is_said_of_its_hooks() {
-    let (changed, outcome) = noticed(|facts| facts.core = None);
+fn a_kernel_without_btf_fails_and_its_hooks_are_not_checked() {
+    let (changed, outcome) = changed_by(|facts| facts.core = None);
     assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
     let checks = machine(&Facts { core: None, ..capable_machine() });
     assert!(!checks.iter().any(|check| check.name.starts_with("hooks")));
 }
 
 #[test]
-fn a_btf_that_does_not_fit_says_why() {
-    let (changed, outcome) = noticed(|facts| facts.core = Some(Err("torn".to_owned())));
+fn an_unreadable_btf_fails_with_its_reason() {
+    let (changed, outcome) = changed_by(|facts| facts.core = Some(Err("torn".to_owned())));
     assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
 }
 
 #[test]
 fn a_kernel_without_mptcp_fails_once() {
-    let (changed, outcome) = noticed(|facts| {
+    let (changed, outcome) = changed_by(|facts| {
         let mut report = capable_report();
         report.support.mptcp = false;
         report.unguarded_missing =
@@ -137,21 +136,24 @@ fn a_kernel_without_mptcp_fails_once() {
 #[test]
 fn an_optional_hook_is_a_warning_and_a_required_one_a_failure() {
     for hook in HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::StorageIterator { .. })) {
-        let expected =
-            if hook.required { (Status::Fail, Outcome::KernelLacks) } else { (Status::Warn, Outcome::Able) };
-        let (changed, outcome) = noticed(|facts| facts.core = Some(Ok(without_hook(hook.target))));
+        let expected = if hook.required {
+            (Status::Fail, Outcome::KernelLacks)
+        } else {
+            (Status::Warn, Outcome::CanRun)
+        };
+        let (changed, outcome) = changed_by(|facts| facts.core = Some(Ok(without_hook(hook.target))));
         assert_eq!((changed, outcome), (one(&format!("hooks/{}", hook.target), expected.0), expected.1));
     }
-    let (changed, outcome) = noticed(|facts| facts.core = Some(Ok(without_hook("bpf_sk_storage_map"))));
+    let (changed, outcome) = changed_by(|facts| facts.core = Some(Ok(without_hook("bpf_sk_storage_map"))));
     assert_eq!((changed.len(), outcome), (2, Outcome::KernelLacks));
 }
 
 #[test]
-fn a_field_that_is_read_blindly_fails_and_one_behind_a_guard_warns() {
+fn a_missing_required_field_fails_and_a_missing_optional_one_warns() {
     let missing = MissingField { field: "tcp_sock.srtt_us".to_owned(), function: "fill_tcp".to_owned() };
-    let blind = CoreReport { unguarded_missing: vec![missing], ..capable_report() };
+    let unguarded = CoreReport { unguarded_missing: vec![missing], ..capable_report() };
     assert_eq!(
-        noticed(|facts| facts.core = Some(Ok(blind))),
+        changed_by(|facts| facts.core = Some(Ok(unguarded))),
         (one("fields", Status::Fail), Outcome::KernelLacks)
     );
     for field in OPTIONAL_FIELDS {
@@ -159,49 +161,49 @@ fn a_field_that_is_read_blindly_fails_and_one_behind_a_guard_warns() {
         guarded.support.fields.remove(&field.path());
         let name = format!("fields/{}", field.path());
         assert_eq!(
-            noticed(|facts| facts.core = Some(Ok(guarded))),
-            (one(&name, Status::Warn), Outcome::Able)
+            changed_by(|facts| facts.core = Some(Ok(guarded))),
+            (one(&name, Status::Warn), Outcome::CanRun)
         );
     }
     let costless =
         CoreReport { guarded_missing: vec!["mptcp_sock.notsent_lowat".to_owned()], ..capable_report() };
-    assert_eq!(noticed(|facts| facts.core = Some(Ok(costless))), (vec![], Outcome::Able));
+    assert_eq!(changed_by(|facts| facts.core = Some(Ok(costless))), (vec![], Outcome::CanRun));
 }
 
 #[test]
-fn a_capability_taken_away_changes_its_own_check() {
+fn a_missing_capability_changes_only_its_own_check() {
     let all = capable_machine().capabilities.unwrap().0;
-    let taken = |number: u32| {
-        noticed(move |facts| {
+    let without = |number: u32| {
+        changed_by(move |facts| {
             facts.capabilities = Some(Capabilities(all & !(1 << number)));
         })
     };
-    assert_eq!(taken(21), (one("capabilities/cap_sys_admin", Status::Warn), Outcome::Able));
-    assert_eq!(taken(19), (one("capabilities/cap_sys_ptrace", Status::Warn), Outcome::Able));
-    // CAP_SYS_ADMIN stands in for the two that were split off from it.
-    assert_eq!(taken(38), (vec![], Outcome::Able));
-    assert_eq!(taken(39), (vec![], Outcome::Able));
+    assert_eq!(without(21), (one("capabilities/cap_sys_admin", Status::Warn), Outcome::CanRun));
+    assert_eq!(without(19), (one("capabilities/cap_sys_ptrace", Status::Warn), Outcome::CanRun));
+    // CAP_SYS_ADMIN includes these two.
+    assert_eq!(without(38), (vec![], Outcome::CanRun));
+    assert_eq!(without(39), (vec![], Outcome::CanRun));
 }
 
 #[test]
 fn without_any_capability_only_permission_is_missing() {
-    let (changed, outcome) = noticed(|facts| facts.capabilities = None);
+    let (changed, outcome) = changed_by(|facts| facts.capabilities = None);
     let expected = [Status::Fail, Status::Fail, Status::Warn, Status::Warn];
     assert!(changed.iter().map(|(_, status)| *status).eq(expected), "{changed:?}");
     assert_eq!(outcome, Outcome::NotPermitted);
     let both = |facts: &mut Facts| (facts.capabilities, facts.core) = (None, None);
-    assert_eq!(noticed(both).1, Outcome::KernelLacks);
+    assert_eq!(changed_by(both).1, Outcome::KernelLacks);
 }
 
 #[test]
-fn the_root_of_a_container_is_told_that_it_is_none() {
-    let changed = noticed(|facts| facts.in_first_user_namespace = Some(false));
+fn root_of_a_rootless_container_is_not_permitted() {
+    let changed = changed_by(|facts| facts.in_initial_user_namespace = Some(false));
     assert_eq!(changed, (one("user_namespace", Status::Fail), Outcome::NotPermitted));
 }
 
 #[test]
-fn of_the_lockdown_modes_only_confidentiality_is_in_the_way() {
-    let changed = |mode: &'static str| noticed(move |facts| facts.lockdown = Some(mode.to_owned()));
-    assert_eq!(changed("integrity"), (one("lockdown", Status::Ok), Outcome::Able));
+fn only_lockdown_confidentiality_fails() {
+    let changed = |mode: &'static str| changed_by(move |facts| facts.lockdown = Some(mode.to_owned()));
+    assert_eq!(changed("integrity"), (one("lockdown", Status::Ok), Outcome::CanRun));
     assert_eq!(changed("confidentiality"), (one("lockdown", Status::Fail), Outcome::KernelLacks));
 }

@@ -8,10 +8,10 @@ use mpwatch_lab::raplsim::{Machine, Power, Shape};
 use mpwatch_model::unit::Nanos;
 
 use super::Rig;
-use crate::energy::calibrate::{Pace, measure};
+use crate::energy::calibrate::{StepTiming, measure};
 use mpwatch_engine::energy::fit::{plan, summarise};
 
-const PACE: Pace = Pace { settle: Duration::from_secs(3), measure: Duration::from_secs(10) };
+const TIMING: StepTiming = StepTiming { settle: Duration::from_secs(3), measure: Duration::from_secs(10) };
 
 #[test]
 fn the_curve_that_is_measured_is_the_machines() {
@@ -31,7 +31,7 @@ fn the_curve_that_is_measured_is_the_machines() {
             now.monotonic += Nanos(elapsed);
             now.boot += Nanos(elapsed);
         };
-        readings.extend(measure(sampler, &step, 2, PACE, wait));
+        readings.extend(measure(sampler, &step, 2, TIMING, wait));
     }
     let zones = summarise(&readings);
     assert_eq!(zones.len(), 1);

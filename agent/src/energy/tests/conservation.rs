@@ -59,7 +59,7 @@ impl Wild {
         self.since = Nanos(0);
         if dice.once_in(200) {
             self.epoch += 1;
-            self.counter.forget();
+            self.counter.reset();
             self.value = dice.below(RANGE);
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };

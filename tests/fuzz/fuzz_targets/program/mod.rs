@@ -10,16 +10,18 @@ use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{csv, text};
 
 use mpwatch_engine::tracker::Closed;
+use mpwatch_model::bottleneck::DetectionMethod;
 
 use crate::recording::Replay;
-use crate::session;
+use crate::session::{self, TrackerSettings};
 
 /// Reads to the end or to the first error; what was understood must be told in every format.
 pub(crate) fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else {
         return;
     };
-    let report = session::run(&mut replay, Closed::Keep, None, |snapshot| {
+    let settings = TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default() };
+    let report = session::run(&mut replay, settings, None, |snapshot| {
         json::snapshot(&snapshot, Layout::Line)?;
         text::list(&snapshot);
         Ok(ControlFlow::Continue(()))

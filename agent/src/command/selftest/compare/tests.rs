@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run in which everybody agrees, and what happens when one of them does not.
+//! A run in which all sources agree, and runs in which one differs.
 
 use mpwatch_lab::{Flow, MptcpInfo, TcpInfo};
 use mpwatch_model::fixture;
 use mpwatch_model::id::Token;
-use mpwatch_model::unit::{Bytes, Micros};
+use mpwatch_model::unit::Micros;
 
 use super::*;
 
-/// The tokens of the fixture's own end and of its peer.
+/// The tokens of the client and of the server.
 const TOKENS: [u32; 2] = [0x11, 0x22];
 
-/// What an honest kernel and application would have said of this connection.
-fn seen(ours: &Connection, token: u32) -> ConnectionReport {
+/// What the application and the kernel report on this connection.
+fn reported(ours: &Connection, token: u32) -> ConnectionReport {
     let bytes = |bytes: Option<Bytes>| bytes.unwrap().0;
     let subflows = ours.subflows.iter().map(|subflow| SubflowInfo {
         id: None,
@@ -67,7 +67,7 @@ fn agreement() -> Evidence {
     let end = |name, netns: &str, ours, token, names| End {
         name,
         netns: netns.to_owned(),
-        seen: seen(ours, token),
+        seen: reported(ours, token),
         mib: mib(names),
     };
     let path = |index: usize, rtt| BuiltPath {
@@ -77,13 +77,13 @@ fn agreement() -> Evidence {
     let mut report = fixture::report(vec![client.clone(), server.clone()]);
     report.losses = Losses::default();
     Evidence {
-        quiet: fixture::snapshot(vec![client.clone(), server.clone()]),
+        idle: fixture::snapshot(vec![client.clone(), server.clone()]),
         report,
         ends: [
             end("client", "c", &client, own, ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"]),
             end("server", "s", &server, of_peer, ["MPTcpExtMPCapableACKRX", "MPTcpExtMPJoinAckRx"]),
         ],
-        requests: seen(&client, own),
+        requests: reported(&client, own),
         paths: vec![path(0, 10), path(1, 20)],
         wire_bytes: client.subflows.iter().map(|subflow| subflow.wire_bytes_sent_estimate.0).sum(),
     }
@@ -95,17 +95,17 @@ fn failures(evidence: &Evidence) -> Vec<String> {
 }
 
 #[test]
-fn where_all_agree_nothing_fails() {
+fn equal_numbers_pass_every_check() {
     let evidence = agreement();
     assert_eq!(failures(&evidence), Vec::<String>::new());
     assert!(all(&evidence).len() > 25);
 }
 
-/// Each breaks one number of one source, and names the checks that must notice.
+/// Changes one number of one source, and names the checks that must fail.
 type Break = (fn(&mut Evidence), &'static [&'static str]);
 
 #[test]
-fn every_wrong_number_is_noticed() {
+fn every_wrong_number_fails_its_checks() {
     let breaks: &[Break] = &[
         (|e| e.ends[1].seen.received_hash = 8, &["hash of the stream"]),
         (
@@ -120,11 +120,11 @@ fn every_wrong_number_is_noticed() {
         (|e| e.report.connections[0].subflows[1].bytes_sent.0 += 1, &["client: subflow 2: bytes sent"]),
         (
             |e| e.report.connections[1].subflows[0].bytes_retransmitted.0 += 1,
-            &["server: subflow 1: bytes sent again"],
+            &["server: subflow 1: bytes retransmitted"],
         ),
         (
-            |e| e.quiet.connections[0].subflows[0].segments_retransmitted += 1,
-            &["client: subflow 1: segments sent again"],
+            |e| e.idle.connections[0].subflows[0].segments_retransmitted += 1,
+            &["client: subflow 1: segments retransmitted"],
         ),
         (|e| e.wire_bytes = e.wire_bytes / 100 * 97, &["client: wire bytes (estimate)"]),
         (
@@ -147,7 +147,7 @@ fn every_wrong_number_is_noticed() {
 }
 
 #[test]
-fn a_subflow_or_a_connection_that_we_do_not_know_is_noticed() {
+fn a_missing_subflow_or_connection_fails() {
     let mut evidence = agreement();
     evidence.report.connections[0].subflows.pop();
     let failed = failures(&evidence);
@@ -159,7 +159,7 @@ fn a_subflow_or_a_connection_that_we_do_not_know_is_noticed() {
 }
 
 #[test]
-fn what_an_older_kernel_does_not_tell_is_not_compared() {
+fn values_that_an_older_kernel_lacks_are_not_compared() {
     let mut evidence = agreement();
     let mptcp = evidence.ends[0].seen.flow.as_mut().unwrap().mptcp.as_mut().unwrap();
     (mptcp.bytes_sent, mptcp.bytes_received, mptcp.bytes_retrans) = (None, None, None);

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line. Parsing, help, man page and completions all follow from this one tree.
+
+mod options;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::filter::HELP;
+
+pub(crate) use options::{CounterOptions, FilterOptions, TraceOptions, ViewOptions};
+
+use crate::paths;
+use crate::quantity::{parse_interval, parse_step};
+use crate::time_spec::TimeSpec;
+use options::{methods, parse_directory};
+
+/// Observe Multipath TCP: connections, subflows, bottlenecks and energy of this machine
+///
+/// Without a command, mpwatch runs `top`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mpwatch",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    subcommand_value_name = "COMMAND",
+    after_long_help = root_help()
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Without a command, mpwatch runs `top`.
+    #[command(flatten)]
+    pub(crate) top: TopOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show connections and subflows in a live view; Ctrl-C quits
+    #[command(after_long_help = filter_help())]
+    Top(TopOptions),
+    /// List open connections and exit
+    #[command(after_long_help = filter_help())]
+    Ls(ListOptions),
+    /// Show one connection with its subflows and its timeline
+    #[command(after_long_help = filter_help())]
+    Show(ShowOptions),
+    /// Run as a service: trace, serve metrics to Prometheus and snapshots to `top`, `ls` and `show`
+    Daemon(DaemonOptions),
+    /// Check or print the configuration of the daemon
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Record raw events to a file until Ctrl-C, then print a report
+    #[command(after_long_help = filter_help())]
+    Record(RecordOptions),
+    /// Read a recording and print its report
+    #[command(after_long_help = filter_help())]
+    Replay(ReplayOptions),
+    /// Print a report from a database. Works offline and unprivileged
+    #[command(after_long_help = filter_help())]
+    Report(PeriodOptions),
+    /// Check whether this machine, or another kernel, can be traced
+    Doctor(DoctorOptions),
+    /// Measure the machine's power curve, for more accurate energy figures (a minute or more on an idle machine)
+    Calibrate(CalibrateOptions),
+    /// Run MPTCP traffic in private namespaces and show it; removes the namespaces at the end
+    #[command(after_long_help = filter_help())]
+    Demo(DemoOptions),
+    /// Compare the numbers of mpwatch with the kernel's own, on a known transfer
+    Selftest {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the completion script of a shell
+    Completions {
+        /// Name of the shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Man,
+}
+
+fn filter_help() -> String {
+    format!("Filter expressions:\n{HELP}")
+}
+
+/// One line per code.
+pub(crate) const EXIT_CODES: &str = "  0  success
+  1  failure
+  2  wrong usage
+  3  the kernel lacks something
+  4  not permitted
+  5  no such connection";
+
+fn root_help() -> String {
+    format!("{}\n\nExit codes:\n{EXIT_CODES}", filter_help())
+}
+
+/// Options of `top`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TopOptions {
+    /// Print snapshots as text instead of opening the live view
+    #[arg(long, short)]
+    pub(crate) batch: bool,
+    /// Exit after this many snapshots
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Set the time between two snapshots, 100ms to 60s, and trace without the daemon [default: 1s, or the daemon's]
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
+    /// With --batch: print one JSON object per line
+    #[arg(long, requires = "batch")]
+    pub(crate) json: bool,
+    /// With --batch: also write every connection to this database, for `mpwatch report`
+    #[arg(long, value_name = "FILE", requires = "batch")]
+    pub(crate) db: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) view: ViewOptions,
+}
+
+/// Options of `ls`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ListOptions {
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print CSV, one row per subflow
+    #[arg(long)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) view: ViewOptions,
+}
+
+/// Options of `show`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ShowOptions {
+    /// Id or token of the connection, or a prefix of either
+    pub(crate) id: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) view: ViewOptions,
+}
+
+/// Options of `daemon`. Each is also a key of its file and an environment variable: see `mpwatch config show`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Daemon options")]
+pub(crate) struct DaemonOptions {
+    /// Read this configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen for `top`, `ls` and `show` at this Unix socket [default: /run/mpwatch/mpwatch.sock]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Write every connection to this database, for `mpwatch report`; empty for none [default: /var/lib/mpwatch/flows.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<String>,
+    /// Serve /metrics at this address [default: 127.0.0.1:9917]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Read TLS and basic auth from this web-config file of Prometheus exporters [default: neither]
+    #[arg(long = "web.config.file", alias = "web-config", value_name = "FILE")]
+    pub(crate) web_config: Option<String>,
+    /// Set the time between two snapshots, 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) interval: Option<String>,
+    /// Export per-connection series for the N largest connections [default: 0]
+    #[arg(long = "metrics.top-flows", value_name = "N")]
+    pub(crate) top_flows: Option<String>,
+    /// Set the log level: error, warn, info, debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Set the log format: text, json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check the configuration and report the first error
+    Check(DaemonOptions),
+    /// Print the values in effect
+    Show {
+        /// Print where each value comes from
+        #[arg(long)]
+        origin: bool,
+        #[command(flatten)]
+        options: DaemonOptions,
+    },
+    /// Print the JSON Schema of the configuration file
+    Schema,
+}
+
+/// Options of `record`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RecordOptions {
+    /// File to write
+    pub(crate) file: PathBuf,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
+    /// Set the time between two snapshots, 100ms to 60s
+    #[arg(long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
+    pub(crate) interval: Duration,
+    /// Also write every connection to this database, for `mpwatch report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+/// Options of `replay`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReplayOptions {
+    /// Recording to read
+    pub(crate) file: PathBuf,
+    /// Print every snapshot instead of a report, one JSON object per line
+    #[arg(long)]
+    pub(crate) snapshots: bool,
+    /// Open the live view instead of printing a report; Space pauses, [ and ] step
+    #[arg(long, conflicts_with_all = ["snapshots", "output", "db"])]
+    pub(crate) screen: bool,
+    /// Also write every connection to this database, for `mpwatch report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+    /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
+    #[arg(long, value_name = "NAME", value_parser = methods())]
+    pub(crate) method: Option<DetectionMethod>,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+}
+
+/// How a report is printed.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportOptions {
+    /// Set the format of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Write the report to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Options of `report`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PeriodOptions {
+    /// Read this database
+    #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
+    pub(crate) db: PathBuf,
+    /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w) or a date in UTC (2026-03-01, 2026-03-01T12:00)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<TimeSpec>,
+    /// Omit connections that opened after this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<TimeSpec>,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+}
+
+/// Formats of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Plain text
+    Text,
+    /// Markdown, for example to paste into an issue
+    Markdown,
+    /// HTML page with drawings, in a single file
+    Html,
+    /// JSON
+    Json,
+    /// CSV: one row per subflow
+    Csv,
+    /// CSV: bytes and share of traffic per link and minute
+    Links,
+}
+
+/// Options of `doctor`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DoctorOptions {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Check the kernel with the BTF in this file instead of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "sysfs_root")]
+    pub(crate) btf: Option<PathBuf>,
+    /// Read energy counters below this directory instead of /sys
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    pub(crate) sysfs_root: Option<PathBuf>,
+}
+
+/// Options of `calibrate`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CalibrateOptions {
+    /// Measure only idle power and full load, and report how much they differ from the file
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Run each load this long before measuring it: clock rates and fans adapt slowly
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s")]
+    pub(crate) settle: Duration,
+    /// Measure each load this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "10s")]
+    pub(crate) measure: Duration,
+    #[command(flatten)]
+    pub(crate) counters: CounterOptions,
+}
+
+/// Options of `demo`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DemoOptions {
+    /// Scenario to run
+    #[arg(value_enum, default_value_t = Scenario::TwoPaths)]
+    pub(crate) scenario: Scenario,
+    /// Print only the report at the end, without the live view
+    #[arg(long)]
+    pub(crate) headless: bool,
+    /// Run the traffic for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    pub(crate) seconds: u64,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also write the connections to this database; `mpwatch report --db FILE --format html` draws them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+    /// Simulate energy counters that follow the CPU time of the demo; all outputs mark the figures as simulated
+    #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
+    pub(crate) simulate_rapl: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+/// Traffic of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// One connection over two paths of different rate and delay
+    TwoPaths,
+    /// Three subflows that share one bottleneck
+    Shared,
+    /// A path fails in mid-transfer
+    Failover,
+    /// Many small requests
+    Requests,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_tree_is_valid() {
+        Cli::command().debug_assert();
+    }
+}

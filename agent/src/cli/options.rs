@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Groups of options that several commands share. A command has only the groups that it can follow.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::filter::Filter;
+
+use crate::quantity::parse_ring_size;
+
+/// Options of commands that show snapshots.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ViewOptions {
+    /// Read from the daemon at this Unix socket [default: /run/mpwatch/mpwatch.sock]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+/// Which connections are shown.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Filter options")]
+pub(crate) struct FilterOptions {
+    /// Show only connections in this network namespace: a name of `ip netns`, `host`, or `net:[INODE]`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) netns: Option<String>,
+    /// Show only matching connections, for example 'peer:10.0/16 proc:nginx rate>1M rtt>20ms'
+    #[arg(long, value_name = "EXPRESSION", value_parser = parse_filter)]
+    pub(crate) filter: Option<Filter>,
+}
+
+/// What is traced, and how.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Tracing options")]
+pub(crate) struct TraceOptions {
+    /// Also trace plain TCP connections, as a baseline for comparison
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// Disable CPU and energy accounting (lower overhead)
+    #[arg(long)]
+    pub(crate) no_ledger: bool,
+    /// Disable detection of shared bottlenecks (no delay samples on the packet path)
+    #[arg(long)]
+    pub(crate) no_bottlenecks: bool,
+    /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
+    #[arg(long, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks")]
+    pub(crate) method: Option<DetectionMethod>,
+    /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
+    pub(crate) ring_size: Option<u32>,
+    /// Set the size of the buffer that is used when the first is full [default: 4M]
+    #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
+    pub(crate) overflow_size: Option<u32>,
+    #[command(flatten)]
+    pub(crate) energy: CounterOptions,
+}
+
+/// Where energy counters and the power curve are.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct CounterOptions {
+    /// Read energy counters below this directory instead of /sys
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    pub(crate) sysfs_root: Option<PathBuf>,
+    /// Use this file for the power curve that `mpwatch calibrate` measures [default: /var/lib/mpwatch/power.toml]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) power_file: Option<PathBuf>,
+}
+
+/// For clap: a method by its name.
+pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
+    let names = DetectionMethod::ALL.iter();
+    let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));
+    PossibleValuesParser::new(names).map(|name| DetectionMethod::of(&name).unwrap_or_default())
+}
+
+fn parse_filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| error.to_string())
+}
+
+/// A misspelt directory would look like a machine without counters.
+pub(super) fn parse_directory(text: &str) -> Result<PathBuf, String> {
+    let directory = PathBuf::from(text);
+    if directory.is_dir() { Ok(directory) } else { Err("there is no such directory".to_owned()) }
+}

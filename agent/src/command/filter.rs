@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--netns` and `--filter`: which connections a command shows.
+
+use mpwatch_ebpf::namespace::{self, Namespace};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::snapshot::{Report, Snapshot};
+
+use crate::cli::FilterOptions;
+
+impl FilterOptions {
+    /// Whether the options select a connection.
+    pub(super) fn selects(&self, connection: &Connection) -> bool {
+        let is_in = |netns: &String| {
+            connection.netns == *netns || format!("net:[{}]", connection.netns_inode) == *netns
+        };
+        self.netns.as_ref().is_none_or(is_in)
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(connection))
+    }
+
+    pub(super) fn apply(&self, mut snapshot: Snapshot) -> Snapshot {
+        snapshot.connections.retain(|connection| self.selects(connection));
+        snapshot
+    }
+
+    pub(super) fn apply_to_report(&self, mut report: Report) -> Report {
+        report.connections.retain(|connection| self.selects(connection));
+        report
+    }
+
+    /// Warns if no namespace has the name. It is no error: the namespace may be created later.
+    pub(super) fn warn_about_unknown_namespace(&self) {
+        let Some(wanted) = &self.netns else { return };
+        let is_wanted = |found: &Namespace| {
+            found.name.as_ref() == Some(wanted) || format!("net:[{}]", found.inode) == *wanted
+        };
+        if !namespace::all().iter().any(is_wanted) {
+            eprintln!("mpwatch: there is no network namespace `{wanted}`; `ip netns` lists the named ones");
+        }
+    }
+}

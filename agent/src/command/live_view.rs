@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live view and its source of snapshots: a daemon, which may stop and come back, or a tracer of its own. Where neither is
+//! possible, the screen shows why and waits for a daemon.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use mpwatch_engine::tracker::Closed;
+use mpwatch_tui::screen::{Link, Origin, Settings};
+
+use crate::attach::{AttachError, Daemon};
+use crate::cli::TopOptions;
+use crate::exit;
+use crate::procfs;
+use crate::screen::{Screen, load_settings};
+use crate::session;
+
+/// Time between two snapshots unless an option sets it.
+pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two attempts to attach to a daemon.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Number of snapshots still to be shown.
+pub(super) struct Countdown(u64);
+
+impl Countdown {
+    pub(super) fn new(count: Option<u64>) -> Self {
+        Self(count.unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn next(&mut self) -> ControlFlow<()> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    // Whether programs in this namespace can open MPTCP sockets. `None`: the kernel has no MPTCP, or hides it.
+    let mptcp_enabled = procfs::read("/proc/sys/net/mptcp/enabled").map(|value| value != "0");
+    let settings = Settings { mptcp_enabled, ..load_settings()? };
+    options.view.filter.warn_about_unknown_namespace();
+    let view = LiveView { options, stop, screen: Screen::open(settings, Arc::clone(stop))? };
+    let outcome = view.run();
+    // The terminal is restored before any error is printed.
+    let closed = view.screen.close();
+    outcome.and(closed)
+}
+
+struct LiveView<'a> {
+    options: &'a TopOptions,
+    stop: &'a Arc<AtomicBool>,
+    screen: Screen,
+}
+
+impl LiveView<'_> {
+    fn run(&self) -> anyhow::Result<()> {
+        match self.find_daemon() {
+            Ok(Some(daemon)) => self.show_daemon(daemon),
+            Ok(None) => self.trace(),
+            Err(error) => self.show_obstacle(error.into()),
+        }
+    }
+
+    fn find_daemon(&self) -> Result<Option<Daemon>, AttachError> {
+        Daemon::find(&self.options.view, self.options.interval.is_some(), self.stop)
+    }
+
+    fn trace(&self) -> anyhow::Result<()> {
+        let TopOptions { interval, count, view, .. } = self.options;
+        let mut live = match view.trace.start(interval.unwrap_or(DEFAULT_INTERVAL), Arc::clone(self.stop)) {
+            Ok(live) => live,
+            Err(error) if exit::is_not_permitted(&error) => return self.show_obstacle(error),
+            Err(error) => return Err(error),
+        };
+        let pace = self.screen.pace();
+        live.follow(Arc::clone(&pace));
+        self.screen.set_link(Link::Up(Origin::Tracer));
+        let mut left = Countdown::new(*count);
+        session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
+            self.screen.show(view.filter.apply(snapshot));
+            Ok(if pace.has_quit() { ControlFlow::Break(()) } else { left.next() })
+        })?;
+        Ok(())
+    }
+
+    /// Shows a daemon's snapshots until the user quits. If the daemon stops, waits for the next one.
+    fn show_daemon(&self, mut daemon: Daemon) -> anyhow::Result<()> {
+        let mut left = Countdown::new(self.options.count);
+        loop {
+            self.screen.set_link(Link::Up(Origin::Daemon(daemon.path().display().to_string())));
+            let stopped = loop {
+                match daemon.next() {
+                    Ok(Some(snapshot)) => self.screen.show(self.options.view.filter.apply(snapshot)),
+                    Ok(None) => return Ok(()),
+                    Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
+                    Err(error) => return Err(error.into()),
+                }
+                if left.next().is_break() {
+                    return Ok(());
+                }
+            };
+            self.screen.set_link(Link::Gone(stopped.to_string()));
+            match self.wait_for_daemon() {
+                Some(next) => daemon = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The next daemon that answers. `None`: the user has quit.
+    fn wait_for_daemon(&self) -> Option<Daemon> {
+        while !self.screen.pace().wait_for_quit(RETRY_INTERVAL) {
+            if let Ok(Some(daemon)) = self.find_daemon() {
+                return Some(daemon);
+            }
+        }
+        None
+    }
+
+    /// Shows why there are no snapshots, and waits for a daemon. If the user quits first, the command fails with that error.
+    fn show_obstacle(&self, error: anyhow::Error) -> anyhow::Result<()> {
+        self.screen.set_link(Link::Blocked(advice(&error)));
+        match self.wait_for_daemon() {
+            Some(daemon) => self.show_daemon(daemon),
+            None => Err(error),
+        }
+    }
+}
+
+/// The error and what to do about it, one paragraph each.
+fn advice(error: &anyhow::Error) -> Vec<String> {
+    let mut paragraphs = vec![exit::message(error)];
+    if !error.is::<AttachError>() {
+        let advice = [
+            "No daemon answers, and tracing needs root. Do one of these:",
+            "sudo mpwatch  --  trace from here",
+            "sudo mpwatch daemon  --  start the service; this screen attaches to it by itself",
+            "sudo mpwatch doctor  --  check whether this machine can be traced",
+        ];
+        paragraphs.extend(advice.map(str::to_owned));
+    }
+    paragraphs
+}

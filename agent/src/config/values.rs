@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The values of a configuration and their defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mpwatch_model::bottleneck::DetectionMethod;
+use tracing::level_filters::LevelFilter;
+
+use crate::paths;
+
+/// All values. `KEYS` describes each.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_field_names, reason = "`web_config` is Prometheus' name of that file")]
+pub(crate) struct Config {
+    pub(crate) interval: Duration,
+    pub(crate) socket: PathBuf,
+    /// Name or number.
+    pub(crate) socket_group: String,
+    pub(crate) listen: SocketAddr,
+    pub(crate) web_config: Option<PathBuf>,
+    pub(crate) top_flows: usize,
+    /// `None`: no database.
+    pub(crate) store_path: Option<PathBuf>,
+    /// `None`: for ever.
+    pub(crate) store_keep: Option<Duration>,
+    /// Bytes. `None`: no limit.
+    pub(crate) store_max_size: Option<u64>,
+    pub(crate) store_sample_every: Duration,
+    pub(crate) tcp: bool,
+    pub(crate) ledger: bool,
+    pub(crate) method: DetectionMethod,
+    pub(crate) log_level: LevelFilter,
+    pub(crate) log_json: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            socket: PathBuf::from(paths::SOCKET),
+            socket_group: "mpwatch".to_owned(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
+            web_config: None,
+            top_flows: 0,
+            store_path: Some(PathBuf::from(paths::DATABASE)),
+            store_keep: Some(Duration::from_hours(7 * 24)),
+            store_max_size: Some(1 << 30),
+            store_sample_every: Duration::from_secs(10),
+            tcp: false,
+            ledger: true,
+            method: DetectionMethod::default(),
+            log_level: LevelFilter::INFO,
+            log_json: false,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One check of the doctor, and the outcome of all.
+
+use serde::Serialize;
+
+/// Result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    Ok,
+    /// mpwatch runs, but some values are unknown or some connections unseen.
+    Warn,
+    /// mpwatch does not run.
+    Fail,
+}
+
+/// One thing that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    /// Stable name. The checks of a group share a prefix, as in `hooks/tcp_probe`.
+    pub(super) name: String,
+    /// Result.
+    pub(super) status: Status,
+    /// What was found, and its consequence.
+    pub(super) message: String,
+    /// What to do. `null`: nothing.
+    pub(super) fix: Option<String>,
+    /// The kernel could do it; only a privilege is missing.
+    #[serde(skip)]
+    pub(super) is_permission: bool,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, status: Status, message: impl Into<String>) -> Self {
+        Self { name: name.into(), status, message: message.into(), fix: None, is_permission: false }
+    }
+
+    pub(super) fn ok(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(name, Status::Ok, message)
+    }
+
+    pub(super) fn warn(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(name, Status::Warn, message)
+    }
+
+    pub(super) fn fail(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(name, Status::Fail, message)
+    }
+
+    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Whether mpwatch can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    CanRun,
+    KernelLacks,
+    NotPermitted,
+}
+
+impl Outcome {
+    pub(super) fn of(checks: &[Check]) -> Self {
+        let mut failed = checks.iter().filter(|check| check.status == Status::Fail).peekable();
+        if failed.peek().is_none() {
+            Self::CanRun
+        } else if failed.all(|check| check.is_permission) {
+            Self::NotPermitted
+        } else {
+            Self::KernelLacks
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds the best energy counters of the machine: the `power` PMU, else powercap, else the share that a host exports to its guest,
+//! else a model. Notes for `doctor` say why a better source is not used, and what to do about it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mpwatch_model::energy::EnergySource;
+
+use super::estimate::CpuPower;
+use super::perf;
+use super::powercap::{self, FoundZone};
+use super::topology::Topology;
+use super::zone::{Backend, Role, Zone, assign_roles};
+
+const GRANT: &str = "run as root, or: setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
+const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host \
+                           can export its counters (docs/energy.md)";
+
+/// Where energy figures can come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Hardware {
+    /// `/sys`, or its replacement.
+    pub(crate) root: PathBuf,
+    /// Opens perf events. `None`: `root` replaces `/sys`, so the running kernel must not be used.
+    pub(crate) perf: Option<perf::Open>,
+    /// Whether this is a virtual machine, whose counters are a hypervisor's.
+    pub(crate) in_vm: bool,
+    /// Whether the counters are simulated.
+    pub(crate) simulated: bool,
+    /// Number of CPUs online.
+    pub(crate) cpus: u32,
+    /// Model to use without counters.
+    pub(crate) model: CpuPower,
+}
+
+impl Hardware {
+    /// The running machine. `root` replaces `/sys`.
+    pub(crate) fn detect(root: Option<&Path>) -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let has_flag = |flag: &str| {
+            let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+            flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
+        };
+        Self {
+            root: root.unwrap_or(Path::new("/sys")).to_owned(),
+            perf: root.is_none().then_some(perf::open as perf::Open),
+            in_vm: root.is_none() && has_flag("hypervisor"),
+            simulated: false,
+            cpus: online(),
+            model: CpuPower::of(&cpuinfo),
+        }
+    }
+}
+
+/// Number of CPUs online, including those that this process may not use: energy is that of the whole machine.
+fn online() -> u32 {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    u32::try_from(perf::parse_list(list.trim()).len()).unwrap_or(u32::MAX).max(1)
+}
+
+/// Something that the user should know about energy counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// What was found.
+    pub(crate) what: String,
+    /// What to do. `None`: nothing.
+    pub(crate) fix: Option<String>,
+}
+
+/// Result of the search.
+pub(crate) struct Discovery {
+    pub(crate) source: EnergySource,
+    /// Zones of that source, with their roles.
+    pub(crate) zones: Vec<(FoundZone, Role)>,
+    pub(crate) topology: Topology,
+    /// Why a better source is not used.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Searches the machine. Never fails: what cannot be read becomes a note.
+pub(crate) fn discover(hardware: &Hardware) -> Discovery {
+    let topology = Topology::read(&hardware.root);
+    let mut notes = Vec::new();
+    let by_perf = hardware.perf.map(|open| perf::scan(&hardware.root, &topology, open)).unwrap_or_default();
+    let best = usable(by_perf, &mut notes).or_else(|| usable(powercap::scan(&hardware.root), &mut notes));
+    let Some(zones) = best else {
+        if notes.is_empty() {
+            notes.push(Note { what: "no energy counters".to_owned(), fix: Some(NO_COUNTERS.to_owned()) });
+        }
+        return Discovery { source: EnergySource::Model, zones: Vec::new(), topology, notes };
+    };
+    // Only a zone that a host exports to its guest has no name.
+    let is_share =
+        |(found, role): &(FoundZone, Role)| found.zone.name.is_none() && matches!(role, Role::Counted(_));
+    let source = if hardware.simulated {
+        EnergySource::Simulated
+    } else if hardware.in_vm || zones.iter().any(is_share) {
+        EnergySource::VmShare
+    } else if zones.iter().any(|(found, _)| found.zone.backend == Backend::Perf) {
+        EnergySource::RaplPerf
+    } else {
+        EnergySource::RaplPowercap
+    };
+    Discovery { source, zones, topology, notes }
+}
+
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot.
+fn usable(found: Vec<FoundZone>, notes: &mut Vec<Note>) -> Option<Vec<(FoundZone, Role)>> {
+    let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
+    let mut found: Vec<_> = found.into_iter().zip(assign_roles(&zones)).collect();
+    let mut is_readable = false;
+    for (found, _) in found.iter_mut().filter(|(_, role)| matches!(role, Role::Counted(_))) {
+        match &mut found.read {
+            Ok(read) => match read() {
+                Ok(_) => is_readable = true,
+                Err(error) => notes.push(unreadable(&found.path, &error)),
+            },
+            Err(error) => notes.push(unreadable(&found.path, error)),
+        }
+    }
+    is_readable.then_some(found)
+}
+
+/// Why a counter cannot be read, and what to do.
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        let why = "only root may read it, because its value leaks what other programs compute \
+                   (CVE-2020-8694, CVE-2020-12912)";
+        Note { what: format!("{path}: permission denied: {why}"), fix: Some(GRANT.to_owned()) }
+    } else {
+        Note { what: format!("{path}: {error}"), fix: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpwatch_lab::raplsim::{Fault, Layout, Shape, Tree};
+
+    fn hardware(root: &Path) -> Hardware {
+        Hardware { in_vm: false, cpus: 2, ..Hardware::detect(Some(root)) }
+    }
+
+    #[test]
+    fn a_replaced_root_does_not_use_the_running_kernel() {
+        let hardware = Hardware::detect(Some(Path::new("/nowhere")));
+        assert!(hardware.perf.is_none() && !hardware.in_vm);
+    }
+
+    #[test]
+    fn every_shape_has_its_source() {
+        for shape in Shape::ALL {
+            let root = tempfile::tempdir().unwrap();
+            let _tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
+            let expected = match shape {
+                Shape::Empty => EnergySource::Model,
+                Shape::VmShare => EnergySource::VmShare,
+                _ => EnergySource::RaplPowercap,
+            };
+            assert_eq!(discover(&hardware(root.path())).source, expected, "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn counters_in_a_virtual_machine_are_a_share() {
+        let root = tempfile::tempdir().unwrap();
+        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
+        let hardware = Hardware { in_vm: true, ..hardware(root.path()) };
+        assert_eq!(discover(&hardware).source, EnergySource::VmShare);
+    }
+
+    #[test]
+    fn without_zones_the_model_is_used_and_a_note_has_a_fix() {
+        let root = tempfile::tempdir().unwrap();
+        let found = discover(&hardware(root.path()));
+        assert_eq!(found.source, EnergySource::Model);
+        assert!(found.notes[0].fix.as_deref().unwrap().contains("modprobe"));
+    }
+
+    #[test]
+    fn counters_without_a_number_are_not_used_and_noted() {
+        let root = tempfile::tempdir().unwrap();
+        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Flat).unwrap();
+        let class = root.path().join("class/powercap");
+        for folder in std::fs::read_dir(&class).unwrap().flatten() {
+            let counter = folder.path().join("energy_uj");
+            if counter.exists() {
+                std::fs::write(counter, "-5\n").unwrap();
+            }
+        }
+        let found = discover(&hardware(root.path()));
+        assert_eq!(found.source, EnergySource::Model);
+        assert!(found.notes.iter().any(|note| note.what.contains("\"-5\" is not a number")));
+    }
+
+    #[test]
+    fn the_note_on_a_denied_counter_says_who_may_read_it() {
+        let note = unreadable(Path::new("/x/energy_uj"), &io::ErrorKind::PermissionDenied.into());
+        assert!(note.what.starts_with("/x/energy_uj") && note.what.contains("CVE-2020-8694"));
+        assert!(note.fix.unwrap().contains("cap_dac_read_search"));
+    }
+
+    #[test]
+    fn denied_counters_are_not_used() {
+        let root = tempfile::tempdir().unwrap();
+        let mut tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
+        tree.fault("intel-rapl:0", Fault::Denied).unwrap();
+        let found = discover(&hardware(root.path()));
+        // Root can read it nevertheless.
+        if !nix::unistd::geteuid().is_root() {
+            assert_eq!((found.source, found.notes.len()), (EnergySource::Model, 1));
+        }
+    }
+
+    #[test]
+    fn the_pmu_is_preferred_and_powercap_replaces_a_denied_one() {
+        let root = tempfile::tempdir().unwrap();
+        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
+        let power = root.path().join("bus/event_source/devices/power");
+        fs::create_dir_all(power.join("events")).unwrap();
+        for (name, text) in [
+            ("type", "32"),
+            ("cpumask", "0"),
+            ("events/energy-pkg", "event=0x02"),
+            ("events/energy-pkg.scale", "2.3283064365386962890625e-10"),
+        ] {
+            fs::write(power.join(name), text).unwrap();
+        }
+        let with = |open: perf::Open| discover(&Hardware { perf: Some(open), ..hardware(root.path()) });
+        let granted = with(|_| Ok(Box::new(|| Ok(0))));
+        assert_eq!((granted.source, granted.notes.len()), (EnergySource::RaplPerf, 0));
+        let denied = with(|_| Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!((denied.source, denied.notes.len()), (EnergySource::RaplPowercap, 1));
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Durations and sizes as the command line and the configuration spell them.
+
+use std::time::Duration;
+
+/// Name of a unit, and its value in the base unit.
+pub(crate) type Unit = (&'static str, u64);
+
+/// Units of time in seconds, the largest first.
+pub(crate) const TIMES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+/// Units of size in bytes, the largest first.
+pub(crate) const SIZES: &[Unit] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+
+/// A whole number with one of these units, in the base unit.
+pub(crate) fn parse_whole(text: &str, units: &[Unit]) -> Option<u64> {
+    let (number, unit) = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    number.parse::<u64>().ok()?.checked_mul(*unit)
+}
+
+/// In the largest unit of which the value is a multiple.
+pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
+    let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));
+    fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
+}
+
+/// Time between two snapshots.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    parse_up_to(Duration::from_mins(1), text)
+}
+
+/// Duration of a step of the calibration.
+pub(crate) fn parse_step(text: &str) -> Result<Duration, String> {
+    parse_up_to(Duration::from_mins(10), text)
+}
+
+fn parse_up_to(longest: Duration, text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let duration = duration.ok_or("use a number with ms or s, for example 500ms or 2s")?;
+    if (Duration::from_millis(100)..=longest).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(format!("it must be between 100ms and {}s", longest.as_secs()))
+    }
+}
+
+/// Size of a ring buffer. The kernel wants a power of two of at least one page.
+pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().or_else(|| parse_whole(&text.to_uppercase(), &SIZES[1..]));
+    size.filter(|size| size.is_power_of_two() && (4096..=1 << 30).contains(size))
+        .and_then(|size| u32::try_from(size).ok())
+        .ok_or_else(|| "use a power of two between 4K and 1024M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_outside_their_range_are_refused() {
+        assert_eq!(parse_interval("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_interval("2"), Ok(Duration::from_secs(2)));
+        for wrong in ["", "x", "5m", "10ms", "61s", "-1s", "nan"] {
+            assert!(parse_interval(wrong).is_err(), "{wrong} was accepted");
+        }
+        assert_eq!((parse_ring_size("4K"), parse_ring_size("1m")), (Ok(4096), Ok(1 << 20)));
+        for wrong in ["0", "4095", "3M", "1G", "99999999M"] {
+            assert!(parse_ring_size(wrong).is_err(), "{wrong} was accepted");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One scenario of the evaluation: its factors and its name. Training and evaluation have no rate, RTT, buffer or seed in common. Pure.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a cell is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Set {
+    /// Weights are fitted on it. No published figure comes from it.
+    Training,
+    /// Published figures are measured on it. No parameter is chosen by it.
+    Evaluation,
+}
+
+impl Set {
+    /// Rates of bottlenecks, Mbit/s.
+    pub fn rates(self) -> &'static [u32] {
+        match self {
+            Self::Training => &[12, 35, 70],
+            Self::Evaluation => &[20, 50, 100, 200, 500],
+        }
+    }
+
+    /// What a seed determines: equal RTT, unequal RTTs, and buffer, in milliseconds.
+    pub fn of_seed(self, seed: u32) -> ([u32; 3], u32) {
+        match (self, seed % 3) {
+            (Self::Training, 0) => ([10, 8, 30], 30),
+            (Self::Training, 1) => ([6, 3, 24], 70),
+            (Self::Training, _) => ([28, 12, 50], 15),
+            (Self::Evaluation, 0) => ([20, 5, 40], 50),
+            (Self::Evaluation, 1) => ([2, 5, 40], 100),
+            (Self::Evaluation, _) => ([20, 2, 20], 10),
+        }
+    }
+
+    /// The first seeds.
+    pub fn seeds(self, count: u32) -> std::ops::Range<u32> {
+        match self {
+            Self::Training => 300..300 + count,
+            Self::Evaluation => 0..count,
+        }
+    }
+}
+
+/// Which subflows share a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Layout {
+    /// All subflows go through one queue.
+    Shared,
+    /// Each has its own queue, all with the same parameters.
+    Disjoint,
+    /// One half of them goes through one queue, the other half through another.
+    Partly,
+    /// Two have their own queues. In the middle of the transfer the route of one changes, and they share.
+    Switching,
+    /// One rate, but a queue per subflow (htb with a class per subflow): no queue is shared.
+    Fair,
+    /// Table III of `[MPTCP-D]`: as `Partly`, the first queue at the given rate, the second at a fifth of it.
+    TwoRates,
+}
+
+/// Other traffic in the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cross {
+    /// Nothing.
+    None,
+    /// Bulk TCP: one to three connections through a shared queue, otherwise one through every second queue.
+    Bulk,
+    /// Short TCP connections of 60 kB, one after the other.
+    Short,
+}
+
+/// What the application does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum App {
+    /// Sends without a limit.
+    Bulk,
+    /// Sends at 70 % of the rate of all queues.
+    Limited,
+    /// Sends 0.5 MB on one connection after the other.
+    Short,
+}
+
+/// One scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Training or evaluation.
+    pub set: Set,
+    /// Which subflows share a queue.
+    pub layout: Layout,
+    /// Subflows of the connection.
+    pub subflows: usize,
+    /// Rate of each bottleneck, Mbit/s.
+    pub mbit: u32,
+    /// Other traffic.
+    pub cross: Cross,
+    /// Whether base RTTs differ between subflows.
+    pub unequal: bool,
+    /// Congestion control of all senders.
+    pub congestion: Congestion,
+    /// What the application does.
+    pub app: App,
+    /// Parallel connections.
+    pub connections: u32,
+    /// Determines RTTs and buffer, and when the traffic starts.
+    pub seed: u32,
+    /// Duration.
+    pub seconds: u32,
+    /// Without delays, and so without the user-space relays that emulate them, which are too slow for fast links.
+    #[serde(default)]
+    pub direct: bool,
+}
+
+/// Congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Congestion {
+    /// `cubic`.
+    Cubic,
+    /// `reno`.
+    Reno,
+    /// `bbr`.
+    Bbr,
+}
+
+impl Congestion {
+    /// The kernel's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+impl Cell {
+    /// A bulk transfer over two subflows, alone and with cubic.
+    pub fn new(set: Set, layout: Layout, mbit: u32) -> Self {
+        Self {
+            set,
+            layout,
+            subflows: 2,
+            mbit,
+            cross: Cross::None,
+            unequal: false,
+            congestion: Congestion::Cubic,
+            app: App::Bulk,
+            connections: 1,
+            seed: set.seeds(1).start,
+            seconds: 6,
+            direct: false,
+        }
+    }
+
+    /// RTT of a subflow's path with empty queues, milliseconds; 0 without emulated delay.
+    pub fn rtt_ms(&self, subflow: usize) -> u32 {
+        if self.direct {
+            return 0;
+        }
+        let ([equal, near, far], _) = self.set.of_seed(self.seed);
+        match (self.unequal, subflow % 2) {
+            (false, _) => equal,
+            (true, 0) => near,
+            (true, _) => far,
+        }
+    }
+
+    /// Longest waiting time in a queue, milliseconds.
+    pub fn buffer_ms(&self) -> u32 {
+        self.set.of_seed(self.seed).1
+    }
+
+    /// Number of queues.
+    pub fn queues(&self) -> usize {
+        match self.layout {
+            Layout::Shared => 1,
+            Layout::Partly | Layout::TwoRates => 2,
+            Layout::Disjoint | Layout::Switching | Layout::Fair => self.subflows,
+        }
+    }
+
+    /// The queue of a subflow, before or after the route changes.
+    pub fn queue_of(&self, subflow: usize, after_switch: bool) -> usize {
+        match self.layout {
+            Layout::Shared => 0,
+            // The kernel allows nine subflows in all: eight on the first path leave one for the second.
+            Layout::TwoRates if self.subflows == 9 => usize::from(subflow == 8),
+            Layout::Partly | Layout::TwoRates => usize::from(subflow >= self.subflows / 2),
+            Layout::Switching if after_switch => 1,
+            Layout::Disjoint | Layout::Switching | Layout::Fair => subflow,
+        }
+    }
+
+    /// Rate of a queue, Mbit/s.
+    pub fn rate_of(&self, queue: usize) -> u32 {
+        if self.layout == Layout::TwoRates && queue == 1 { self.mbit / 5 } else { self.mbit }
+    }
+
+    /// Rate of all queues together, Mbit/s.
+    pub fn total_mbit(&self) -> u32 {
+        match self.layout {
+            Layout::Fair | Layout::Shared => self.mbit,
+            _ => (0..self.queues()).map(|queue| self.rate_of(queue)).sum(),
+        }
+    }
+
+    /// The name without the seed, as in tables.
+    pub fn kind(&self) -> String {
+        let layout = match self.layout {
+            Layout::Shared => "shared",
+            Layout::Disjoint => "disjoint",
+            Layout::Partly => "partly",
+            Layout::Switching => "switching",
+            Layout::Fair => "fair",
+            Layout::TwoRates => "two-rates",
+        };
+        let cross = match self.cross {
+            Cross::None => "none",
+            Cross::Bulk => "cross",
+            Cross::Short => "web",
+        };
+        let rtt = if self.unequal { "uneq" } else { "eq" };
+        let app = match self.app {
+            App::Bulk => "",
+            App::Limited => "-limited",
+            App::Short => "-short",
+        };
+        let many = if self.connections > 1 { format!("-c{}", self.connections) } else { String::new() };
+        let Self { subflows, mbit, congestion, seconds, .. } = self;
+        let direct = if self.direct { "-direct" } else { "" };
+        let long = if *seconds == 6 { String::new() } else { format!("-{seconds}s") };
+        format!("{layout}-n{subflows}-{mbit}m-{cross}-{rtt}-{}{app}{many}{long}{direct}", congestion.name())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-s{}", self.kind(), self.seed)
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Grids: sets of cells. Pure.
+
+use crate::bottleneck::cell::{App, Cell, Congestion, Cross, Layout, Set};
+
+/// A set of cells, as named on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grid {
+    /// Six cells of the core grid; takes a minute.
+    Ci,
+    /// The cells that must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
+    Core,
+    /// The core, and harder or rarer cells.
+    Full,
+    /// Links of 500 Mbit/s, and eight of 100, without emulated delay.
+    Fast,
+    /// The cells that weights are fitted on.
+    Training,
+    /// Table III of `[MPTCP-D]`.
+    Table3,
+    /// One rate, and a queue per subflow.
+    Caps,
+}
+
+impl Grid {
+    /// All of them, by their names.
+    pub const ALL: [(&str, Self); 7] = [
+        ("ci", Self::Ci),
+        ("core", Self::Core),
+        ("full", Self::Full),
+        ("fast", Self::Fast),
+        ("training", Self::Training),
+        ("table3", Self::Table3),
+        ("caps", Self::Caps),
+    ];
+
+    /// Its cells, with a number of seeds each. All cells of one seed precede those of the next, so that an interrupted run has covered
+    /// whole seeds.
+    pub fn cells(self, seeds: u32) -> Vec<Cell> {
+        match self {
+            Self::Ci => ci(),
+            Self::Core => with_seeds(&core(Set::Evaluation, &[2, 4, 8], &[20, 100, 500]), seeds),
+            Self::Full => {
+                let mut cells = core(Set::Evaluation, &[2, 4, 8], &[20, 100, 500]);
+                cells.extend(harder(Set::Evaluation, &[50, 200]));
+                with_seeds(&cells, seeds)
+            }
+            Self::Fast => with_seeds(&fast(), seeds),
+            Self::Training => {
+                let mut cells = core(Set::Training, &[2, 4], Set::Training.rates());
+                cells.extend(core(Set::Training, &[8], &[12, 35]));
+                cells.extend(harder(Set::Training, &[35]));
+                with_seeds(&cells, seeds)
+            }
+            Self::Table3 => table3(seeds),
+            Self::Caps => with_seeds(&caps(), seeds),
+        }
+    }
+}
+
+fn with_seeds(cells: &[Cell], count: u32) -> Vec<Cell> {
+    let of_seed = |seed| cells.iter().map(move |cell| Cell { seed, ..*cell });
+    cells.first().map_or_else(Vec::new, |first| first.set.seeds(count).flat_map(of_seed).collect())
+}
+
+fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &mbit in rates {
+        for &subflows in subflows {
+            for layout in [Layout::Shared, Layout::Disjoint] {
+                for cross in [Cross::None, Cross::Bulk] {
+                    for unequal in [false, true] {
+                        for congestion in [Congestion::Cubic, Congestion::Bbr] {
+                            let base = Cell::new(set, layout, mbit);
+                            cells.push(Cell { subflows, cross, unequal, congestion, ..base });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Cells that are not in the core.
+fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &mbit in rates {
+        let of = |layout| Cell::new(set, layout, mbit);
+        let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
+        for cell in [shared, disjoint] {
+            cells.push(Cell { congestion: Congestion::Reno, ..cell });
+            cells.push(Cell { cross: Cross::Short, ..cell });
+            cells.push(Cell { app: App::Limited, ..cell });
+            cells.push(Cell { app: App::Limited, cross: Cross::Bulk, ..cell });
+        }
+        for congestion in [Congestion::Cubic, Congestion::Bbr] {
+            cells.push(Cell { subflows: 4, congestion, ..of(Layout::Partly) });
+            cells.push(Cell {
+                subflows: 4,
+                cross: Cross::Bulk,
+                unequal: true,
+                congestion,
+                ..of(Layout::Partly)
+            });
+            cells.push(Cell { seconds: 10, congestion, ..of(Layout::Switching) });
+        }
+        cells.push(of(Layout::Fair));
+    }
+    cells
+}
+
+/// Rates that are too high for user-space relays: no delay but that of the queue.
+fn fast() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (layout, subflows, mbit) in [
+        (Layout::Shared, 2, 500),
+        (Layout::Shared, 4, 500),
+        (Layout::Shared, 8, 500),
+        (Layout::Disjoint, 2, 500),
+        (Layout::Disjoint, 8, 100),
+    ] {
+        for cross in [Cross::None, Cross::Bulk] {
+            for congestion in [Congestion::Cubic, Congestion::Bbr] {
+                let base = Cell::new(Set::Evaluation, layout, mbit);
+                cells.push(Cell { subflows, cross, congestion, direct: true, ..base });
+            }
+        }
+    }
+    cells
+}
+
+/// Subflows share a rate but no queue. Whether their rates vary depends on buffer and RTT, and so on the seed.
+fn caps() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for mbit in [20, 100] {
+        for subflows in [2, 4] {
+            for congestion in [Congestion::Cubic, Congestion::Reno, Congestion::Bbr] {
+                let fair = Cell::new(Set::Evaluation, Layout::Fair, mbit);
+                cells.push(Cell { subflows, congestion, seconds: 12, ..fair });
+            }
+        }
+    }
+    cells
+}
+
+/// A minute of live cells that even a busy machine can emulate: slow links, and cases that are easy to decide.
+fn ci() -> Vec<Cell> {
+    let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
+    let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
+    vec![
+        shared,
+        Cell { cross: Cross::Bulk, ..shared },
+        Cell { congestion: Congestion::Bbr, unequal: true, ..shared },
+        disjoint,
+        Cell { cross: Cross::Bulk, ..disjoint },
+        Cell { subflows: 4, unequal: true, ..of(Layout::Partly) },
+    ]
+}
+
+/// Two paths of 100 and 20 Mbit/s with 1 (the control), 2, 4 and 8 subflows on a path; long transfers and transfers of 0.5 MB.
+fn table3(rounds: u32) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for seed in Set::Evaluation.seeds(rounds) {
+        for subflows in [2, 4, 8, 9] {
+            let base =
+                Cell { subflows, seed, connections: 5, ..Cell::new(Set::Evaluation, Layout::TwoRates, 100) };
+            cells.push(Cell { seconds: 20, ..base });
+            cells.push(Cell { app: App::Short, seconds: 8, ..base });
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_core_has_144_cells_and_no_two_cells_have_the_same_name() {
+        assert_eq!(Grid::Core.cells(1).len(), 144);
+        let names: BTreeSet<String> = Grid::Full.cells(2).iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), Grid::Full.cells(2).len());
+    }
+
+    #[test]
+    fn training_and_evaluation_share_no_rate_rtt_buffer_or_seed() {
+        let figures = |grid: Grid| {
+            let cells = grid.cells(9);
+            let rates: BTreeSet<u32> = cells.iter().map(|cell| cell.mbit).collect();
+            let rtts: BTreeSet<u32> =
+                cells.iter().flat_map(|cell| [cell.rtt_ms(0), cell.rtt_ms(1)]).collect();
+            let buffers: BTreeSet<u32> = cells.iter().map(Cell::buffer_ms).collect();
+            let seeds: BTreeSet<u32> = cells.iter().map(|cell| cell.seed).collect();
+            [rates, rtts, buffers, seeds]
+        };
+        for evaluated in [Grid::Ci, Grid::Core, Grid::Full, Grid::Fast, Grid::Table3, Grid::Caps] {
+            for (trained, evaluated) in figures(Grid::Training).iter().zip(&figures(evaluated)) {
+                assert!(trained.is_disjoint(evaluated), "{trained:?} {evaluated:?}");
+            }
+            assert!(evaluated.cells(1).iter().all(|cell| cell.set == Set::Evaluation));
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How accurately shared bottlenecks are detected: `./dev bench bottleneck`. It records labelled scenarios in the lab (`live.rs`, which needs
+//! root), runs every method on the sender's samples (`replay.rs`), and compares the verdicts with the truth (`score.rs`).
+
+pub mod cell;
+pub mod grid;
+pub mod live;
+pub mod replay;
+pub mod score;
+pub mod tables;
+pub mod trace;
+pub mod truth;
+pub mod verdict;
+
+mod caps;
+mod command;
+mod fit;
+mod network;
+mod queues;
+mod table3;
+
+pub(crate) use command::run;

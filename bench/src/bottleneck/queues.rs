@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Samples the queues of a cell while its traffic runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::link::{QueueWatch, fair_handle};
+use mpwatch_lab::{Direction, Error, Topology};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::bottleneck::cell::{Cell, Layout};
+use crate::bottleneck::truth::{QueueSample, Time};
+
+const INTERVAL: Duration = Duration::from_millis(50);
+/// A sample is late if it is taken this long after it was due.
+const LATE: Duration = Duration::from_millis(25);
+
+/// Samples of all queues, and the part of them that was late.
+pub(crate) type Sampled = Result<(Vec<QueueSample>, f64), Error>;
+
+/// A thread that samples all queues until it is stopped.
+pub(crate) struct Sampler {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Sampled>,
+}
+
+impl Sampler {
+    /// Starts to sample.
+    pub(crate) fn start(lab: &Topology, cell: &Cell) -> Result<Self, Error> {
+        let (watches, queues) = (watches(lab, cell)?, cell.queues());
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || sample(&watches, queues, &stop)
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops and returns the samples.
+    pub(crate) fn finish(self) -> Sampled {
+        self.stop.store(true, Ordering::Relaxed);
+        mpwatch_lab::join(self.thread)
+    }
+}
+
+/// The interfaces of all queues, each with the handles of its queues.
+fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueWatch, Vec<u16>)>, Error> {
+    const LIMIT: u16 = 1;
+    let mut watches = Vec::new();
+    match cell.layout {
+        Layout::Fair => {
+            let of_paths = (1..=9).take(cell.subflows).map(fair_handle).collect();
+            watches.extend(lab.watch_bottleneck(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
+        }
+        Layout::Disjoint | Layout::Switching => {
+            for path in lab.paths() {
+                watches.extend(path.watch_queue(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
+            }
+        }
+        Layout::Shared | Layout::Partly | Layout::TwoRates => {
+            for queue in 0..cell.queues() {
+                let watch = lab.watch_bottleneck(queue, Direction::Forward)?;
+                watches.extend(watch.map(|watch| (watch, vec![LIMIT])));
+            }
+        }
+    }
+    Ok(watches)
+}
+
+fn sample(watches: &[(QueueWatch, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
+    let (mut samples, mut late) = (Vec::new(), 0_u32);
+    let mut due = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        late += u32::from(due.elapsed() > LATE);
+        let (mut backlog, mut drops) = (Vec::with_capacity(queues), Vec::with_capacity(queues));
+        for (watch, handles) in watches {
+            let found = watch.read()?;
+            for handle in handles {
+                let queue = found.get(handle).copied().unwrap_or_default();
+                backlog.push(queue.backlog);
+                drops.push(queue.drops);
+            }
+        }
+        samples.push(QueueSample { at: boot_time(), backlog, drops });
+        due = (due + INTERVAL).max(Instant::now());
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    let late_part = f64::from(late) / samples.len().max(1) as f64;
+    Ok((samples, late_part))
+}
+
+/// Now, by the clock of samples.
+pub(crate) fn boot_time() -> Time {
+    let now: Duration = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock").into();
+    u64::try_from(now.as_nanos()).unwrap_or(Time::MAX)
+}

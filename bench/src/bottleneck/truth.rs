@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The truth about a cell: the contents of each queue, and which subflow went through which queue. Two subflows share a bottleneck if they
+//! went through the same queue and it was not empty. Pure.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bottleneck::cell::{App, Cell};
+
+/// Nanoseconds of the boot clock.
+pub type Time = u64;
+
+/// A second of it.
+pub const SECOND: Time = 1_000_000_000;
+/// A queue is congested if it is not empty for this part of [`WINDOW`].
+const MIN_CONGESTED: f64 = 0.2;
+const WINDOW: Time = 3 * SECOND;
+/// Bulk transfers keep queues filled for at least this part of the time.
+const MIN_FILLED: f64 = 0.5;
+/// At most this part of the queue samples may be late.
+const MAX_LATE: f64 = 0.2;
+
+/// The queues at one time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// When.
+    pub at: Time,
+    /// Bytes in each queue.
+    pub backlog: Vec<u64>,
+    /// Packets that each has dropped so far.
+    pub drops: Vec<u64>,
+}
+
+/// What was measured in the lab while a cell ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Labels {
+    /// The cell.
+    pub cell: Cell,
+    /// The client's address of each subflow.
+    pub addresses: Vec<IpAddr>,
+    /// When the route changed.
+    pub switched: Option<Time>,
+    /// All queues, every 50 ms.
+    pub queues: Vec<QueueSample>,
+    /// Part of the queue samples that were more than 25 ms late: the machine was too busy to emulate a network.
+    pub late: f64,
+    /// Part of the machine's CPU time that was not idle.
+    pub busy: f64,
+    /// Packets that the lab dropped because it was too slow.
+    pub overflowed: u64,
+}
+
+/// What two subflows have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// They go through the same congested queue.
+    Shared,
+    /// They go through two queues, at least one of them congested.
+    Disjoint,
+    /// Neither queue is congested.
+    Uncongested,
+}
+
+impl Labels {
+    /// Why this cell cannot be scored: the lab did not emulate the network it describes. `None`: it did.
+    pub fn flaw(&self) -> Option<String> {
+        if self.late >= MAX_LATE {
+            return Some(format!("{:.0} % of the queue samples were late", self.late * 100.0));
+        }
+        if self.overflowed > 0 {
+            return Some(format!("the lab dropped {} packets", self.overflowed));
+        }
+        let filled = self.mean_filled();
+        // A sender without a limit fills the queue of its bottleneck. If that is empty, the bottleneck is elsewhere: the CPUs.
+        (self.cell.app == App::Bulk && filled < MIN_FILLED)
+            .then(|| format!("queues were filled for {:.0} % of the time", filled * 100.0))
+    }
+
+    /// Part of the time after the first second that a queue is not empty, on average.
+    fn mean_filled(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.queues.first(), self.queues.last()) else { return 0.0 };
+        let queues = first.backlog.len();
+        let of = |queue| self.filled(queue, first.at + SECOND, last.at);
+        (0..queues).map(of).sum::<f64>() / queues.max(1) as f64
+    }
+
+    /// Part of a time that a queue is not empty.
+    fn filled(&self, queue: usize, from: Time, to: Time) -> f64 {
+        let samples = self.queues.iter().filter(|sample| (from..=to).contains(&sample.at));
+        let (mut all, mut filled) = (0_u32, 0_u32);
+        for sample in samples {
+            all += 1;
+            filled += u32::from(sample.backlog.get(queue).is_some_and(|bytes| *bytes > 0));
+        }
+        f64::from(filled) / f64::from(all.max(1))
+    }
+
+    fn queue_of(&self, subflow: usize, at: Time) -> usize {
+        self.cell.queue_of(subflow, self.switched.is_some_and(|switched| at >= switched))
+    }
+
+    /// What two subflows have in common at a time, from their queues in [`WINDOW`] before it, but not before `since`.
+    pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
+        let from = since.max(at.saturating_sub(WINDOW));
+        let queues = [a, b].map(|subflow| self.queue_of(subflow, at));
+        let congested = queues.map(|queue| self.filled(queue, from, at) >= MIN_CONGESTED);
+        match (queues[0] == queues[1], congested[0] || congested[1]) {
+            (_, false) => Truth::Uncongested,
+            (true, true) => Truth::Shared,
+            (false, true) => Truth::Disjoint,
+        }
+    }
+
+    /// The onsets of congestion for two subflows: the first time after `established` that one of their queues is not empty, and the first
+    /// after the route changed so that they share.
+    pub fn onsets(&self, a: usize, b: usize, established: Time) -> Vec<Time> {
+        let first_after = |from: Time| {
+            self.queues.iter().filter(|sample| sample.at >= from).find_map(|sample| {
+                let waits = |subflow| {
+                    sample.backlog.get(self.queue_of(subflow, sample.at)).is_some_and(|bytes| *bytes > 0)
+                };
+                (waits(a) || waits(b)).then_some(sample.at)
+            })
+        };
+        let changed = self.switched.filter(|_| self.queue_of(a, Time::MAX) == self.queue_of(b, Time::MAX));
+        [first_after(established), changed.and_then(first_after)].into_iter().flatten().collect()
+    }
+
+    /// The end of the period that begins with an onset: the next change of routes, or the end of the cell.
+    pub fn end(&self, onset: Time) -> Time {
+        let last = self.queues.last().map_or(0, |sample| sample.at);
+        self.switched.filter(|switched| *switched > onset).unwrap_or(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bottleneck::cell::{Layout, Set};
+
+    /// Ten samples per second. Queue 0 is not empty from 0.5 s on, queue 1 from 1.5 s on.
+    fn labels(layout: Layout, switched: Option<Time>) -> Labels {
+        let sample = |tenth: u64| QueueSample {
+            at: tenth * SECOND / 10,
+            backlog: (0..2).map(|queue| u64::from(tenth >= queue * 10 + 5) * 1500).collect(),
+            drops: vec![0; 2],
+        };
+        Labels {
+            cell: Cell::new(Set::Evaluation, layout, 20),
+            addresses: Vec::new(),
+            switched,
+            queues: (0..80).map(sample).collect(),
+            late: 0.0,
+            busy: 0.5,
+            overflowed: 0,
+        }
+    }
+
+    #[test]
+    fn subflows_share_a_bottleneck_if_their_common_queue_is_not_empty() {
+        let shared = labels(Layout::Shared, None);
+        assert_eq!(shared.truth(0, 1, 0, SECOND / 4), Truth::Uncongested);
+        assert_eq!(shared.truth(0, 1, 0, 2 * SECOND), Truth::Shared);
+        assert_eq!(labels(Layout::Disjoint, None).truth(0, 1, 0, 2 * SECOND), Truth::Disjoint);
+        assert_eq!(shared.onsets(0, 1, 0), [SECOND / 2]);
+        assert_eq!(shared.onsets(0, 1, SECOND), [SECOND]);
+    }
+
+    #[test]
+    fn a_bulk_transfer_that_fills_no_queue_has_its_bottleneck_elsewhere() {
+        let mut labels = labels(Layout::Disjoint, None);
+        assert_eq!(labels.flaw(), None);
+        for sample in &mut labels.queues {
+            sample.backlog = vec![0; 2];
+        }
+        assert!(labels.flaw().unwrap().contains("0 %"));
+        labels.cell.app = App::Limited;
+        assert_eq!(labels.flaw(), None);
+        labels.late = 0.5;
+        assert!(labels.flaw().unwrap().contains("late"));
+    }
+
+    #[test]
+    fn the_truth_changes_with_the_route() {
+        let labels = labels(Layout::Switching, Some(4 * SECOND));
+        let onsets = labels.onsets(0, 1, 0);
+        assert_eq!(onsets, [SECOND / 2, 4 * SECOND]);
+        assert_eq!(labels.end(onsets[0]), 4 * SECOND);
+        assert_eq!(labels.truth(0, 1, onsets[0], 3 * SECOND), Truth::Disjoint);
+        assert_eq!(labels.truth(0, 1, onsets[1], 6 * SECOND), Truth::Shared);
+    }
+}

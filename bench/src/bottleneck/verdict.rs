@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verdicts of all methods on one trace. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::{SocketCookie, SubflowId};
+
+use crate::bottleneck::truth::Time;
+
+/// A subflow of a trace.
+#[derive(Clone, Debug)]
+pub struct Subflow {
+    /// Its connection.
+    pub connection: SocketCookie,
+    /// The sender's address.
+    pub address: IpAddr,
+    /// When it was established. `None`: never.
+    pub established: Option<Time>,
+}
+
+/// The verdict on a pair of subflows.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// One of them.
+    pub a: SubflowId,
+    /// The other one.
+    pub b: SubflowId,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evidence for sharing (above 0) and against it, before it is weighted. `None`: this method exposes none.
+    pub terms: Option<BTreeMap<&'static str, f64>>,
+}
+
+/// The result of one evaluation by one method.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The evaluation used all samples up to this time.
+    pub at: Time,
+    /// Every pair of subflows.
+    pub pairs: Vec<Pair>,
+    /// Groups of subflows that share a rate cap but no queue.
+    pub caps: Vec<Vec<SubflowId>>,
+    /// Subflows that could be closed.
+    pub extra: Vec<SubflowId>,
+}
+
+impl Evaluation {
+    /// The pair of these two subflows, in either order.
+    pub fn pair(&self, one: SubflowId, other: SubflowId) -> Option<&Pair> {
+        self.pairs
+            .iter()
+            .find(|pair| (pair.a == one && pair.b == other) || (pair.a == other && pair.b == one))
+    }
+
+    /// The verdict on these two subflows; unknown if the method did not evaluate them.
+    pub fn verdict(&self, one: SubflowId, other: SubflowId) -> Verdict {
+        self.pair(one, other).map_or(Verdict::Unknown, |pair| pair.verdict)
+    }
+}
+
+/// All evaluations of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    /// The subflows of the trace.
+    pub subflows: BTreeMap<SubflowId, Subflow>,
+    evaluations: BTreeMap<(String, SocketCookie), Vec<Evaluation>>,
+}
+
+impl Verdicts {
+    /// No evaluations of these subflows yet.
+    pub fn new(subflows: BTreeMap<SubflowId, Subflow>) -> Self {
+        Self { subflows, evaluations: BTreeMap::new() }
+    }
+
+    /// Adds an evaluation. Those of one method and connection arrive in order of time.
+    pub fn push(&mut self, method: &str, connection: SocketCookie, evaluation: Evaluation) {
+        self.evaluations.entry((method.to_owned(), connection)).or_default().push(evaluation);
+    }
+
+    /// Names of the methods.
+    pub fn methods(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.evaluations.keys().map(|(method, _)| method.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Evaluations of a connection by a method, in order of time.
+    pub fn evaluations(&self, method: &str, connection: SocketCookie) -> &[Evaluation] {
+        self.evaluations.get(&(method.to_owned(), connection)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Pairs of subflows of one connection that were both established.
+    pub fn pairs(&self) -> Vec<(SubflowId, SubflowId)> {
+        let established: Vec<_> =
+            self.subflows.iter().filter(|(_, subflow)| subflow.established.is_some()).collect();
+        let mut pairs = Vec::new();
+        for (index, (one, first)) in established.iter().enumerate() {
+            let others = established[index + 1..].iter();
+            let others = others.filter(|(_, other)| other.connection == first.connection);
+            pairs.extend(others.map(|(other, _)| (**one, **other)));
+        }
+        pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> SubflowId {
+        SubflowId { cookie: SocketCookie(number), generation: 0 }
+    }
+
+    #[test]
+    fn only_established_subflows_of_one_connection_are_pairs() {
+        let subflow = |connection, established| Subflow {
+            connection: SocketCookie(connection),
+            address: "10.1.1.2".parse().unwrap(),
+            established,
+        };
+        let subflows = [(1, 7, Some(5)), (2, 7, Some(6)), (3, 8, Some(5)), (4, 7, None)];
+        let named = subflows.map(|(number, connection, at)| (id(number), subflow(connection, at)));
+        let verdicts = Verdicts::new(BTreeMap::from(named));
+        assert_eq!(verdicts.pairs(), [(id(1), id(2))]);
+    }
+
+    #[test]
+    fn a_pair_is_found_in_either_order() {
+        let pair = Pair { a: id(1), b: id(2), verdict: Verdict::Shared, terms: None };
+        let evaluation = Evaluation { at: 9, pairs: vec![pair], caps: Vec::new(), extra: Vec::new() };
+        assert_eq!(evaluation.verdict(id(2), id(1)), Verdict::Shared);
+        assert_eq!(evaluation.verdict(id(2), id(3)), Verdict::Unknown);
+    }
+}

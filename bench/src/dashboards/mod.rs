@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Grafana dashboards of `dashboards/grafana`, generated from lists of panels. A test compares the files with what is generated here.
+
+mod grafana;
+mod panel;
+mod panels;
+
+pub use grafana::{file, query};
+pub use panel::{Dashboard, Draw, Panel};
+
+/// All dashboards.
+pub static DASHBOARDS: &[Dashboard] = &[panels::OVERVIEW, panels::PATHS, panels::ENERGY, panels::HEALTH];

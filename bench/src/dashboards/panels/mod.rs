@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The panels, a file for each dashboard.
+
+mod energy;
+mod health;
+mod overview;
+mod paths;
+
+pub(super) use energy::ENERGY;
+pub(super) use health::HEALTH;
+pub(super) use overview::OVERVIEW;
+pub(super) use paths::PATHS;

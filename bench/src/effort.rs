@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long and how often to measure, and with how many connections.
+
+use std::time::Duration;
+
+/// How long and how often to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Repetitions of every comparison.
+    pub(crate) rounds: usize,
+    /// Time that traffic and tracing run before a measurement begins.
+    pub(crate) warm_up: Duration,
+    /// Length of one measurement.
+    pub(crate) window: Duration,
+    /// Numbers of subflows that a snapshot is measured with.
+    pub(crate) subflows: &'static [u32],
+    /// How long an idle mpwatch is measured.
+    pub(crate) idle: Duration,
+    /// Workloads that bottleneck detection is measured with.
+    pub(crate) workloads: &'static [DetectionWorkload],
+    /// Their measurements are divided into slices of this length.
+    pub(crate) slice: Duration,
+    /// Frames of the live view that are drawn, of each kind.
+    pub(crate) frames: usize,
+}
+
+/// Parallel connections, each with one subflow per path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DetectionWorkload {
+    /// Number of connections.
+    pub(crate) connections: u32,
+    /// Number of paths, and so of subflows per connection.
+    pub(crate) paths: usize,
+    /// Rate of a path divided by its subflows, Mbit/s.
+    pub(crate) mbit_per_subflow: f64,
+    /// Length of the queue of a path, as a time.
+    pub(crate) queue: Duration,
+}
+
+/// 1 000 slow subflows; 200 that are fast enough for verdicts (two CPUs cannot carry more at that rate); and 200 in connections of two,
+/// which have one verdict each. Of the 28 verdicts of a connection with eight subflows, some keep changing.
+const WORKLOADS: [DetectionWorkload; 3] = [
+    DetectionWorkload {
+        connections: 125,
+        paths: 8,
+        mbit_per_subflow: 0.3,
+        queue: Duration::from_millis(300),
+    },
+    DetectionWorkload { connections: 25, paths: 8, mbit_per_subflow: 1.5, queue: Duration::from_millis(100) },
+    DetectionWorkload {
+        connections: 100,
+        paths: 2,
+        mbit_per_subflow: 1.5,
+        queue: Duration::from_millis(100),
+    },
+];
+const SMALL_WORKLOADS: [DetectionWorkload; 3] = [
+    DetectionWorkload { connections: 2, ..WORKLOADS[0] },
+    DetectionWorkload { connections: 1, ..WORKLOADS[1] },
+    DetectionWorkload { connections: 2, ..WORKLOADS[2] },
+];
+
+impl Effort {
+    /// For published figures.
+    pub(crate) const FULL: Self = Self {
+        rounds: 15,
+        warm_up: Duration::from_millis(150),
+        window: Duration::from_millis(500),
+        subflows: &[2_500, 10_000],
+        idle: Duration::from_secs(10),
+        workloads: &WORKLOADS,
+        slice: Duration::from_secs(2),
+        frames: 200,
+    };
+    /// Enough to see that the bench works. Its figures mean nothing.
+    pub(crate) const QUICK: Self = Self {
+        rounds: 1,
+        warm_up: Duration::from_millis(20),
+        window: Duration::from_millis(50),
+        subflows: &[40],
+        idle: Duration::from_millis(100),
+        workloads: &SMALL_WORKLOADS,
+        slice: Duration::from_millis(20),
+        frames: 2,
+    };
+}

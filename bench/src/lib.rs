@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `./dev bench` and `./dev pictures` run, and the generators of dashboards and reference documents. This code panics with a reason
+//! where a measurement cannot continue: none of it is part of the shipped program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a bench stops where it cannot measure"
+)]
+
+pub mod bottleneck;
+pub mod command;
+pub mod dashboards;
+pub mod documents;
+pub mod harness;
+pub mod pictures;
+
+mod effort;
+mod machine;
+mod process;
+mod statistics;
+mod store;
+mod subjects;
+mod table;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine that runs the bench: what it is, and how busy it is.
+
+use std::fs;
+
+/// Processor, number of CPUs, kernel.
+pub(crate) fn description() -> String {
+    let cpuinfo = read("/proc/cpuinfo");
+    let of_cpu = |field: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(field));
+        line.and_then(|line| Some(line.split_once(": ")?.1.to_owned())).unwrap_or_default()
+    };
+    let virtual_machine =
+        if of_cpu("flags").split(' ').any(|flag| flag == "hypervisor") { ", a virtual machine" } else { "" };
+    let kernel = read("/proc/sys/kernel/osrelease");
+    format!("{}, {} CPUs{virtual_machine}; Linux {}", of_cpu("model name"), cpus(), kernel.trim())
+}
+
+/// Of the last 1, 5 and 15 minutes.
+pub(crate) fn load_average() -> String {
+    read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Seconds that all CPUs together have been idle since the machine was started.
+pub(crate) fn idle_time() -> f64 {
+    let stat = read("/proc/stat");
+    let field = |index: usize| stat.split_whitespace().nth(index)?.parse::<f64>().ok();
+    // user nice system idle iowait, in hundredths of a second
+    (field(4).unwrap_or(0.0) + field(5).unwrap_or(0.0)) / 100.0
+}
+
+/// CPUs that this process may use.
+pub(crate) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPU time and memory of mpwatch without MPTCP traffic, and of a running mpwatch in general.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::effort::Effort;
+use crate::harness::{Observer, program};
+use crate::process::{cpu_percent, peak_memory};
+use crate::table::{figure, markdown};
+
+/// The first ticks allocate memory; they are over after this time.
+const SETTLING: Duration = Duration::from_millis(2_500);
+
+/// `mpwatch top --batch --json` with its output discarded, so without a recording.
+pub(crate) struct Top(Child);
+
+impl Top {
+    pub(crate) fn start() -> Self {
+        let mut command = Command::new(program());
+        command
+            .args(["top", "--batch", "--json", "--interval", "1s"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        Self(command.spawn().expect("the program can be started"))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        // It has nothing to finish.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a running mpwatch uses.
+pub(crate) struct Usage {
+    /// CPU time, in percent of one CPU.
+    pub(crate) percent: f64,
+    /// Peak memory, MiB.
+    pub(crate) memory: f64,
+}
+
+/// Measures a running mpwatch once it has settled.
+pub(crate) fn usage(pid: u32, effort: Effort) -> Usage {
+    thread::sleep(SETTLING.min(effort.idle * 3));
+    Usage { percent: cpu_percent(pid, effort.idle), memory: peak_memory(pid) }
+}
+
+pub(crate) fn run(effort: Effort) -> String {
+    let rows = [("full tracing", &[][..]), ("`--no-ledger`", &["--no-ledger"])].map(|(name, options)| {
+        let observer = Observer::start_every("1s", options);
+        let usage = usage(observer.pid(), effort);
+        observer.finish();
+        vec![name.to_owned(), format!("{} %", figure(usage.percent)), format!("{:.0} MiB", usage.memory)]
+    });
+    let note = format!(
+        "`mpwatch record --interval 1s` for {:?} without MPTCP traffic; target: 0.5 % of a CPU.\n\n",
+        effort.idle
+    );
+    note + &markdown(&["mpwatch", "CPU time, of one CPU", "memory"], &rows)
+}

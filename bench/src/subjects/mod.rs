@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What mpwatch costs, one file per subject. Each prints Markdown tables for docs/performance.md. Figures are ratios within one run wherever
+//! possible. A run never fails because of a figure.
+
+mod detection;
+mod idle;
+mod overhead;
+mod programs;
+mod scrape;
+mod screen;
+mod snapshot;
+mod traffic;
+
+use crate::effort::Effort;
+
+/// Measures and returns tables.
+pub(crate) type Subject = fn(Effort) -> String;
+
+/// All subjects, by their names on the command line.
+pub(crate) const SUBJECTS: [(&str, Subject); 6] = [
+    ("overhead", overhead::run),
+    ("snapshot", snapshot::run),
+    ("idle", idle::run),
+    ("scrape", scrape::run),
+    ("detection", detection::run),
+    ("tui", screen::run),
+];

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What reading every subflow once costs: a snapshot of mpwatch, decoded, beside `ss -tiM` for the same sockets.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mpwatch_ebpf::run_statistics::RunStatistics;
+use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_lab::traffic::{Crowd, Spec, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::effort::Effort;
+use crate::harness::Observer;
+use crate::statistics::{median, spread};
+use crate::subjects::idle::{Top, usage};
+use crate::subjects::traffic::lab;
+use crate::table::{figure, markdown};
+
+const JOIN_TIMEOUT: Duration = Duration::from_mins(1);
+
+const HEADER: [&str; 8] = [
+    "subflows",
+    "snapshot",
+    "of it, BPF programs",
+    "`ss -tiM`",
+    "ss / snapshot (target: 10)",
+    "tick of `top --batch --json`",
+    "tick of `record`",
+    "memory of `top`",
+];
+
+pub(crate) fn run(effort: Effort) -> String {
+    let rows: Vec<_> = effort.subflows.iter().map(|&subflows| one_size(subflows, effort)).collect();
+    let note = "CPU time to read all subflows once. Connections have two subflows each and both ends on this machine; `ss` runs once per \
+                namespace. A tick is everything that the agent does in a second, its snapshot included.\n\n";
+    note.to_owned() + &markdown(&HEADER, &rows)
+}
+
+fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
+    eprintln!("bench: a snapshot of {subflows} subflows");
+    allow_files(u64::from(subflows) + 256);
+    let lab = lab();
+    let mut tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
+    let mut spec = Spec::new(lab.path(0).expect("a first path").server_address(), Workload::upload(0));
+    spec.connections = subflows / 4;
+    let connections = Crowd::open(lab.client(), lab.server(), &spec).expect("connections can be opened");
+    wait_for_joins(&mut tracer, subflows as usize + connections.sockets());
+
+    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..effort.rounds {
+        ours.push(snapshot_ms(&mut tracer));
+        theirs.push(ss_ms(&lab));
+        ratios.push(theirs[theirs.len() - 1] / ours[ours.len() - 1]);
+    }
+    let programs = programs_ms(&mut tracer, effort.rounds);
+    drop(tracer);
+    let top = Top::start();
+    let shown = usage(top.pid(), effort);
+    drop(top);
+    let observer = Observer::start_every("1s", &[]);
+    let recorded = usage(observer.pid(), effort);
+    observer.finish();
+    vec![
+        subflows.to_string(),
+        spread(&ours, "ms"),
+        format!("{} ms", figure(programs)),
+        spread(&theirs, "ms"),
+        figure(median(&ratios)),
+        // With a tick per second, a percent of a CPU is 10 ms.
+        format!("{} ms", figure(shown.percent * 10.0)),
+        format!("{} ms", figure(recorded.percent * 10.0)),
+        format!("{:.0} MiB", shown.memory),
+    ]
+}
+
+fn wait_for_joins(tracer: &mut Tracer, records: usize) {
+    let complete = poll_until("all paths to join", JOIN_TIMEOUT, || {
+        let mut seen = 0;
+        tracer.snapshot(&mut |_| seen += 1).expect("a snapshot can be read");
+        (seen >= records).then_some(())
+    });
+    complete.expect("all paths join");
+}
+
+/// CPU time of a snapshot.
+fn snapshot_ms(tracer: &mut Tracer) -> f64 {
+    let before = thread_time();
+    tracer.snapshot(&mut |event| drop(std::hint::black_box(event.clone()))).expect("a snapshot can be read");
+    thread_time().saturating_sub(before).as_secs_f64() * 1e3
+}
+
+/// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
+fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
+    let _statistics = RunStatistics::switch_on().expect("root may enable run-time statistics");
+    let total = |tracer: &Tracer| -> u64 {
+        let all = tracer.programs().expect("the kernel reports our programs");
+        let reading = all.iter().filter(|(name, _)| name.starts_with("read_"));
+        reading.map(|(_, stats)| stats.run_time_ns).sum()
+    };
+    let before = total(tracer);
+    for _ in 0..rounds {
+        snapshot_ms(tracer);
+    }
+    (total(tracer) - before) as f64 / 1e6 / rounds as f64
+}
+
+/// CPU time of `ss` in both namespaces.
+fn ss_ms(lab: &Topology) -> f64 {
+    let before = children_seconds();
+    for namespace in [lab.client(), lab.server()] {
+        let ss = || Command::new("ss").arg("-tiM").stdout(Stdio::null()).status();
+        let status = namespace.enter(ss).expect("the lab's namespace can be entered");
+        assert!(status.expect("ss can be started").success());
+    }
+    (children_seconds() - before) * 1e3
+}
+
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
+}
+
+fn children_seconds() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("it is always known");
+    (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
+}
+
+fn allow_files(count: u64) {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(count), hard.max(count)).expect("root may open many files");
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traffic with each end pinned to a CPU, and its speed: by the clock, and by the CPU time of both ends, which other work on the machine
+//! affects less.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::topology::Quality;
+use mpwatch_lab::traffic::{self, Control, Report, Spec, Workload};
+use mpwatch_lab::{Error, Namespace, Topology, poll_until};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::effort::Effort;
+use crate::machine::cpus;
+use crate::process::own_cpu_time;
+
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than any measurement.
+const DEADLINE: Duration = Duration::from_mins(5);
+/// Bytes of a request, and of its answer. Both ends count what they receive.
+const MESSAGE: u32 = 64;
+
+/// A kind of traffic.
+#[derive(Clone, Copy)]
+pub(crate) struct BenchWorkload {
+    pub(crate) name: &'static str,
+    /// What is counted.
+    pub(crate) unit: &'static str,
+    /// Bytes received, by both ends, for one unit.
+    bytes_per_unit: f64,
+    workload: Workload,
+    /// CPUs of client and server.
+    cpus: [usize; 2],
+    /// Highest acceptable cost in percent: without the ledger, and with it.
+    pub(crate) targets: [f64; 2],
+}
+
+/// Bulk; requests with both ends on one CPU, which is never idle; and requests with a CPU for each end, where the ends wake each other.
+pub(crate) fn workloads() -> [BenchWorkload; 3] {
+    let requests = BenchWorkload {
+        name: "64 B requests, one CPU",
+        unit: "exchange",
+        bytes_per_unit: f64::from(2 * MESSAGE),
+        workload: Workload::Requests { count: u64::MAX, up: MESSAGE, down: MESSAGE, think: Duration::ZERO },
+        cpus: [0, 0],
+        targets: [2.0, 6.0],
+    };
+    [
+        BenchWorkload {
+            name: "bulk",
+            unit: "GB",
+            bytes_per_unit: 1e9,
+            workload: Workload::upload_for(DEADLINE),
+            cpus: [0, 1],
+            targets: [1.0, 3.0],
+        },
+        requests,
+        BenchWorkload { name: "64 B requests, two CPUs", cpus: [0, 1], ..requests },
+    ]
+}
+
+/// Two namespaces, connected by two links without a rate limit.
+pub(crate) fn lab() -> Topology {
+    Topology::two_paths(Quality::default(), Quality::default()).expect("the lab can be built")
+}
+
+/// One busy connection. It ends when this is dropped.
+pub(crate) struct Traffic {
+    control: Arc<Control>,
+    ends: Vec<JoinHandle<Result<Report, Error>>>,
+    bytes_per_unit: f64,
+}
+
+/// How fast traffic was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Speed {
+    /// Units in the window.
+    pub(crate) units: f64,
+    /// Units per second.
+    pub(crate) by_clock: f64,
+    /// Units per second of CPU time of both ends.
+    pub(crate) by_cpu: f64,
+}
+
+impl Traffic {
+    /// Starts it and returns when it runs.
+    pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
+        let mut spec = Spec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
+        // The kernel's default, unless an administrator has chosen another.
+        spec.congestion = Some("cubic".to_owned());
+        (spec.account, spec.deadline) = (false, DEADLINE);
+        let control = Arc::new(Control::default());
+        let [client, server] = workload.cpus;
+        let ends = vec![
+            end(lab.server(), server, &spec, &control, traffic::run_server),
+            end(lab.client(), client, &spec, &control, traffic::run_client),
+        ];
+        let traffic = Self { control, ends, bytes_per_unit: workload.bytes_per_unit };
+        let begun =
+            poll_until("traffic to begin", START_TIMEOUT, || (traffic.control.received() > 0).then_some(()));
+        begun.expect("traffic begins");
+        thread::sleep(effort.warm_up);
+        traffic
+    }
+
+    /// Measures it during a window.
+    pub(crate) fn measure(&self, window: Duration) -> Speed {
+        let (start, cpu, received) = (Instant::now(), own_cpu_time(), self.control.received());
+        thread::sleep(window);
+        let units = (self.control.received() - received) as f64 / self.bytes_per_unit;
+        let cpu = own_cpu_time().saturating_sub(cpu);
+        let clock = start.elapsed();
+        Speed { units, by_clock: units / clock.as_secs_f64(), by_cpu: units / cpu.as_secs_f64() }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.control.cancel();
+        for end in self.ends.drain(..) {
+            // It was cancelled: its report means nothing.
+            let _ = mpwatch_lab::join(end);
+        }
+    }
+}
+
+fn end(
+    namespace: &Namespace,
+    cpu: usize,
+    spec: &Spec,
+    control: &Arc<Control>,
+    work: fn(&Spec, &Control) -> Result<Report, Error>,
+) -> JoinHandle<Result<Report, Error>> {
+    let (spec, control) = (spec.clone(), Arc::clone(control));
+    let end = namespace.spawn("bench-end", move || {
+        pin_to(cpu);
+        work(&spec, &control)
+    });
+    end.expect("a thread can be started")
+}
+
+/// Pins this thread, and the threads that it starts, to a CPU; to the last one if there are fewer.
+fn pin_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    let pinned = set.set(cpu.min(cpus() - 1)).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    pinned.expect("a thread can be pinned to a CPU");
+}

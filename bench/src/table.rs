@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables in Markdown.
+
+use std::fmt::Write as _;
+
+/// A table. The columns after the first are aligned to the right.
+pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(&header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(header.len() - 1));
+    for row in rows {
+        text += &line(row);
+    }
+    text
+}
+
+/// A number with three significant digits.
+pub(crate) fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        large if large >= 99.95 => 0,
+        medium if medium >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}

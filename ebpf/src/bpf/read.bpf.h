@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reading through a pointer whose type the verifier does not know, such as the pointer to an MPTCP socket. Where the kernel has
+ * bpf_rdonly_cast() (6.2 and later), a field is read by one load; elsewhere it is read by a call. A bad address reads as 0 either way.
+ * User space says which (`settings.has_cast`): kernels before 6.4 refuse a program that takes the address of a kernel function to
+ * find out whether it exists.
+ */
+#ifndef MPWATCH_READ_BPF_H
+#define MPWATCH_READ_BPF_H
+
+#include "kernel.bpf.h"
+#include "mpwatch_abi.h"
+
+/* In a section of its own, so that user space can set it without knowing the other constants. */
+extern const volatile struct mpw_settings settings;
+
+#define CAST(pointer) bpf_core_cast(pointer, typeof(*(pointer)))
+
+#define READ(pointer, field) \
+	(settings.has_cast ? CAST(pointer)->field : BPF_CORE_READ(pointer, field))
+
+/* A field of the structure that another field points to. */
+#define READ_VIA(pointer, way, field) \
+	(settings.has_cast ? CAST(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
+
+#define READ_BITS(pointer, field)                                         \
+	(settings.has_cast ? BPF_CORE_READ_BITFIELD(CAST(pointer), field) \
+			   : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
+
+/* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
+static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
+{
+	return tp->inet_conn.icsk_ulp_data;
+}
+
+static __always_inline struct mptcp_sock *msk_of(struct mptcp_subflow_context *subflow)
+{
+	return (struct mptcp_sock *)READ(subflow, conn);
+}
+
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decodes the record of a subflow. Every pattern names every field of the ABI: a field that is not decoded does not compile.
+
+use mpwatch_model::cpu::CpuTimes;
+use mpwatch_model::endpoint::{Interface, Name};
+use mpwatch_model::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters};
+use mpwatch_model::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
+use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
+use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::unit::{Bytes, Micros, Nanos};
+
+use super::field::{address, msk, nanos, owner};
+use crate::abi;
+
+const STALLS: usize = abi::MPW_STALLS as usize;
+
+// The model is pure and cannot read the ABI header.
+const _: () = assert!(
+    BUCKETS == abi::MPW_RTT_BUCKETS as usize
+        && SUB_BUCKET_BITS == abi::MPW_RTT_SUB_BUCKET_BITS
+        && LOWEST_OCTAVE == abi::MPW_RTT_LOWEST_OCTAVE
+        && HIGHEST == abi::MPW_RTT_MAX_US,
+    "the RTT histograms of the model and of the ABI differ"
+);
+const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
+
+/// The pattern stands in the parameter list only because the body would be too long with it.
+pub(super) fn subflow(
+    abi::mpw_subflow {
+        kind: _,
+        netns_inode,
+        at_ns,
+        netns_cookie,
+        cgroup_id,
+        cpu_ns,
+        observed:
+            abi::mpw_observed {
+                cookie,
+                created_ns,
+                established_ns,
+                first_seen_ns,
+                closed_ns,
+                joined_bytes,
+                effective_ns,
+                effective_bytes,
+                sched_considered,
+                sched_picked,
+                progress_ns,
+                local: raw_local,
+                remote: raw_remote,
+                owner: raw_owner,
+                stalls: raw_stalls,
+                flags,
+                generation,
+                handshake_us,
+                stall_count,
+                retrans_fast,
+                retrans_timeout,
+                retrans_probe,
+                ifindex,
+                error,
+                reset_reason,
+                _reserved: _,
+                ifname,
+            },
+        tcp: raw_tcp,
+        tcp_header_bytes,
+        state,
+        _reserved: _,
+        msk: raw_msk,
+        rtt_histogram,
+    }: abi::mpw_subflow,
+) -> SubflowRecord {
+    let flag = |bit: u32| flags & bit != 0;
+    let (local, local_id) = address(raw_local);
+    let (remote, remote_id) = address(raw_remote);
+    SubflowRecord {
+        at: Nanos(at_ns),
+        id: SubflowId { cookie: SocketCookie(cookie), generation },
+        netns: NetnsCookie(netns_cookie),
+        netns_inode,
+        cgroup: cgroup_id,
+        msk: flag(abi::MPW_SF_MPTCP).then(|| msk(raw_msk)),
+        created: nanos(created_ns),
+        established: nanos(established_ns),
+        first_seen: Nanos(first_seen_ns),
+        closed: nanos(closed_ns),
+        handshake: (established_ns != 0 && created_ns != 0).then_some(Micros(handshake_us.into())),
+        joined_bytes: (established_ns != 0).then_some(Bytes(joined_bytes)),
+        effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
+        considered: sched_considered,
+        picked: sched_picked,
+        progress: nanos(progress_ns),
+        unacked: flag(abi::MPW_SF_UNACKED),
+        stalls: stalls(raw_stalls, stall_count),
+        retransmits_fast: retrans_fast,
+        retransmits_timeout: retrans_timeout,
+        retransmits_probe: retrans_probe,
+        cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
+        tcp: tcp(raw_tcp, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
+        local,
+        remote,
+        local_id,
+        remote_id,
+        interface: (ifindex != 0).then(|| Interface { index: ifindex, name: Name::from_kernel(ifname) }),
+        owner: owner(raw_owner),
+        state: TcpState::from_kernel(state),
+        error,
+        reset_reason,
+        tcp_header: tcp_header_bytes,
+        seen_open: flag(abi::MPW_SF_SEEN_OPEN),
+        mp_capable: flag(abi::MPW_SF_MP_CAPABLE),
+        mp_join: flag(abi::MPW_SF_MP_JOIN),
+        asked_mptcp: flag(abi::MPW_SF_ASKED_MPTCP),
+        passive: flag(abi::MPW_SF_PASSIVE),
+        backup: flag(abi::MPW_SF_BACKUP_BY_PEER | abi::MPW_SF_BACKUP_BY_US),
+        stale: flag(abi::MPW_SF_STALE),
+        last: flag(abi::MPW_SF_FINAL),
+        end: end(flags),
+        rtts: RttHistogram::from_counts(rtt_histogram),
+    }
+}
+
+fn end(flags: u32) -> End {
+    let flag = |bit: u32| flags & bit != 0;
+    End {
+        reset_sent: flag(abi::MPW_SF_RST_SENT),
+        reset_received: flag(abi::MPW_SF_RST_RECEIVED),
+        fin_sent_first: flag(abi::MPW_SF_FIN_SENT_FIRST),
+        fin_received_first: flag(abi::MPW_SF_FIN_RECEIVED_FIRST),
+        alone: flag(abi::MPW_SF_ENDED_ALONE),
+        removed_by_peer: flag(abi::MPW_SF_RM_ADDR_RECEIVED),
+        removed_by_us: flag(abi::MPW_SF_RM_ADDR_SENT),
+        never_established: flag(abi::MPW_SF_NEVER_ESTABLISHED),
+    }
+}
+
+fn tcp(raw: abi::mpw_tcp, counts_timeouts: bool) -> TcpCounters {
+    let abi::mpw_tcp {
+        bytes_sent,
+        bytes_acked,
+        bytes_received,
+        bytes_retrans,
+        srtt_us,
+        rttvar_us,
+        rtt_min_us,
+        rtt_us,
+        total_retrans,
+        lost,
+        snd_cwnd,
+        delivered,
+        rate_delivered,
+        rate_interval_us,
+        mss,
+        segs_out,
+        segs_in,
+        data_segs_out,
+        data_segs_in,
+        total_rto,
+    } = raw;
+    TcpCounters {
+        bytes_sent: Bytes(bytes_sent),
+        bytes_acked: Bytes(bytes_acked),
+        bytes_received: Bytes(bytes_received),
+        bytes_retransmitted: Bytes(bytes_retrans),
+        srtt: Micros(srtt_us.into()),
+        rttvar: Micros(rttvar_us.into()),
+        rtt_min: Micros(rtt_min_us.into()),
+        rtt: Micros(rtt_us.into()),
+        segments_retransmitted: total_retrans,
+        lost,
+        cwnd: snd_cwnd,
+        delivered,
+        rate_delivered,
+        rate_interval: Micros(rate_interval_us.into()),
+        mss,
+        segments_out: segs_out,
+        segments_in: segs_in,
+        data_segments_out: data_segs_out,
+        data_segments_in: data_segs_in,
+        timeouts: counts_timeouts.then_some(total_rto),
+    }
+}
+
+/// Oldest first: stall n is at n modulo the size of the array.
+fn stalls(raw: [abi::mpw_stall; STALLS], count: u32) -> Vec<Stall> {
+    let count = count as usize;
+    (count.saturating_sub(STALLS)..count)
+        .map(|n| {
+            let abi::mpw_stall { from_ns, to_ns, unacked, _reserved } = raw[n % STALLS];
+            Stall { from: Nanos(from_ns), to: Nanos(to_ns), unacked: unacked != 0 }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_are_in_order_after_the_array_wrapped() {
+        let mut raw = [abi::mpw_stall::default(); STALLS];
+        for n in 2..6_u32 {
+            raw[n as usize % STALLS].from_ns = n.into();
+        }
+        let order: Vec<u64> = stalls(raw, 6).iter().map(|stall| stall.from.0).collect();
+        assert_eq!(order, [2, 3, 4, 5]);
+    }
+}

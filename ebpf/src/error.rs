@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why tracing failed, in words for users.
+
+use std::io;
+
+use crate::support::SupportError;
+
+/// Why tracing failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// This kernel lacks something that mpwatch needs.
+    #[error("this kernel cannot be traced: {}. `mpwatch doctor` lists what is needed", .0.join("; "))]
+    Unsupported(Vec<String>),
+    /// Its BTF cannot be read.
+    #[error(transparent)]
+    Support(#[from] SupportError),
+    /// A capability is missing.
+    #[error(
+        "not permitted to {what}: run as root, or grant the capabilities with `setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep mpwatch`"
+    )]
+    Permission {
+        /// What was tried.
+        what: String,
+    },
+    /// libbpf or the kernel refused for another reason.
+    #[error("cannot {what}: {source}")]
+    Bpf {
+        /// What was tried.
+        what: String,
+        /// What libbpf said.
+        source: libbpf_rs::Error,
+    },
+    /// Reading failed.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Turns an error of libbpf into ours; `what` completes the sentence "cannot ...".
+pub(crate) fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> TracerError {
+    let what = what.into();
+    move |source| {
+        if is_not_permitted(&source) {
+            TracerError::Permission { what }
+        } else {
+            TracerError::Bpf { what, source }
+        }
+    }
+}
+
+/// EPERM means a missing capability, EACCES a program that the verifier rejects. libbpf-rs has one kind for both, so only the text
+/// distinguishes them.
+fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
+    let is_rejected = format!("{error:#}").contains(&format!("os error {}", nix::libc::EACCES));
+    error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_rejected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::ErrorExt as _;
+
+    #[test]
+    fn a_program_that_the_verifier_rejects_is_not_a_missing_capability() {
+        let error = |code| libbpf_rs::Error::from_raw_os_error(code).context("failed to load");
+        assert!(is_not_permitted(&error(nix::libc::EPERM)));
+        assert!(!is_not_permitted(&error(nix::libc::EACCES)));
+        assert!(!is_not_permitted(&error(nix::libc::EINVAL)));
+    }
+}

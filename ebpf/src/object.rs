@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loaded BPF object: which of its programs are loaded and attached, and how its maps are found.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut};
+
+use crate::core_check;
+use crate::error::{TracerError, bpf_error};
+use crate::hook::{Attach, HOOKS, Hook};
+use crate::plan::AttachPlan;
+use crate::settings::{Settings, configure};
+use crate::support::VMLINUX_BTF;
+
+/// Loads the programs of the plan.
+pub(crate) fn load(plan: &AttachPlan, settings: Settings, has_cast: bool) -> Result<Object, TracerError> {
+    let opened = ObjectBuilder::default().open_memory(crate::OBJECT);
+    let mut object = opened.map_err(bpf_error("open the BPF object"))?;
+    for mut program in object.progs_mut() {
+        let planned = plan.programs.iter().any(|name| program.name() == *name);
+        program.set_autoload(planned);
+    }
+    let configured = configure(&mut object, settings, plan.can_keep_ledger(), has_cast);
+    configured.map_err(bpf_error("configure the BPF object"))?;
+    let object = object.load().map_err(bpf_error("load the BPF programs")).map_err(explain)?;
+    fill_program_arrays(&object, plan)?;
+    Ok(object)
+}
+
+/// When the verifier rejects a program because a required field does not exist, the error names the field.
+fn explain(error: TracerError) -> TracerError {
+    if let TracerError::Bpf { .. } = &error
+        && let Ok(report) = core_check::check_file(Path::new(VMLINUX_BTF))
+        && !report.unguarded_missing.is_empty()
+    {
+        let lacked = |field| format!("its BTF has no {field}");
+        return TracerError::Unsupported(report.unguarded_missing.iter().map(lacked).collect());
+    }
+    error
+}
+
+/// Puts programs that other programs call into their arrays.
+fn fill_program_arrays(object: &Object, plan: &AttachPlan) -> Result<(), TracerError> {
+    for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)) {
+        let Attach::Called { array } = hook.attach else { continue };
+        let program = find_program(object, hook).map_err(bpf_error("find a program"))?;
+        let entry = program.as_fd().as_raw_fd().to_ne_bytes();
+        let put = map(object, array)?.update(&0_u32.to_ne_bytes(), &entry, MapFlags::ANY);
+        put.map_err(bpf_error(format!("put {} into {array}", hook.program)))?;
+    }
+    Ok(())
+}
+
+/// Attaches in the order of [`HOOKS`]. An optional hook that the kernel refuses is removed from the plan.
+pub(crate) fn attach(
+    object: &Object,
+    plan: &mut AttachPlan,
+) -> Result<HashMap<&'static str, Link>, TracerError> {
+    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
+    let planned: Vec<_> = attached.filter(|hook| plan.programs.contains(&hook.program)).collect();
+    let mut links = HashMap::new();
+    for hook in planned {
+        match attach_one(object, hook) {
+            Ok(link) => {
+                links.insert(hook.program, link);
+            }
+            Err(source) if hook.required => {
+                return Err(bpf_error(format!("attach to {}", hook.target))(source));
+            }
+            Err(source) => plan.refuse(hook, &format!("refused by the kernel: {source}")),
+        }
+    }
+    Ok(links)
+}
+
+fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
+    let program = find_program(object, hook)?;
+    match hook.attach {
+        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called { .. } => program.attach(),
+        Attach::StorageIterator { map } => {
+            let map = object.maps().find(|candidate| candidate.name() == map);
+            program.attach_iter(map.ok_or_else(|| absent("the iterator's map"))?.as_fd())
+        }
+    }
+}
+
+fn find_program<'a>(object: &'a Object, hook: &Hook) -> libbpf_rs::Result<ProgramMut<'a>> {
+    let mut programs = object.progs_mut();
+    programs.find(|program| program.name() == hook.program).ok_or_else(|| absent(hook.program))
+}
+
+/// Opens a map of the object.
+pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, TracerError> {
+    let map = object.maps().find(|map| map.name() == name).ok_or_else(|| absent(name));
+    map.and_then(|map| MapHandle::try_from(&map)).map_err(bpf_error(format!("find the map {name}")))
+}
+
+fn absent(what: &str) -> libbpf_rs::Error {
+    libbpf_rs::Error::from(io::Error::other(format!("{what} is not in the BPF object")))
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program to compare with. Only benches use them.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use libbpf_sys::bpf_insn;
+
+use crate::program::{self, ProgramStats};
+
+/// Run-time statistics of all BPF programs of this machine, enabled until this is dropped. Changes no sysctl.
+#[derive(Debug)]
+pub struct RunStatistics {
+    _enabled: OwnedFd,
+}
+
+impl RunStatistics {
+    /// Enables them.
+    pub fn switch_on() -> io::Result<Self> {
+        // SAFETY: takes no pointers.
+        let enabled = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        Ok(Self { _enabled: owned(enabled)? })
+    }
+}
+
+/// A program that returns at once, attached to a tracepoint. Its run time is the overhead of the statistics.
+#[derive(Debug)]
+pub struct EmptyProgram {
+    // First: it is detached before it is closed.
+    _link: OwnedFd,
+    program: OwnedFd,
+}
+
+impl EmptyProgram {
+    /// Attaches it to a tracepoint such as `sys_enter`.
+    pub fn attach(tracepoint: &CStr) -> io::Result<Self> {
+        // r0 = 0; exit
+        let instructions = [0xb7, 0x95].map(|code: u8| bpf_insn { code, ..bpf_insn::default() });
+        // SAFETY: name, licence and instructions live through the call, the length is that of the instructions, and no options is allowed.
+        let program = owned(unsafe {
+            libbpf_sys::bpf_prog_load(
+                libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT,
+                c"empty".as_ptr(),
+                c"GPL".as_ptr(),
+                instructions.as_ptr(),
+                instructions.len() as libbpf_sys::size_t,
+                ptr::null_mut(),
+            )
+        })?;
+        // SAFETY: the name lives through the call, the descriptor is open.
+        let link = unsafe { libbpf_sys::bpf_raw_tracepoint_open(tracepoint.as_ptr(), program.as_raw_fd()) };
+        Ok(Self { _link: owned(link)?, program })
+    }
+
+    /// The kernel's statistics of it.
+    pub fn stats(&self) -> io::Result<ProgramStats> {
+        program::of(self.program.as_fd())
+    }
+}
+
+/// A descriptor that libbpf has just opened, or the error that a negative one means.
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

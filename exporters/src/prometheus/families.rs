@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All metric families: name, help, labels, and how a scrape reads their samples. The text for Prometheus and METRICS.md both follow
+//! from this list.
+
+use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, Distribution, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
+use mpwatch_model::metric::host::HOST_METRICS;
+use mpwatch_model::metric::{
+    CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
+};
+use mpwatch_model::service::{SERVICE, Service};
+use mpwatch_model::snapshot::Snapshot;
+use prometheus::TextEncoder;
+use prometheus::proto::MetricFamily;
+
+use super::histogram::Histogram;
+use super::samples::Samples;
+use super::sums::counters;
+use super::values::{LabelledValues, MetricValues};
+
+/// What the samples of a scrape are read from.
+struct Scrape<'a> {
+    snapshot: &'a Snapshot,
+    values: &'a MetricValues,
+    service: &'a Service,
+}
+
+/// One metric family.
+pub struct Family {
+    /// Full name.
+    pub name: String,
+    /// What it means.
+    pub help: String,
+    /// How it moves.
+    pub kind: Kind,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Names of its labels.
+    pub labels: Vec<&'static str>,
+    read: Box<dyn Fn(&Scrape<'_>, &mut Samples<'_>)>,
+}
+
+impl Family {
+    fn collect(&self, scrape: &Scrape<'_>) -> Option<MetricFamily> {
+        let mut samples = Samples::new(self.kind, &self.labels);
+        (self.read)(scrape, &mut samples);
+        samples.into_family(&self.name, &self.help)
+    }
+}
+
+/// Metric families of one subject.
+pub struct Section {
+    /// The subject.
+    pub title: &'static str,
+    /// Its families.
+    pub families: Vec<Family>,
+}
+
+/// All series in the text format 0.0.4.
+pub fn expose(
+    snapshot: &Snapshot,
+    values: &MetricValues,
+    service: &Service,
+) -> Result<String, prometheus::Error> {
+    let scrape = Scrape { snapshot, values, service };
+    let families = sections().into_iter().flat_map(|section| section.families);
+    let collected: Vec<MetricFamily> = families.filter_map(|family| family.collect(&scrape)).collect();
+    TextEncoder::new().encode_to_string(&collected)
+}
+
+/// Everything that can be scraped, in the order of the exposition.
+pub fn sections() -> Vec<Section> {
+    let distributions = distributions(CONNECTION_DISTRIBUTIONS, |values| &values.connection_histograms)
+        .chain(distributions(SUBFLOW_DISTRIBUTIONS, |values| &values.subflow_histograms));
+    let events = events(CONNECTION_EVENTS, |values| &values.connection_events)
+        .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
+    let section = |title, families| Section { title, families };
+    vec![
+        section("The machine", machine()),
+        section("All connections", sums(CONNECTION, "host", &[], "all connections", |values| &values.host)),
+        section(
+            "By peer",
+            sums(CONNECTION, "peer", &["peer"], "the connections with a peer", |values| &values.peers),
+        ),
+        section(
+            "By interface",
+            sums(SUBFLOW, "interface", &["interface"], "the subflows of an interface", |values| {
+                &values.interfaces
+            }),
+        ),
+        section(
+            "By control group",
+            sums(CONNECTION, "cgroup", &["cgroup"], "the connections of a control group", |values| {
+                &values.cgroups
+            }),
+        ),
+        section("Histograms over all connections and subflows", distributions.collect()),
+        section("Events of all connections and subflows", events.collect()),
+        section("The daemon", daemon()),
+        section(
+            "The largest connections (only with `--metrics.top-flows`)",
+            flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections),
+        ),
+        section(
+            "Their subflows",
+            flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], |values| &values.subflows),
+        ),
+    ]
+}
+
+fn family(
+    name: &str,
+    help: &str,
+    (kind, unit): (Kind, Unit),
+    labels: &[&'static str],
+    read: impl Fn(&Scrape<'_>, &mut Samples<'_>) + 'static,
+) -> Family {
+    let (name, help, labels) = (name.to_owned(), help.to_owned(), labels.to_vec());
+    Family { name, help, kind, unit, labels, read: Box::new(read) }
+}
+
+fn machine() -> Vec<Family> {
+    let rows = HOST_METRICS.iter().map(|row| {
+        family(row.name, row.help, (row.kind, row.unit), row.labels, |scrape, samples| {
+            (row.read)(scrape.snapshot, &mut |labels, value| samples.add(labels, value));
+        })
+    });
+    rows.collect()
+}
+
+fn daemon() -> Vec<Family> {
+    let rows = SERVICE.iter().map(|row| {
+        family(row.name, row.help, (row.kind, row.unit), &[], |scrape, samples| {
+            if let Some(value) = (row.read)(scrape.service) {
+                samples.add::<&str>(&[], value);
+            }
+        })
+    });
+    rows.collect()
+}
+
+/// The counters of a table, summed by a label.
+fn sums<T>(
+    table: &'static [Metric<T>],
+    subject: &str,
+    labels: &[&'static str],
+    summed: &str,
+    values: fn(&MetricValues) -> &[LabelledValues],
+) -> Vec<Family> {
+    let sum = |(index, row): (usize, &Metric<T>)| {
+        let help = format!("{} Sum over {summed} since the daemon started.", row.help);
+        family(&row.name_of(subject), &help, (row.kind, row.unit), labels, read_value(index, values))
+    };
+    counters(table).enumerate().map(sum).collect()
+}
+
+/// Reads one of the values of each set of labels.
+fn read_value(
+    index: usize,
+    values: fn(&MetricValues) -> &[LabelledValues],
+) -> impl Fn(&Scrape<'_>, &mut Samples<'_>) {
+    move |scrape, samples| {
+        for labelled in values(scrape.values) {
+            if let Some(value) = labelled.values.get(index).copied().flatten() {
+                samples.add(&labelled.labels, value);
+            }
+        }
+    }
+}
+
+fn events<T>(
+    table: &'static [EventCounter<T>],
+    counts: fn(&MetricValues) -> &[Vec<u64>],
+) -> impl Iterator<Item = Family> {
+    table.iter().enumerate().map(move |(index, row)| {
+        family(row.name, row.help, (Kind::Counter, Unit::Count), &[row.label], move |scrape, samples| {
+            let counts = counts(scrape.values).get(index).into_iter().flatten();
+            row.values.iter().zip(counts).for_each(|(value, count)| samples.add(&[value], *count as f64));
+        })
+    })
+}
+
+fn distributions<T>(
+    table: &'static [Distribution<T>],
+    histograms: fn(&MetricValues) -> &[Histogram],
+) -> impl Iterator<Item = Family> {
+    table.iter().enumerate().map(move |(index, row)| {
+        family(row.name, row.help, (Kind::Histogram, row.unit), &["le"], move |scrape, samples| {
+            let histogram = histograms(scrape.values).get(index);
+            // An empty histogram of energy would claim that energy is measured.
+            let known = histogram.filter(|histogram| row.unit != Unit::Joules || histogram.count() > 0);
+            known.into_iter().for_each(|histogram| samples.add_histogram(histogram));
+        })
+    })
+}
+
+/// Series of single flows: identity and metrics.
+fn flows<T>(
+    table: &'static [Metric<T>],
+    info: &InfoMetric<T>,
+    ids: &[&'static str],
+    values: fn(&MetricValues) -> &[LabelledValues],
+) -> Vec<Family> {
+    let labels = [ids, info.labels].concat();
+    let identity = family(info.name, info.help, (Kind::Gauge, Unit::Count), &labels, read_value(0, values));
+    let exported = table.iter().filter(|row| row.is_exported());
+    let metrics = (1..)
+        .zip(exported)
+        .map(|(index, row)| family(row.name, row.help, (row.kind, row.unit), ids, read_value(index, values)));
+    std::iter::once(identity).chain(metrics).collect()
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics of connections and subflows. A value that is computed from others names its column after `=>`.
+
+use super::row::{HasEnergy, InfoMetric, Kind, Metric};
+use super::unit::Unit;
+use crate::connection::Connection;
+use crate::derived::tabled;
+use crate::energy::FlowEnergy;
+use crate::subflow::Subflow;
+use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
+
+tabled!(Connection, CONNECTION);
+tabled!(Subflow, SUBFLOW);
+
+impl HasEnergy for Connection {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
+    }
+}
+
+impl HasEnergy for Subflow {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
+    }
+}
+
+fn bytes(value: Bytes) -> f64 {
+    value.0 as f64
+}
+
+fn rate(value: BitsPerSecond) -> f64 {
+    value.0 as f64
+}
+
+fn seconds(value: Micros) -> f64 {
+    value.0 as f64 / 1e6
+}
+
+fn joules(subject: &impl HasEnergy, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
+    subject.energy().and_then(read).map(Microjoules::joules)
+}
+
+macro_rules! column {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+}
+
+macro_rules! metrics {
+    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr $(=> $column:literal)?;)* }) => {
+        $(#[$doc])*
+        pub static $table: &[Metric<$subject>] = &[$(Metric {
+            name: $name,
+            help: $help,
+            kind: Kind::$kind,
+            unit: Unit::$unit,
+            title: $title,
+            read: $read,
+            column: column!($($column)?),
+        }),*];
+    };
+}
+
+metrics! {
+    /// Metrics of a subflow.
+    SUBFLOW: Subflow {
+        "mpwatch_subflow_sent_bytes_total" Counter Bytes "SENT" "Payload sent, TCP retransmissions included." |s| Some(bytes(s.bytes_sent));
+        "mpwatch_subflow_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer." |s| Some(bytes(s.bytes_acked));
+        "mpwatch_subflow_received_bytes_total" Counter Bytes "RECV" "Payload received." |s| Some(bytes(s.bytes_received));
+        "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP." |s| Some(bytes(s.bytes_retransmitted));
+        "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETX" "Segments retransmitted, SYN included." |s| Some(f64::from(s.segments_retransmitted));
+        "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
+        "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);
+        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |s| Some(rate(s.send));
+        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| Some(rate(s.receive));
+        "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
+        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the payload sent by all subflows of the connection." |s| s.share_sent;
+        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(seconds);
+        "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(seconds);
+        "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(seconds);
+        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(seconds);
+        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(seconds);
+        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(seconds);
+        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(seconds);
+        "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
+        "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that considered the subflow." |s| s.scheduler.map(|x| x.considered as f64);
+        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been assigned data." |s| s.scheduler.map(|x| x.picked as f64);
+        "mpwatch_subflow_wire_sent_bytes_total" Counter Bytes "WIRE TX" "Estimated bytes sent on the wire, headers included." |s| Some(bytes(s.wire_bytes_sent_estimate));
+        "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
+        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |s| joules(s, |e| e.active);
+        "mpwatch_subflow_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
+        "mpwatch_subflow_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
+        "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |s| joules(s, |e| e.full);
+        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
+    }
+}
+
+metrics! {
+    /// Metrics of a connection.
+    CONNECTION: Connection {
+        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload sent, each byte once." |c| c.bytes_sent.map(bytes);
+        "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP." |c| c.bytes_acked.map(bytes);
+        "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
+        "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
+        "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP reinjected on another subflow." |c| c.bytes_reinjected.map(bytes);
+        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |c| Some(rate(c.send));
+        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |c| Some(rate(c.receive));
+        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
+        "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
+        "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Fraction of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
+        "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
+        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
+        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);
+        "mpwatch_connection_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
+        "mpwatch_connection_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
+        "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |c| joules(c, |e| e.full);
+        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
+    }
+}
+
+/// Identifies a connection.
+pub static CONNECTION_INFO: InfoMetric<Connection> = InfoMetric {
+    name: "mpwatch_connection_info",
+    help: "Identity of a connection; always 1.",
+    labels: &["local", "remote", "netns", "role", "process"],
+    read: |c| {
+        vec![
+            c.local.map(|address| address.to_string()).unwrap_or_default(),
+            c.remote.map(|address| address.to_string()).unwrap_or_default(),
+            c.netns.clone(),
+            c.role.map(|role| role.as_str().to_owned()).unwrap_or_default(),
+            c.process.map(|process| process.comm.to_string()).unwrap_or_default(),
+        ]
+    },
+};
+
+/// Identifies a subflow.
+pub static SUBFLOW_INFO: InfoMetric<Subflow> = InfoMetric {
+    name: "mpwatch_subflow_info",
+    help: "Identity of a subflow; always 1.",
+    labels: &["local", "remote", "interface", "backup"],
+    read: |s| {
+        vec![
+            s.local.to_string(),
+            s.remote.to_string(),
+            s.interface.map(|name| name.to_string()).unwrap_or_default(),
+            s.backup.to_string(),
+        ]
+    },
+};

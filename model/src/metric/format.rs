@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values as people read them.
+
+use super::unit::Unit;
+
+/// A value for people: three significant digits and a unit; a dash for unknown.
+pub fn display(unit: Unit, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match unit {
+        Unit::Bytes => scaled(value, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"]),
+        Unit::BitsPerSecond => scaled(value, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
+        Unit::Seconds if value < 1e-3 => format!("{:.0} us", value * 1e6),
+        Unit::Seconds if value < 1.0 => format!("{} ms", significant(value * 1e3)),
+        Unit::Seconds => format!("{} s", significant(value)),
+        Unit::Ratio => format!("{:.1} %", value * 100.0),
+        Unit::Joules => small(value, "J"),
+        Unit::JoulesPerGigabyte => format!("{} J/GB", significant(value)),
+        Unit::Segments | Unit::Count => format!("{value:.0}"),
+    }
+}
+
+/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is what the title says.
+pub fn compact(unit: Unit, value: Option<f64>) -> String {
+    display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
+}
+
+/// Power as people read it: watts, or milliwatts.
+pub fn watts(value: f64) -> String {
+    small(value, "W")
+}
+
+/// Of what is often below one.
+fn small(value: f64, unit: &str) -> String {
+    match value {
+        v if v >= 999.5 => scaled(v, 1000.0, &[unit, &format!("k{unit}"), &format!("M{unit}")]),
+        v if v >= 0.999_5 || v == 0.0 => format!("{} {unit}", significant(v)),
+        v if v >= 0.000_999_5 => format!("{} m{unit}", significant(v * 1e3)),
+        v => format!("{:.0} u{unit}", v * 1e6),
+    }
+}
+
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
+    let (mut value, mut unit) = (value, 0);
+    // What would be rounded up to "1000 kB" is 1.00 MB.
+    while value >= step * 0.9995 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let number = if unit == 0 { format!("{value:.0}") } else { significant(value) };
+    format!("{number} {}", units[unit])
+}
+
+fn significant(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_well() {
+        assert_eq!(display(Unit::Bytes, Some(0.0)), "0 B");
+        assert_eq!(display(Unit::Bytes, Some(1_234_567.0)), "1.23 MB");
+        assert_eq!(display(Unit::Seconds, Some(0.000_042)), "42 us");
+        assert_eq!(display(Unit::Seconds, Some(0.0205)), "20.5 ms");
+        assert_eq!(display(Unit::Ratio, Some(0.333)), "33.3 %");
+        assert_eq!(display(Unit::BitsPerSecond, None), "-");
+        assert_eq!(display(Unit::Bytes, Some(999_999.0)), "1.00 MB");
+        assert_eq!(display(Unit::Bytes, Some(9_999.0)), "10.0 kB");
+        assert_eq!(display(Unit::Joules, Some(0.004_2)), "4.20 mJ");
+        assert_eq!(display(Unit::Joules, Some(12_300.0)), "12.3 kJ");
+        assert_eq!(display(Unit::Joules, Some(0.999_9)), "1.00 J");
+        assert_eq!(compact(Unit::JoulesPerGigabyte, Some(25.04)), "25.0");
+        assert_eq!(watts(0.35), "350 mW");
+        assert_eq!(compact(Unit::BitsPerSecond, Some(94_100_000.0)), "94.1Mb");
+        assert_eq!(compact(Unit::Seconds, Some(0.0205)), "20.5ms");
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A row of the metric table: name, help, kind, unit, screen title and how to read the value.
+
+use super::format::{compact, display};
+use super::unit::Unit;
+use crate::energy::FlowEnergy;
+
+/// How a metric moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows while the flow lives.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size; only for distributions.
+    Histogram,
+}
+
+/// A subject with an energy figure.
+pub trait HasEnergy {
+    /// Its energy. `None`: unknown.
+    fn energy(&self) -> Option<&FlowEnergy>;
+}
+
+/// One row of the table.
+pub struct Metric<T> {
+    /// Full name, `mpwatch_<subject>_<thing>_<unit>[_total]`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// Column title on screens.
+    pub title: &'static str,
+    /// Reads it; `None`: unknown.
+    pub read: fn(&T) -> Option<f64>,
+    /// Name of the key in JSON and of the column in CSV and SQLite, for a value that is computed from others. `None`: the value is a field
+    /// of the subject and has its key and column from there.
+    pub column: Option<&'static str>,
+}
+
+impl<T> Metric<T> {
+    /// Whether it is exported to Prometheus. Rates are not: `rate()` computes them over any period.
+    pub fn is_exported(&self) -> bool {
+        self.unit != Unit::BitsPerSecond
+    }
+
+    /// The name of its sum over all flows of another subject: `mpwatch_connection_sent_bytes_total` of a peer is
+    /// `mpwatch_peer_sent_bytes_total`.
+    pub fn name_of(&self, subject: &str) -> String {
+        let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
+        format!("mpwatch_{subject}_{thing}")
+    }
+}
+
+/// A gauge that is always 1 and whose labels identify a flow, so that other series need only its id.
+pub struct InfoMetric<T> {
+    /// Full name, ending in `_info`.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Names of the labels, in addition to the ids.
+    pub labels: &'static [&'static str],
+    /// Their values; unknown is empty.
+    pub read: fn(&T) -> Vec<String>,
+}
+
+impl<T: HasEnergy> Metric<T> {
+    /// Its value with its unit. Energy that was not measured by counters of this machine begins with `~`.
+    pub fn display(&self, subject: &T) -> String {
+        self.marked(subject, display)
+    }
+
+    /// Its value for a narrow column; marked like [`Self::display`].
+    pub fn compact(&self, subject: &T) -> String {
+        self.marked(subject, compact)
+    }
+
+    fn marked(&self, subject: &T, form: fn(Unit, Option<f64>) -> String) -> String {
+        let value = (self.read)(subject);
+        let is_estimate = value.is_some()
+            && self.unit.is_energy()
+            && subject.energy().is_some_and(|energy| !energy.source.is_measured());
+        format!("{}{}", if is_estimate { "~" } else { "" }, form(self.unit, value))
+    }
+}
+
+/// The row with this name.
+pub fn find<T>(table: &'static [Metric<T>], name: &str) -> Option<&'static Metric<T>> {
+    table.iter().find(|metric| metric.name == name)
+}
