@@ -73,9 +73,7 @@ impl DetectionMethod {
     /// What it uses, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Concordance => {
-                "mpwatch's own: concordance of queueing delays, and competing rates"
-            }
+            Self::Concordance => "mpwatch's own: concordance of queueing delays, and competing rates",
             Self::Ese => "Extra subflow elimination of MPTCP-D; keeps the subflow that sets the reference",
             Self::EseLiteral => "The same, exactly as printed in the paper: closes that subflow as well",
             Self::Rfc8382 => "Statistics of the delay over 17.5 s",
