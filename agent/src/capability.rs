@@ -29,7 +29,7 @@ pub(crate) static USED: [Capability; 4] = [
     Capability {
         name: "cap_perfmon",
         number: 38,
-        purpose: "attaching BPF programs to tracepoints, and energy counters",
+        purpose: "attaching BPF programs to tracepoints and reading energy counters",
         loss: None,
         is_kept: true,
     },

@@ -18,9 +18,9 @@ pub(crate) struct NoSuchConnection {
     pub(crate) id: String,
 }
 
-/// The machine has no energy counters that this process can read.
+/// Calibration needs energy counters, and this process can read none.
 #[derive(Debug, thiserror::Error)]
-#[error("no energy counter can be measured: {reason}")]
+#[error("cannot calibrate: {reason}")]
 pub(crate) struct NoEnergyCounters {
     pub(crate) reason: String,
 }

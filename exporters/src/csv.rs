@@ -1,58 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV (RFC 4180): a row for each subflow, the columns of its connection repeated. Columns are named as in the JSON,
-//! `process.pid` for what is nested there; those of the subflow begin with `subflow.`. Empty: not known.
+//! CSV (RFC 4180): one row per subflow, which repeats the columns of its connection. Columns have the names of the JSON keys; nested keys
+//! are joined by dots (`process.pid`), and columns of the subflow start with `subflow.`. Empty: unknown.
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::subflow::Subflow;
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::schema::resolve;
+use crate::schema::{resolve, schema_of};
 
 /// The path of a value inside a JSON object.
 type FieldPath = Vec<String>;
 
-/// All subflows of these connections, with a header row. A connection without subflows has one row with those columns empty.
+/// All subflows of the connections, with a header row. A connection without subflows has one row, in which their columns are empty.
 pub fn list(connections: &[Connection]) -> Result<String, csv::Error> {
     let (connection_paths, subflow_paths) = (columns::<Connection>(), columns::<Subflow>());
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let connection_names = connection_paths.iter().map(|path| path.join("."));
     let subflow_names = subflow_paths.iter().map(|path| format!("subflow.{}", path.join(".")));
-    writer.write_record(connection_names.chain(subflow_names))?;
-    for connection in connections {
-        let repeated = fields(connection, &connection_paths);
-        for subflow in &connection.subflows {
-            writer.write_record(repeated.iter().chain(&fields(subflow, &subflow_paths)))?;
+    let header = connection_names.chain(subflow_names).collect();
+    let rows = connections.iter().flat_map(|connection| {
+        let common = fields(connection, &connection_paths);
+        let mut subflows: Vec<_> =
+            connection.subflows.iter().map(|subflow| fields(subflow, &subflow_paths)).collect();
+        if subflows.is_empty() {
+            subflows.push(vec![String::new(); subflow_paths.len()]);
         }
-        if connection.subflows.is_empty() {
-            let unknown = vec![String::new(); subflow_paths.len()];
-            writer.write_record(repeated.iter().chain(&unknown))?;
-        }
+        subflows.into_iter().map(move |subflow| [&common[..], &subflow].concat())
+    });
+    text(std::iter::once(header).chain(rows))
+}
+
+/// The text of rows.
+pub(crate) fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row)?;
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Every single value of a type, nested ones included, lists left out.
+/// All scalar values of a type, including nested ones, but not those in lists.
 fn columns<T: JsonSchema>() -> Vec<FieldPath> {
-    let root: Value =
-        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into();
-    let mut found = Vec::new();
-    collect(&root, &root, &[], &mut found);
-    found
+    let root = schema_of::<T>();
+    let mut paths = Vec::new();
+    collect(&root, &root, &[], &mut paths);
+    paths
 }
 
-fn collect(root: &Value, schema: &Value, above: &[String], found: &mut Vec<FieldPath>) {
+fn collect(root: &Value, schema: &Value, parents: &[String], paths: &mut Vec<FieldPath>) {
     let Some(properties) = schema["properties"].as_object() else { return };
     for (name, property) in properties {
-        let path = [above, std::slice::from_ref(name)].concat();
-        let meant = resolve(root, property);
-        if meant["properties"].is_object() {
-            collect(root, meant, &path, found);
-        } else if meant["type"] != "array" {
-            found.push(path);
+        let path = [parents, std::slice::from_ref(name)].concat();
+        let resolved = resolve(root, property);
+        if resolved["properties"].is_object() {
+            collect(root, resolved, &path, paths);
+        } else if resolved["type"] != "array" {
+            paths.push(path);
         }
     }
 }
@@ -85,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subflow_has_a_row_that_reads_back() {
+    fn each_subflow_has_a_row_that_can_be_read_back() {
         let mut connection = fixture::connection(0x9f3c_0a1b, 2);
         connection.netns = "a,\"b\"\nc".to_owned();
         connection.process = None;
@@ -101,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn no_subflow_is_a_row_and_no_connection_is_none() {
+    fn a_connection_without_subflows_has_a_row() {
         let mut connection = fixture::connection(1, 1);
         connection.subflows.clear();
         assert_eq!(rows(&list(&[connection]).unwrap()).len(), 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON, as docs/json.md describes it. A stream of snapshots is one object a line.
+//! JSON, documented in docs/json.md. A stream of snapshots has one object per line.
 
 use std::io::{self, Write};
 
@@ -7,32 +7,33 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use serde::Serialize;
 
-/// How the text is laid out.
+/// Layout of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All in one line, for streams.
+    /// One line, for streams.
     Line,
-    /// Indented, to be read.
+    /// Indented, for people.
     Pretty,
 }
 
-/// A snapshot; without a newline at its end.
+/// A snapshot, without a final newline.
 pub fn snapshot(snapshot: &Snapshot, layout: Layout) -> serde_json::Result<String> {
     write(snapshot, layout)
 }
 
-/// A snapshot as a line of a stream, written as it is made: that of ten thousand subflows is tens of megabytes long. Give a buffered writer.
+/// Writes a snapshot as a line of a stream, without building the text in memory: ten thousand subflows are tens of megabytes. The writer
+/// should be buffered.
 pub fn line(snapshot: &Snapshot, output: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *output, snapshot)?;
     output.write_all(b"\n")
 }
 
-/// A report; without a newline at its end.
+/// A report, without a final newline.
 pub fn report(report: &Report, layout: Layout) -> serde_json::Result<String> {
     write(report, layout)
 }
 
-/// One connection, as it stands in `connections` of both; without a newline at its end.
+/// One connection, as in `connections` of a snapshot or report, without a final newline.
 pub fn connection(connection: &Connection, layout: Layout) -> serde_json::Result<String> {
     write(connection, layout)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes what mpwatch observed: as text for people ([`text`], [`markdown`], [`html`]), as CSV ([`csv`], [`links`]), JSON ([`json`]) and series
-//! ([`prometheus`]) for programs, and the description of those formats ([`schema`]): pure functions, no clock, no file, no
-//! environment. And serves it ([`http`]).
+//! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]) and metrics
+//! for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
 
 pub mod csv;
 pub mod html;

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON Schemas (2020-12) of the outputs, from the model's types and their doc comments.
+//! The JSON Schemas (2020-12) of the outputs, generated from the model's types and their doc comments.
 
 use mpwatch_model::snapshot::{Report, Snapshot};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Of one line of `mpwatch top --batch --json` and of `mpwatch ls --json`.
+/// The schema of a line of `mpwatch top --batch --json` and of `mpwatch ls --json`.
 pub fn snapshot_schema() -> Value {
-    of::<Snapshot>()
+    schema_of::<Snapshot>()
 }
 
-/// Of `mpwatch replay --format json` and `mpwatch demo --json`.
+/// The schema of `mpwatch replay --format json` and `mpwatch demo --json`.
 pub fn report_schema() -> Value {
-    of::<Report>()
+    schema_of::<Report>()
 }
 
-fn of<T: JsonSchema>() -> Value {
-    // As we write them: a field that may be null is always there.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    // `for_serialize`: a field that may be null is required, because mpwatch always writes it.
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }
 
-/// The schema that a property or definition means: follows its `$ref`, and the one beside `null` of an optional object.
+/// Resolves a property or definition: follows `$ref`, and takes the other alternative of an object that may be `null`.
 pub fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return resolve(root, &root["$defs"][name]);
     }
     let alternatives = schema["anyOf"].as_array();
-    match alternatives.and_then(|all| all.iter().find(|one| one["type"] != "null")) {
-        Some(one) => resolve(root, one),
+    match alternatives.and_then(|all| all.iter().find(|schema| schema["type"] != "null")) {
+        Some(alternative) => resolve(root, alternative),
         None => schema,
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Check(options) => {
             let loaded = layers(options).load()?;
-            loaded.config.web_config.as_deref().map(Access::by_file).transpose()?;
+            loaded.config.web_config.as_deref().map(Access::from_file).transpose()?;
             print("the configuration is valid")
         }
         ConfigCommand::Show { origin, options } => print(&layers(options).load()?.show(*origin)),

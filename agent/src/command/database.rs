@@ -40,7 +40,7 @@ impl Database {
         let paused = self.store.losses().paused;
         match &paused {
             Some(why) if !self.is_paused => {
-                eprintln!("mpwatch: {} is not written at the moment: {why}", self.path.display());
+                eprintln!("mpwatch: {} is not being written: {why}", self.path.display());
             }
             None if self.is_paused => eprintln!("mpwatch: {} is written again", self.path.display()),
             _ => {}

@@ -47,12 +47,10 @@ pub(crate) fn run(
     let status = Arc::new(Status::new(config));
     // Nothing is attached to the kernel until all of this works.
     let listener = TcpListener::bind(config.listen).with_context(|| {
-        format!(
-            "cannot listen at {}; if another program does, choose another address (web.listen, --listen)",
-            config.listen
-        )
+        format!("cannot listen at {} (`web.listen` or --listen sets another address)", config.listen)
     })?;
-    let access = config.web_config.as_deref().map_or_else(|| Ok(Access::open()), Access::by_file)?;
+    let access =
+        config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let control = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;

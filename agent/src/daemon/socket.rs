@@ -70,7 +70,7 @@ impl Socket {
     pub(super) fn listen(config: &Config, status: Arc<Status>) -> anyhow::Result<Self> {
         let path = &config.socket;
         let failed =
-            || format!("cannot listen at {}; or choose another path (socket, --socket)", path.display());
+            || format!("cannot listen at {} (`socket` or --socket sets another path)", path.display());
         remove_stale(path).with_context(failed)?;
         let listener = UnixListener::bind(path).with_context(failed)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o660)).with_context(failed)?;

@@ -104,7 +104,7 @@ impl Database {
         let file = self.path.display();
         match &paused {
             Some(why) if !self.is_paused => {
-                tracing::warn!(%file, why, "the store is not written at the moment; metrics go on");
+                tracing::warn!(%file, why, "the store is not being written; metrics go on");
             }
             None if self.is_paused => tracing::info!(%file, "the store is written again"),
             _ => {}

@@ -45,7 +45,7 @@ pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
 
 fn btf(facts: &Facts) -> Check {
     match &facts.core {
-        Some(Ok(_)) => Check::ok("btf", "the kernel has BTF"),
+        Some(Ok(_)) => Check::ok("btf", "present"),
         Some(Err(error)) => Check::fail("btf", error.clone()),
         None => {
             Check::fail("btf", "the kernel has no BTF: there is no /sys/kernel/btf/vmlinux").fix(OTHER_KERNEL)
@@ -101,7 +101,7 @@ fn optional_field(field: &Field, support: &KernelSupport) -> Option<Check> {
 
 fn mptcp_enabled(facts: &Facts) -> Check {
     match facts.mptcp_enabled {
-        Some(true) => Check::ok("mptcp_enabled", "in this network namespace"),
+        Some(true) => Check::ok("mptcp_enabled", "yes, in this network namespace"),
         Some(false) => {
             Check::warn("mptcp_enabled", "programs in this network namespace cannot open MPTCP sockets")
                 .fix("sysctl net.mptcp.enabled=1")
@@ -183,7 +183,7 @@ fn jit(facts: &Facts) -> Check {
 
 fn cgroup2(facts: &Facts) -> Check {
     match &facts.cgroup2 {
-        Some(path) => Check::ok("cgroup2", format!("at {}", path.display())),
+        Some(path) => Check::ok("cgroup2", format!("mounted at {}", path.display())),
         None => Check::warn("cgroup2", "not mounted: connections are shown without their cgroup")
             .fix("mount -t cgroup2 none /sys/fs/cgroup"),
     }

@@ -1,51 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is connected. There is room for a fixed number; one more takes the place of whoever has been quiet for longest, so that
-//! clients which do nothing, or never read what they asked for, keep nobody out.
+//! The connected clients. Their number is limited; above the limit, a new client replaces the one that has been idle longest, so that
+//! clients that do nothing, or never read a response, do not lock out others.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-/// All of them.
+/// All clients.
 pub(super) struct Clients {
-    most: usize,
+    limit: usize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    turns: u64,
-    /// By the turn at which each was last heard of. `None`: its task is about to begin.
-    by_turn: BTreeMap<u64, Option<AbortHandle>>,
+    /// Counts arrivals and requests.
+    clock: u64,
+    by_id: HashMap<u64, Entry>,
 }
 
-/// The place of one client. Dropping it gives it back.
-pub(super) struct Place {
+struct Entry {
+    /// When the client last sent a request, or connected.
+    active_at: u64,
+    task: AbortHandle,
+}
+
+/// One client. Dropping it makes room for another.
+pub(super) struct Client {
     clients: Arc<Clients>,
-    turn: Mutex<u64>,
+    id: u64,
 }
 
 impl Clients {
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, state: Mutex::default() })
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// A place for one more; and whether another one lost its own for it.
-    pub(super) fn enter(self: &Arc<Self>) -> (Arc<Place>, bool) {
+    /// Adds a client. Returns whether another one was disconnected for it. `spawn` starts the task that serves the client, which must not
+    /// end before this returns: with a single-threaded runtime it does not.
+    pub(super) fn add(self: &Arc<Self>, spawn: impl FnOnce(Client) -> AbortHandle) -> bool {
+        let id = self.state().tick();
+        let task = spawn(Client { clients: Arc::clone(self), id });
         let mut state = self.state();
-        let mut evicted = false;
-        if state.by_turn.len() >= self.most
-            && let Some((_, quietest)) = state.by_turn.pop_first()
-        {
-            evicted = true;
-            if let Some(task) = quietest {
-                task.abort();
-            }
-        }
-        let turn = state.next();
-        state.by_turn.insert(turn, None);
-        (Arc::new(Place { clients: Arc::clone(self), turn: Mutex::new(turn) }), evicted)
+        let idlest = state.by_id.iter().min_by_key(|(_, entry)| entry.active_at).map(|(id, _)| *id);
+        let evicted =
+            idlest.filter(|_| state.by_id.len() >= self.limit).and_then(|id| state.by_id.remove(&id));
+        state.by_id.insert(id, Entry { active_at: id, task });
+        evicted.inspect(|entry| entry.task.abort()).is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -54,41 +56,25 @@ impl Clients {
 }
 
 impl State {
-    fn next(&mut self) -> u64 {
-        self.turns += 1;
-        self.turns
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
     }
 }
 
-impl Place {
-    /// The task that serves the client: ends when the place is taken.
-    pub(super) fn served_by(&self, task: AbortHandle) {
-        let turn = *self.turn();
-        match self.clients.state().by_turn.get_mut(&turn) {
-            Some(entry) => *entry = Some(task),
-            // Taken, or done, before it began.
-            None => task.abort(),
-        }
-    }
-
-    /// The client has asked for something.
-    pub(super) fn heard(&self) {
-        let mut turn = self.turn();
+impl Client {
+    /// Records that the client sent a request.
+    pub(super) fn mark_active(&self) {
         let mut state = self.clients.state();
-        if let Some(task) = state.by_turn.remove(&turn) {
-            *turn = state.next();
-            state.by_turn.insert(*turn, task);
+        let now = state.tick();
+        if let Some(entry) = state.by_id.get_mut(&self.id) {
+            entry.active_at = now;
         }
-    }
-
-    fn turn(&self) -> MutexGuard<'_, u64> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for Client {
     fn drop(&mut self) {
-        let turn = *self.turn();
-        self.clients.state().by_turn.remove(&turn);
+        self.clients.state().by_id.remove(&self.id);
     }
 }

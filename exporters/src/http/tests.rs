@@ -1,73 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server as clients meet it, over real sockets.
+//! Requests to the server over real sockets.
+
+mod client;
+mod secured;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use super::*;
-
-#[derive(Default)]
-struct Fixed {
-    stale: AtomicBool,
-    changes: Mutex<Vec<Result<(), String>>>,
-}
-
-impl Pages for Fixed {
-    fn metrics(&self) -> Result<String, String> {
-        Ok("a_metric 1\n".repeat(200))
-    }
-
-    fn flows(&self) -> Result<String, String> {
-        Ok(format!("{{\"connections\":[{}]}}", "0,".repeat(16 << 20)))
-    }
-
-    fn readiness(&self) -> Result<(), String> {
-        if self.stale.load(Ordering::Relaxed) { Err("no snapshot for 9 s".to_owned()) } else { Ok(()) }
-    }
-
-    fn access_changed(&self, outcome: Result<(), WebConfigError>) {
-        self.changes.lock().unwrap().push(outcome.map_err(|error| error.to_string()));
-    }
-}
-
-fn start() -> (Server, Arc<Fixed>) {
-    start_with(Access::open())
-}
-
-fn start_with(access: Access) -> (Server, Arc<Fixed>) {
-    let pages = Arc::new(Fixed::default());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    (Server::start(listener, access, Arc::clone(&pages) as Arc<dyn Pages>, Arc::default()).unwrap(), pages)
-}
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream
-}
-
-/// Sends bytes and reads until the server closes.
-fn exchange(server: &Server, request: &str) -> Vec<u8> {
-    let mut stream = connect(server);
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    // A server that has enough may reset the connection.
-    let _ = stream.read_to_end(&mut answer);
-    answer
-}
-
-fn get(server: &Server, path: &str, headers: &str) -> (String, Vec<u8>) {
-    let answer =
-        exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    (String::from_utf8(answer[..end].to_vec()).unwrap().to_lowercase(), answer[end + 4..].to_vec())
-}
+use super::server::MAX_CLIENTS;
+use super::site::MAX_CONCURRENT_SNAPSHOTS;
+use client::{connect, exchange, get, start};
 
 #[test]
-fn each_path_has_its_answer() {
+fn each_path_has_its_response() {
     let (server, pages) = start();
     let (head, body) = get(&server, "/metrics", "");
     assert!(head.starts_with("http/1.1 200") && head.contains("version=0.0.4"), "{head}");
@@ -83,7 +30,7 @@ fn each_path_has_its_answer() {
 }
 
 #[test]
-fn who_takes_gzip_gets_it() {
+fn metrics_are_compressed_if_the_client_accepts_gzip() {
     let (server, _) = start();
     let (head, body) = get(&server, "/metrics", "Accept-Encoding: deflate, gzip;q=0.5\r\n");
     assert!(head.contains("content-encoding: gzip"), "{head}");
@@ -94,7 +41,7 @@ fn who_takes_gzip_gets_it() {
 }
 
 #[test]
-fn garbage_huge_heads_and_other_methods_are_turned_away() {
+fn garbage_huge_heads_and_other_methods_are_rejected() {
     let (server, _) = start();
     for request in
         ["\u{1}\u{2}\u{3}garbage\r\n\r\n", &format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000))]
@@ -108,24 +55,24 @@ fn garbage_huge_heads_and_other_methods_are_turned_away() {
 }
 
 #[test]
-fn clients_that_say_nothing_keep_nobody_out() {
+fn idle_clients_do_not_lock_out_others() {
     let (server, _) = start();
-    let mut silent: Vec<TcpStream> = (0..300).map(|_| connect(&server)).collect();
+    let mut idle: Vec<TcpStream> = (0..300).map(|_| connect(&server)).collect();
     assert!(get(&server, "/healthz", "").0.starts_with("http/1.1 200"));
-    // Their number is bounded: the first ones were let go, which reads as the end.
-    assert_eq!(silent[0].read(&mut [0]).unwrap_or(0), 0);
+    // Their number is limited: the first ones were disconnected, so reading returns the end of the stream.
+    assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0);
 }
 
 #[test]
-fn clients_that_never_read_keep_nobody_out() {
+fn clients_that_never_read_do_not_lock_out_others() {
     let (server, _) = start();
-    let ask = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000);
-    let _stuck: Vec<TcpStream> = (0..MOST_CLIENTS + 10)
+    let requests = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000);
+    let _stuck: Vec<TcpStream> = (0..MAX_CLIENTS + 10)
         .map(|_| {
             let mut stream = connect(&server);
-            // It takes what fits between us and is then stuck.
+            // Fills the socket buffers; the server then cannot send its responses.
             stream.set_nonblocking(true).unwrap();
-            let _ = stream.write(ask.as_bytes());
+            let _ = stream.write(requests.as_bytes());
             stream
         })
         .collect();
@@ -133,27 +80,27 @@ fn clients_that_never_read_keep_nobody_out() {
 }
 
 #[test]
-fn one_that_asks_now_and_then_outlives_those_that_say_nothing() {
+fn a_client_with_occasional_requests_outlives_idle_ones() {
     let (server, _) = start();
     let mut regular = connect(&server);
-    let mut silent = Vec::new();
+    let mut idle = Vec::new();
     for _ in 0..10 {
-        silent.extend((0..MOST_CLIENTS / 2).map(|_| connect(&server)));
+        idle.extend((0..MAX_CLIENTS / 2).map(|_| connect(&server)));
         regular.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut answer = [0; 12];
         regular.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        // The rest of it, up to its body's last byte.
-        let mut last = [0; 3];
-        while &last != b"ok\n" {
-            last.rotate_left(1);
-            regular.read_exact(&mut last[2..]).unwrap();
+        // The rest of the response, up to the last byte of its body.
+        let mut end = [0; 3];
+        while &end != b"ok\n" {
+            end.rotate_left(1);
+            regular.read_exact(&mut end[2..]).unwrap();
         }
     }
 }
 
 #[test]
-fn a_dropped_server_listens_no_more() {
+fn a_dropped_server_stops_listening() {
     let (server, _) = start();
     let address = server.address();
     drop(server);
@@ -161,31 +108,29 @@ fn a_dropped_server_listens_no_more() {
 }
 
 #[test]
-fn the_snapshot_is_served_to_a_few_at_a_time() {
+fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
     let (server, _) = start();
-    let ask = b"GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = b"GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let slow = |_| {
         let mut stream = connect(&server);
-        stream.write_all(ask).unwrap();
-        let mut begun = [0; 15];
-        stream.read_exact(&mut begun).unwrap();
-        assert_eq!(&begun, b"HTTP/1.1 200 OK");
+        stream.write_all(request).unwrap();
+        let mut start = [0; 15];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200 OK");
         stream
     };
-    let slow: Vec<TcpStream> = (0..MOST_LARGE).map(slow).collect();
+    let slow: Vec<TcpStream> = (0..MAX_CONCURRENT_SNAPSHOTS).map(slow).collect();
     let (head, _) = get(&server, "/api/v1/flows", "");
     assert!(head.starts_with("http/1.1 503"), "{head}");
-    assert!(get(&server, "/metrics", "").0.starts_with("http/1.1 200"), "a scrape does not wait");
+    assert!(get(&server, "/metrics", "").0.starts_with("http/1.1 200"), "a scrape waited");
     for mut stream in slow {
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
         assert!(rest.ends_with(b"0,]}") && rest.len() > 32 << 20);
     }
-    // Their room is free once the server has seen that they are done.
-    let until = Instant::now() + Duration::from_secs(30);
+    // The server allows another snapshot once it has noticed that these were sent.
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !get(&server, "/api/v1/flows", "").0.starts_with("http/1.1 200") {
-        assert!(Instant::now() < until, "the room is still taken");
+        assert!(Instant::now() < deadline, "still refused");
     }
 }
-
-mod secured;

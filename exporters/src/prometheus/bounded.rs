@@ -35,8 +35,10 @@ struct Entry {
 pub(super) struct BoundedSums<K> {
     limits: Limits,
     entries: HashMap<K, Entry>,
-    other: Sums,
-    merged: u64,
+    /// The sums of all label values without series of their own.
+    pub(super) other: Sums,
+    /// Label values merged into the others so far.
+    pub(super) merged: u64,
     /// Label values that the latest selection added.
     added: HashSet<K>,
 }
@@ -94,16 +96,6 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     /// All label values with series of their own.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &Sums)> {
         self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
-    }
-
-    /// The sums of all other label values.
-    pub(super) fn other(&self) -> &Sums {
-        &self.other
-    }
-
-    /// Label values merged into the others so far.
-    pub(super) fn merged(&self) -> u64 {
-        self.merged
     }
 
     /// Whether there is room for one more label value of this size. Merges a smaller one or one that is gone if necessary.
@@ -173,7 +165,7 @@ mod tests {
 
     fn total(bounded: &BoundedSums<u8>) -> f64 {
         let sum: f64 = bounded.iter().filter_map(|(_, sums)| sums.first().copied().flatten()).sum();
-        sum + bounded.other().first().copied().flatten().unwrap_or(0.0)
+        sum + bounded.other.first().copied().flatten().unwrap_or(0.0)
     }
 
     #[test]
@@ -184,7 +176,7 @@ mod tests {
         for key in 1..=3 {
             bounded.add(key, &by(1.0));
         }
-        assert_eq!((total(&bounded), bounded.other()), (3.0, &vec![Some(1.0)]));
+        assert_eq!((total(&bounded), bounded.other.clone()), (3.0, vec![Some(1.0)]));
     }
 
     #[test]
@@ -198,7 +190,7 @@ mod tests {
         assert_eq!(keys(&bounded), [1], "not larger by the margin");
         bounded.select(at(61), HashMap::from([(1, 100), (2, 200)]));
         assert_eq!(keys(&bounded), [2]);
-        assert_eq!((total(&bounded), bounded.merged()), (5.0, 1));
+        assert_eq!((total(&bounded), bounded.merged), (5.0, 1));
     }
 
     #[test]

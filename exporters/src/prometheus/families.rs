@@ -25,6 +25,9 @@ struct Scrape<'a> {
     service: &'a Service,
 }
 
+/// Adds the samples of a family.
+type Read = dyn Fn(&Scrape<'_>, &mut Samples<'_>);
+
 /// One metric family.
 pub struct Family {
     /// Full name.
@@ -37,7 +40,7 @@ pub struct Family {
     pub unit: Unit,
     /// Names of its labels.
     pub labels: Vec<&'static str>,
-    read: Box<dyn Fn(&Scrape<'_>, &mut Samples<'_>)>,
+    read: Box<Read>,
 }
 
 impl Family {
@@ -74,37 +77,24 @@ pub fn sections() -> Vec<Section> {
         .chain(distributions(SUBFLOW_DISTRIBUTIONS, |values| &values.subflow_histograms));
     let events = events(CONNECTION_EVENTS, |values| &values.connection_events)
         .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
+    let connections = flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections);
+    let subflows = flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], |values| &values.subflows);
     let section = |title, families| Section { title, families };
     vec![
         section("The machine", machine()),
-        section("All connections", sums(CONNECTION, "host", &[], "all connections", |values| &values.host)),
-        section(
-            "By peer",
-            sums(CONNECTION, "peer", &["peer"], "the connections with a peer", |values| &values.peers),
-        ),
-        section(
-            "By interface",
-            sums(SUBFLOW, "interface", &["interface"], "the subflows of an interface", |values| {
-                &values.interfaces
-            }),
-        ),
-        section(
-            "By control group",
-            sums(CONNECTION, "cgroup", &["cgroup"], "the connections of a control group", |values| {
-                &values.cgroups
-            }),
-        ),
+        sums("All connections", CONNECTION, "host", "all connections", |values| &values.host),
+        sums("By peer", CONNECTION, "peer", "the connections with a peer", |values| &values.peers),
+        sums("By interface", SUBFLOW, "interface", "the subflows of an interface", |values| {
+            &values.interfaces
+        }),
+        sums("By control group", CONNECTION, "cgroup", "the connections of a control group", |values| {
+            &values.cgroups
+        }),
         section("Histograms over all connections and subflows", distributions.collect()),
         section("Events of all connections and subflows", events.collect()),
         section("The daemon", daemon()),
-        section(
-            "The largest connections (only with `--metrics.top-flows`)",
-            flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections),
-        ),
-        section(
-            "Their subflows",
-            flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], |values| &values.subflows),
-        ),
+        section("The largest connections (only with `--metrics.top-flows`)", connections),
+        section("Their subflows", subflows),
     ]
 }
 
@@ -139,19 +129,20 @@ fn daemon() -> Vec<Family> {
     rows.collect()
 }
 
-/// The counters of a table, summed by a label.
+/// The counters of a table, summed over the host or by a label with the name of the subject.
 fn sums<T>(
+    title: &'static str,
     table: &'static [Metric<T>],
-    subject: &str,
-    labels: &[&'static str],
+    subject: &'static str,
     summed: &str,
     values: fn(&MetricValues) -> &[LabelledValues],
-) -> Vec<Family> {
+) -> Section {
+    let labels = if subject == "host" { &[][..] } else { &[subject] };
     let sum = |(index, row): (usize, &Metric<T>)| {
         let help = format!("{} Sum over {summed} since the daemon started.", row.help);
         family(&row.name_of(subject), &help, (row.kind, row.unit), labels, read_value(index, values))
     };
-    counters(table).enumerate().map(sum).collect()
+    Section { title, families: counters(table).enumerate().map(sum).collect() }
 }
 
 /// Reads one of the values of each set of labels.
@@ -186,10 +177,11 @@ fn distributions<T>(
 ) -> impl Iterator<Item = Family> {
     table.iter().enumerate().map(move |(index, row)| {
         family(row.name, row.help, (Kind::Histogram, row.unit), &["le"], move |scrape, samples| {
-            let histogram = histograms(scrape.values).get(index);
             // An empty histogram of energy would claim that energy is measured.
-            let known = histogram.filter(|histogram| row.unit != Unit::Joules || histogram.count() > 0);
-            known.into_iter().for_each(|histogram| samples.add_histogram(histogram));
+            let is_known = |histogram: &&Histogram| row.unit != Unit::Joules || histogram.count() > 0;
+            if let Some(histogram) = histograms(scrape.values).get(index).filter(is_known) {
+                samples.add_histogram(histogram);
+            }
         })
     })
 }

@@ -17,7 +17,7 @@ const LINGER: SignedDuration = SignedDuration::from_mins(5);
 
 /// The flows of one kind with series of their own.
 pub(super) struct LargestFlows<K, T: 'static> {
-    counters: BoundedSums<K>,
+    pub(super) counters: BoundedSums<K>,
     table: &'static [Metric<T>],
     info: &'static InfoMetric<T>,
     /// Identity of each flow, and its gauges in the order of the table.
@@ -43,10 +43,6 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
         self.details.retain(|key, _| counters.contains(key));
     }
 
-    pub(super) fn contains(&self, key: &K) -> bool {
-        self.counters.contains(key)
-    }
-
     pub(super) fn add(&mut self, key: K, flow: &T, increase: &Increase) {
         self.counters.add(key, increase);
         if self.counters.contains(&key) {
@@ -54,10 +50,6 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
             let gauges = gauges.map(|row| (row.read)(flow)).collect();
             self.details.insert(key, ((self.info.read)(flow), gauges));
         }
-    }
-
-    pub(super) fn merged(&self) -> u64 {
-        self.counters.merged()
     }
 
     /// The values of all flows. `ids`: the labels that identify a flow.
@@ -69,7 +61,7 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
         });
         let other = LabelledValues {
             labels: vec![OTHER.to_owned(); N],
-            values: self.in_table_order(None, self.counters.other(), &[]),
+            values: self.in_table_order(None, &self.counters.other, &[]),
         };
         flows.chain([other]).collect()
     }

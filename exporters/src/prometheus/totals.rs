@@ -128,11 +128,11 @@ impl Totals {
             subflow_events: self.subflows.event_counts.clone(),
             connection_histograms: self.connections.histograms.clone(),
             subflow_histograms: self.subflows.histograms.clone(),
-            merged: self.interfaces.merged()
-                + self.peers.merged()
-                + self.cgroups.merged()
-                + self.largest_connections.merged()
-                + self.largest_subflows.merged(),
+            merged: self.interfaces.merged
+                + self.peers.merged
+                + self.cgroups.merged
+                + self.largest_connections.counters.merged
+                + self.largest_subflows.counters.merged,
             ..MetricValues::default()
         };
         if self.settings.top_flows > 0 {
@@ -174,7 +174,8 @@ impl Totals {
             snapshot.connections.iter().map(|connection| (connection.id, connection_size(connection)));
         self.largest_connections.select(snapshot.at, sizes.collect());
         let mut sizes = HashMap::new();
-        for connection in snapshot.connections.iter().filter(|one| self.largest_connections.contains(&one.id))
+        for connection in
+            snapshot.connections.iter().filter(|one| self.largest_connections.counters.contains(&one.id))
         {
             let mut subflows: Vec<&Subflow> = connection.subflows.iter().collect();
             subflows.sort_by_key(|subflow| (subflow.closed.is_some(), Reverse(subflow_size(subflow))));
@@ -226,6 +227,6 @@ fn labelled<K: Copy + Eq + Hash + Ord>(
     let mut all: Vec<LabelledValues> =
         sums.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums)).collect();
     all.sort_by(|a, b| a.labels.cmp(&b.labels));
-    all.push(of(OTHER.to_owned(), sums.other()));
+    all.push(of(OTHER.to_owned(), &sums.other));
     all
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TLS and basic auth, as clients meet them.
+//! Requests with TLS and basic auth.
 
 use std::fs;
-use std::path::Path;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,7 +18,9 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
-use super::*;
+use super::client::{connect, exchange, get, start_with};
+use crate::http::server::{MAX_CLIENTS, Server};
+use crate::http::web_config::Access;
 
 const USERS: &str = "basic_auth_users:\n  prometheus: ";
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
@@ -30,24 +35,24 @@ impl Folder {
         folder
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// As a tool that rotates certificates does: never half a file.
+    /// Replaces the file atomically, as tools that rotate certificates do.
     fn write(&self, name: &str, text: &str) {
-        let beside = self.path("new");
-        fs::write(&beside, text).unwrap();
-        fs::rename(beside, self.path(name)).unwrap();
+        let new = self.path("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.path(name)).unwrap();
     }
 
     fn access(&self) -> Access {
-        Access::by_file(&self.path("web.yml")).unwrap()
+        Access::from_file(&self.path("web.yml")).unwrap()
     }
 }
 
 fn hash(password: &str) -> String {
-    // The lowest cost that there is.
+    // The minimum cost.
     bcrypt::hash(password, 4).unwrap()
 }
 
@@ -55,7 +60,7 @@ fn login(user: &str, password: &str) -> String {
     format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// Who vouches, and certificates that it has signed.
+/// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -71,7 +76,7 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap(), key)
     }
 
-    /// The server's pair, into its folder.
+    /// Writes a certificate and key of the server into a folder.
     fn install(&self, folder: &Folder) {
         let (certificate, key) = self.sign("localhost");
         folder.write("server.key", &key.serialize_pem());
@@ -80,7 +85,7 @@ impl Authority {
 
     fn client(
         &self,
-        shows: Option<(rcgen::Certificate, KeyPair)>,
+        identity: Option<(rcgen::Certificate, KeyPair)>,
         version: &'static SupportedProtocolVersion,
     ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
@@ -89,7 +94,7 @@ impl Authority {
             .with_protocol_versions(&[version])
             .unwrap()
             .with_root_certificates(roots);
-        match shows {
+        match identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => builder
                 .with_client_auth_cert(
@@ -101,7 +106,7 @@ impl Authority {
     }
 }
 
-/// The head and body of an answer over TLS.
+/// A response over TLS, head and body.
 fn get_tls(server: &Server, client: ClientConfig, headers: &str) -> io::Result<String> {
     let connection = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
     let mut stream = StreamOwned::new(connection, connect(server));
@@ -114,7 +119,7 @@ fn get_tls(server: &Server, client: ClientConfig, headers: &str) -> io::Result<S
 }
 
 #[test]
-fn who_does_not_say_who_they_are_gets_401() {
+fn requests_without_valid_credentials_get_401() {
     let folder = Folder::new(&format!("{USERS}{}\n", hash("right")));
     let (server, _) = start_with(folder.access());
     let wrong = [
@@ -141,24 +146,24 @@ fn who_does_not_say_who_they_are_gets_401() {
 }
 
 #[test]
-fn a_password_that_changes_is_asked_for_at_once() {
+fn a_changed_password_is_required_immediately() {
     let folder = Folder::new(&format!("{USERS}{}\n", hash("old")));
     let (server, pages) = start_with(folder.access());
     assert!(get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 200"));
     folder.write("web.yml", "basic_auth_user: {}\n");
     assert!(
         get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 200"),
-        "a bad file changes nothing"
+        "an invalid file changed the rules"
     );
     folder.write("web.yml", &format!("{USERS}{}\n", hash("new")));
     assert!(get(&server, "/", &login("prometheus", "old")).0.starts_with("http/1.1 401"));
     assert!(get(&server, "/", &login("prometheus", "new")).0.starts_with("http/1.1 200"));
-    let changes = pages.changes.lock().unwrap();
-    assert!(matches!(&changes[..], [Err(why), Ok(())] if why.contains("basic_auth_user")), "{changes:?}");
+    let reloads = pages.reloads.lock().unwrap();
+    assert!(matches!(&reloads[..], [Err(error), Ok(())] if error.contains("basic_auth_user")), "{reloads:?}");
 }
 
 #[test]
-fn over_tls_only_who_speaks_tls_is_served() {
+fn with_tls_plain_http_is_refused() {
     let authority = Authority::new();
     let folder = Folder::new(TLS);
     authority.install(&folder);
@@ -169,25 +174,25 @@ fn over_tls_only_who_speaks_tls_is_served() {
     assert!(get_tls(&server, Authority::new().client(None, &TLS13), "").is_err(), "another authority");
     let plain = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(!plain.starts_with(b"HTTP"), "plain HTTP was answered");
-    // Whoever stops in the middle of the greeting holds up nobody.
-    let _stuck: Vec<TcpStream> = (0..MOST_CLIENTS * 2).map(|_| connect(&server)).collect();
+    // Clients that do not finish the handshake do not lock out others.
+    let _stuck: Vec<TcpStream> = (0..MAX_CLIENTS * 2).map(|_| connect(&server)).collect();
     assert!(get_tls(&server, authority.client(None, &TLS13), "").unwrap().starts_with("HTTP/1.1 200"));
 }
 
 #[test]
-fn the_oldest_version_is_what_the_file_says() {
+fn the_minimum_tls_version_is_enforced() {
     let authority = Authority::new();
     let folder = Folder::new(&format!("{TLS}  min_version: TLS13\n{USERS}{}\n", hash("right")));
     authority.install(&folder);
     let (server, _) = start_with(folder.access());
     assert!(get_tls(&server, authority.client(None, &TLS12), "").is_err());
-    let asked = |headers: &str| get_tls(&server, authority.client(None, &TLS13), headers).unwrap();
-    assert!(asked("").starts_with("HTTP/1.1 401"));
-    assert!(asked(&login("prometheus", "right")).starts_with("HTTP/1.1 200"));
+    let response = |headers: &str| get_tls(&server, authority.client(None, &TLS13), headers).unwrap();
+    assert!(response("").starts_with("HTTP/1.1 401"));
+    assert!(response(&login("prometheus", "right")).starts_with("HTTP/1.1 200"));
 }
 
 #[test]
-fn a_new_certificate_is_shown_without_a_restart() {
+fn a_new_certificate_is_used_without_a_restart() {
     let (old, new) = (Authority::new(), Authority::new());
     let folder = Folder::new(TLS);
     old.install(&folder);
@@ -199,45 +204,45 @@ fn a_new_certificate_is_shown_without_a_restart() {
 }
 
 #[test]
-fn clients_show_certificates_where_the_file_asks_for_them() {
+fn client_certificates_are_required_and_verified() {
     let authority = Authority::new();
-    let asks = |kind: &str| format!("{TLS}  client_auth_type: {kind}\n  client_ca_file: clients.crt\n");
-    let folder = Folder::new(&asks("RequireAndVerifyClientCert"));
+    let web_config = |kind: &str| format!("{TLS}  client_auth_type: {kind}\n  client_ca_file: clients.crt\n");
+    let folder = Folder::new(&web_config("RequireAndVerifyClientCert"));
     authority.install(&folder);
     folder.write("clients.crt", &authority.0.pem());
     let (server, _) = start_with(folder.access());
-    let shown = |by: &Authority| authority.client(Some(by.sign("client")), &TLS12);
-    assert!(get_tls(&server, shown(&authority), "").unwrap().starts_with("HTTP/1.1 200"));
-    assert!(get_tls(&server, shown(&Authority::new()), "").is_err());
+    let signed_by = |ca: &Authority| authority.client(Some(ca.sign("client")), &TLS12);
+    assert!(get_tls(&server, signed_by(&authority), "").unwrap().starts_with("HTTP/1.1 200"));
+    assert!(get_tls(&server, signed_by(&Authority::new()), "").is_err());
     assert!(get_tls(&server, authority.client(None, &TLS12), "").is_err());
-    folder.write("web.yml", &asks("VerifyClientCertIfGiven"));
+    folder.write("web.yml", &web_config("VerifyClientCertIfGiven"));
     assert!(get_tls(&server, authority.client(None, &TLS12), "").unwrap().starts_with("HTTP/1.1 200"));
-    assert!(get_tls(&server, shown(&Authority::new()), "").is_err());
+    assert!(get_tls(&server, signed_by(&Authority::new()), "").is_err());
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_told_with_its_name() {
-    let told = |web_config: &str, prepare: &dyn Fn(&Folder)| {
+fn errors_name_the_file_or_key_that_is_wrong() {
+    let error = |web_config: &str, prepare: &dyn Fn(&Folder)| {
         let folder = Folder::new(web_config);
         prepare(&folder);
-        Access::by_file(&folder.path("web.yml")).err().expect("an error").to_string()
+        Access::from_file(&folder.path("web.yml")).err().expect("an error").to_string()
     };
     let nothing = |_: &Folder| ();
-    assert!(told(TLS, &nothing).contains("server.crt"));
-    assert!(told("basic_auth_users:\n  a: plain\n", &nothing).contains("no bcrypt hash"));
-    assert!(told("rate_limit: 5\n", &nothing).contains("rate_limit"));
+    assert!(error(TLS, &nothing).contains("server.crt"));
+    assert!(error("basic_auth_users:\n  a: plain\n", &nothing).contains("not a bcrypt hash"));
+    assert!(error("rate_limit: 5\n", &nothing).contains("rate_limit"));
     let mixed = |folder: &Folder| {
         let authority = Authority::new();
         authority.install(folder);
         folder.write("server.key", &authority.sign("localhost").1.serialize_pem());
     };
-    assert!(told(TLS, &mixed).contains("certificate and key"));
+    assert!(error(TLS, &mixed).contains("certificate or key"));
     let key_only = |folder: &Folder| {
         Authority::new().install(folder);
         folder.write("server.crt", "nothing");
     };
-    assert!(told(TLS, &key_only).contains("no certificate in PEM"));
+    assert!(error(TLS, &key_only).contains("no certificate in PEM"));
     let no_authority = format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n");
-    assert!(told(&no_authority, &|folder| Authority::new().install(folder)).contains("client_ca_file"));
-    assert!(Access::by_file(Path::new("/nowhere/web.yml")).is_err());
+    assert!(error(&no_authority, &|folder| Authority::new().install(folder)).contains("client_ca_file"));
+    assert!(Access::from_file(Path::new("/nowhere/web.yml")).is_err());
 }

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names and passwords. A password is hashed once (bcrypt takes a CPU tens of milliseconds), on a thread beside the server and one at a
-//! time; one that was right is known again by a digest.
+//! User names and passwords. Verifying a password takes tens of milliseconds of CPU time (bcrypt): it runs on a separate thread, one
+//! password at a time, and correct passwords are cached as digests.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 use tokio::sync::Semaphore;
 
-/// Compared with where there is no such user, so that the time taken does not tell.
-const NOBODY: &str = "$2b$10$5s0x6UdLD1iy4Vc/f1TdSO6lHx3dNqDLsJ3KeBcmq3tJOoNzJ1g0e";
-/// Right passwords that are remembered; one for each user, and more after changes.
-const REMEMBERED: usize = 100;
+/// Verified instead for an unknown user, so that the response time does not reveal which users exist.
+const UNKNOWN_USER_HASH: &str = "$2b$10$5s0x6UdLD1iy4Vc/f1TdSO6lHx3dNqDLsJ3KeBcmq3tJOoNzJ1g0e";
+/// Maximum number of cached passwords: one for each user, and more after changes.
+const MAX_CACHED: usize = 100;
 
-/// Those who may read.
+/// The users and their password hashes.
 pub(in crate::http) struct Users {
     hashes: BTreeMap<String, String>,
-    right: Mutex<HashSet<[u8; 32]>>,
-    /// One password at a time is hashed.
-    turn: Arc<Semaphore>,
+    /// Digests of user names, hashes and passwords that matched.
+    verified: Mutex<HashSet<[u8; 32]>>,
+    /// Allows one verification at a time.
+    permit: Semaphore,
 }
 
 impl Users {
@@ -28,37 +29,44 @@ impl Users {
         for (user, hash) in &hashes {
             if user.contains(':') {
                 return Err(format!(
-                    "basic_auth_users: `{user}` holds a colon, and no browser could send it"
+                    "basic_auth_users: `{user}` contains a colon, which basic auth does not allow"
                 ));
             }
             if let Err(error) = hash.parse::<bcrypt::HashParts>() {
-                return Err(format!("basic_auth_users: what `{user}` has is no bcrypt hash: {error}"));
+                return Err(format!(
+                    "basic_auth_users: the password of `{user}` is not a bcrypt hash: {error}"
+                ));
             }
         }
-        Ok(Self { hashes, right: Mutex::default(), turn: Arc::new(Semaphore::new(1)) })
+        Ok(Self { hashes, verified: Mutex::default(), permit: Semaphore::new(1) })
     }
 
-    /// Whether the value of an `Authorization` header names a user with the right password.
+    /// Whether an `Authorization` header has the name and password of a user.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
         let hash = self.hashes.get(&user).cloned();
         let is_known = hash.is_some();
-        let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
+        let hash = hash.unwrap_or_else(|| UNKNOWN_USER_HASH.to_owned());
         let digest = digest_of(&[&user, &hash, &password]);
-        if self.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&digest) {
+        if self.verified().contains(&digest) {
             return true;
         }
-        let Ok(_turn) = self.turn.acquire().await else { return false };
-        let compared = tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash).unwrap_or(false));
-        let is_right = is_known && compared.await.unwrap_or(false);
-        if is_right {
-            let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-            if right.len() >= REMEMBERED {
-                right.clear();
+        let Ok(_permit) = self.permit.acquire().await else { return false };
+        let verification =
+            tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash).unwrap_or(false));
+        let is_correct = is_known && verification.await.unwrap_or(false);
+        if is_correct {
+            let mut verified = self.verified();
+            if verified.len() >= MAX_CACHED {
+                verified.clear();
             }
-            right.insert(digest);
+            verified.insert(digest);
         }
-        is_right
+        is_correct
+    }
+
+    fn verified(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,23 +96,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hashes_that_can_be_compared_are_taken() {
+    fn invalid_hashes_and_user_names_are_rejected() {
         let users = |user: &str, hash: &str| Users::new(BTreeMap::from([(user.to_owned(), hash.to_owned())]));
-        assert!(users("a", NOBODY).is_ok());
+        assert!(users("a", UNKNOWN_USER_HASH).is_ok());
         assert!(users("a", "secret").is_err());
-        assert!(users("a:b", NOBODY).is_err());
+        assert!(users("a:b", UNKNOWN_USER_HASH).is_err());
     }
 
     #[test]
-    fn a_header_is_read_as_browsers_write_it() {
+    fn the_authorization_header_is_decoded() {
         assert_eq!(decode("Basic YTpiOmM="), Some(("a".to_owned(), "b:c".to_owned())));
-        for wrong in ["Basic", "Bearer YTpiOmM=", "Basic ///", "Basic YQ==", "Basic \u{fc}"] {
-            assert_eq!(decode(wrong), None, "{wrong}");
+        for invalid in ["Basic", "Bearer YTpiOmM=", "Basic ///", "Basic YQ==", "Basic \u{fc}"] {
+            assert_eq!(decode(invalid), None, "{invalid}");
         }
     }
 
     #[test]
-    fn parts_cannot_be_shifted_into_each_other() {
+    fn different_parts_with_the_same_concatenation_have_different_digests() {
         assert_ne!(digest_of(&["ab", "c"]), digest_of(&["a", "bc"]));
     }
 }

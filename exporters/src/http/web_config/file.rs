@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file: what of the exporters' format is understood. A key that is not is an error, as ignoring one would leave open what was
-//! meant to be closed.
+//! The format of the web-config file. An unsupported key is an error: ignoring it could leave access open that the user meant to restrict.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// The whole file. Empty: plain HTTP for everyone.
+/// The whole file. An empty one allows plain HTTP without basic auth.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WebConfig {
     pub(super) tls_server_config: Option<TlsServer>,
-    /// A bcrypt hash by each name.
+    /// The bcrypt hash of each user's password.
     pub(super) basic_auth_users: Option<BTreeMap<String, String>>,
 }
 
-/// How to speak TLS.
+/// Configuration of TLS.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TlsServer {
@@ -24,20 +23,20 @@ pub(super) struct TlsServer {
     pub(super) cert_file: PathBuf,
     /// Its private key, PEM.
     pub(super) key_file: PathBuf,
-    /// Whether clients show certificates.
+    /// Whether clients need certificates.
     #[serde(default)]
     pub(super) client_auth_type: ClientAuth,
-    /// Who vouches for clients, PEM.
+    /// Certificates of the authorities that sign client certificates, PEM.
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Oldest version.
+    /// Minimum version.
     #[serde(default)]
     pub(super) min_version: Version,
-    /// Newest version.
+    /// Maximum version.
     #[serde(default = "newest")]
     pub(super) max_version: Version,
 }
 
-/// As Go's crypto/tls calls them. The two that ask for a certificate and then do not look at it are not offered.
+/// As named by Go's crypto/tls. The two values that request a certificate without verifying it are not supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum ClientAuth {
     #[default]
@@ -46,7 +45,7 @@ pub(super) enum ClientAuth {
     RequireAndVerifyClientCert,
 }
 
-/// Versions of TLS that are spoken.
+/// Supported versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) enum Version {
     #[default]
@@ -61,7 +60,7 @@ fn newest() -> Version {
 }
 
 pub(super) fn parse(text: &str) -> Result<WebConfig, String> {
-    // A file without a word is a document of nothing.
+    // YAML parses an empty file as null, not as an empty mapping.
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(WebConfig::default());
     }
@@ -69,8 +68,8 @@ pub(super) fn parse(text: &str) -> Result<WebConfig, String> {
 }
 
 impl TlsServer {
-    /// Relative paths begin at the file that names them.
-    pub(super) fn beside(&self, config: &Path) -> Self {
+    /// Resolves paths relative to the web-config file.
+    pub(super) fn resolved(&self, config: &Path) -> Self {
         let folder = config.parent().unwrap_or(Path::new("."));
         Self {
             cert_file: folder.join(&self.cert_file),
@@ -80,6 +79,7 @@ impl TlsServer {
         }
     }
 
+    /// All files that it names.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()]
             .into_iter()
@@ -93,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_understood() {
+    fn a_valid_file_is_parsed() {
         let text = "# for Prometheus\ntls_server_config:\n  cert_file: a.crt\n  key_file: /k/a.key\n  min_version: TLS13\n\
                     basic_auth_users:\n  prometheus: $2y$10$abc\n";
         let parsed = parse(text).unwrap();
-        let server = parsed.tls_server_config.unwrap().beside(Path::new("/etc/mpwatch/web.yml"));
+        let server = parsed.tls_server_config.unwrap().resolved(Path::new("/etc/mpwatch/web.yml"));
         assert_eq!(server.cert_file, Path::new("/etc/mpwatch/a.crt"));
         assert_eq!(server.key_file, Path::new("/k/a.key"));
         assert_eq!((server.min_version, server.client_auth_type), (Version::V13, ClientAuth::NoClientCert));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unsupported_and_malformed_files_are_rejected() {
         for text in [
             "basic_auth_user:\n  a: b\n",
             "tls_server_config:\n  cert_file: a\n",

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The server's thread: accepts connections, and limits their number, duration and idle time.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::clients::{Client, Clients};
+use super::site::{MAX_CONCURRENT_SNAPSHOTS, Pages, Site};
+use super::web_config::Access;
+
+/// Maximum number of clients; one more replaces the one that has been idle longest.
+pub(super) const MAX_CLIENTS: usize = 64;
+/// Time for a TLS handshake, for the head of a request, and for the last response of a connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection is closed after this time, once its current request is answered.
+const MAX_CONNECTION_AGE: Duration = Duration::from_mins(2);
+/// Maximum size of a request's head.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Delay after a failed accept, whose usual cause is a lack of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The server. Dropping it stops it.
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves on a listening socket. `refused` counts the clients that are disconnected because there are too many.
+    pub fn start(
+        listener: TcpListener,
+        access: Access,
+        pages: Arc<dyn Pages>,
+        refused: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            // One more for passwords.
+            .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
+            .thread_name("mpwatch-http-aside")
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let thread = std::thread::Builder::new().name("mpwatch-http".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::spawn(accept(listener, Arc::new(Site::new(access, pages)), refused));
+                // Returns when the server is dropped. Dropping the runtime then cancels all its tasks.
+                let _ = stopped.await;
+            });
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It can only fail by a panic, whose message was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, refused: Arc<AtomicU64>) {
+    let clients = Clients::new(MAX_CLIENTS);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+            continue;
+        };
+        let serve = |client| tokio::spawn(handshake(stream, Arc::clone(&site), client)).abort_handle();
+        refused.fetch_add(u64::from(clients.add(serve)), Ordering::Relaxed);
+    }
+}
+
+/// Serves a connection, over TLS if the rules require it.
+async fn handshake(stream: TcpStream, site: Arc<Site>, client: Client) {
+    match &site.rules().tls {
+        None => serve(stream, site, client).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = timeout(REQUEST_TIMEOUT, tls.accept(stream)).await {
+                serve(stream, site, client).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, client: Client) {
+    let respond = service_fn(|request| {
+        client.mark_active();
+        let site = Arc::clone(&site);
+        async move { Ok::<_, Infallible>(site.respond(&request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), respond);
+    let mut connection = pin!(connection);
+    // Errors are ignored: they are the client's.
+    if timeout(MAX_CONNECTION_AGE, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(REQUEST_TIMEOUT, connection).await;
+    }
+}

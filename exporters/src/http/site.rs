@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The pages: what each serves, to whom, and how many large ones at a time.
+
+use std::sync::Arc;
+
+use hyper::header::{ALLOW, AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::{Method, Request, StatusCode};
+use tokio::sync::Semaphore;
+
+use super::response::{self, HTML, Response, TEXT, with_header};
+use super::web_config::{Access, Rules, WebConfigError};
+
+/// Maximum number of snapshots that are being written or sent at a time.
+pub(super) const MAX_CONCURRENT_SNAPSHOTS: usize = 2;
+
+const LANDING: &str = concat!(
+    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>mpwatch</title></head><body><h1>mpwatch ",
+    env!("CARGO_PKG_VERSION"),
+    "</h1><p>Observes Multipath TCP on this machine.</p><ul><li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>",
+    "<li><a href=\"/api/v1/flows\">/api/v1/flows</a>: all current connections as JSON</li>",
+    "<li><a href=\"/healthz\">/healthz</a>: the process is running</li>",
+    "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
+);
+
+/// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
+pub trait Pages: Send + Sync + 'static {
+    /// The text of `/metrics`.
+    fn metrics(&self) -> Result<String, String>;
+    /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a thread of its own, so it may block.
+    fn flows(&self) -> Result<String, String>;
+    /// Whether `/metrics` is up to date; if not, why.
+    fn readiness(&self) -> Result<(), String>;
+    /// Called after the web-config file, or a certificate that it names, has changed. On an error the previous rules stay in force.
+    fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>);
+}
+
+/// The pages and the rules of access.
+pub(super) struct Site {
+    access: Access,
+    pages: Arc<dyn Pages>,
+    snapshots: Arc<Semaphore>,
+}
+
+impl Site {
+    pub(super) fn new(access: Access, pages: Arc<dyn Pages>) -> Self {
+        Self { access, pages, snapshots: Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS)) }
+    }
+
+    /// The rules in force; reloads the web-config file if it has changed.
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        let (rules, reloaded) = self.access.current();
+        if let Some(outcome) = reloaded {
+            self.pages.web_config_reloaded(outcome);
+        }
+        rules
+    }
+
+    pub(super) async fn respond<B>(&self, request: &Request<B>) -> Response {
+        if let Some(users) = &self.rules().users {
+            let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+            if !users.allow(header).await {
+                let refusal =
+                    response::new(StatusCode::UNAUTHORIZED, TEXT, "user name and password required\n");
+                return with_header(refusal, WWW_AUTHENTICATE, "Basic realm=\"mpwatch\"");
+            }
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let refusal =
+                response::new(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are supported\n");
+            return with_header(refusal, ALLOW, "GET, HEAD");
+        }
+        match request.uri().path() {
+            "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
+            "/api/v1/flows" => self.flows().await,
+            "/healthz" => response::status(Ok(())),
+            "/readyz" => response::status(self.pages.readiness()),
+            "/" => response::new(StatusCode::OK, HTML, LANDING),
+            _ => response::new(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "not found; the pages are /, /metrics, /api/v1/flows, /healthz and /readyz\n",
+            ),
+        }
+    }
+
+    /// A snapshot of many flows takes time to write, and memory until the client has read it.
+    async fn flows(&self) -> Response {
+        let busy = || response::unavailable("too many requests for snapshots at a time; try again");
+        let Ok(permit) = Arc::clone(&self.snapshots).try_acquire_owned() else { return busy() };
+        let pages = Arc::clone(&self.pages);
+        // An error means that the task panicked, and the message was printed.
+        let outcome = tokio::task::spawn_blocking(move || pages.flows()).await;
+        outcome.map_or_else(|_| busy(), |outcome| response::flows(outcome, permit))
+    }
+}
