@@ -276,6 +276,7 @@ fn subflow(row: &SubflowRow, of: &ConnectionRow, dictionary: &Dictionary) -> Out
         cpu: cpu(row),
         energy: energy(row, kind, dictionary)?,
         closed: closed.map(|(at, reason)| Ok(Closed { at, reason: dictionary.word(reason)? })).transpose()?,
+        tcp: None,
     })
 }
 

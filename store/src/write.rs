@@ -290,6 +290,7 @@ fn subflow_row(
         cpu,
         ref energy,
         closed,
+        tcp: _,
     } = *subflow;
     let micros = |time: Option<Micros>| time.map(|time| number(time.0));
     let [sent, received, resent] = [bytes_sent, bytes_received, bytes_retransmitted].map(|b| number(b.0));
