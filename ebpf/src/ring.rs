@@ -99,7 +99,7 @@ impl Rings {
         let mut samples = 0;
         self.deliver(&mut |event| {
             if let KernelEvent::Samples(batch) = event {
-                samples += batch.points.len() as u64;
+                samples += batch.samples.len() as u64;
             }
             sink(event);
         });

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of live namespaces, and their removal: on drop, on a signal, and after a crash.
-//! Owns the process-wide register; knows nothing of what is inside a namespace, because
-//! links, rules, queues and endpoints die with it.
+//! Removes namespaces: on drop, on a signal, and after a crash of an earlier process.
+//! Owns the names of all namespaces of this process. What is inside a namespace (links, rules,
+//! queues, endpoints) needs no cleanup: the kernel removes it with the namespace.
 
 use crate::error::{Error, Result};
-use crate::netns::FOLDER;
 use nix::mount::{MntFlags, umount2};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,24 +14,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
+/// Where `ip netns` keeps one file per named namespace.
+pub(crate) const NETNS_DIR: &str = "/run/netns";
 const PREFIX: &str = "mpw-";
-const LABEL_LENGTH: usize = 16;
+const MAX_LABEL_LENGTH: usize = 16;
 
 static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static SIGNALS: OnceLock<()> = OnceLock::new();
 
-/// Chooses a fresh name and remembers it until [`remove`].
+/// Chooses an unused name and keeps it until [`remove`].
 pub(crate) fn register(label: &str) -> String {
     let label: String =
-        label.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(LABEL_LENGTH).collect();
+        label.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(MAX_LABEL_LENGTH).collect();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("{PREFIX}{}-{number}-{label}", std::process::id());
     live().insert(name.clone());
     name
 }
 
-/// Removes a namespace's file. Whatever still runs inside keeps the namespace itself alive until it ends.
+/// Removes a namespace's file. The namespace itself exists until the last process inside ends.
 pub(crate) fn remove(name: &str) {
     unmount(name);
     live().remove(name);
@@ -46,8 +47,8 @@ pub fn remove_all() {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove this process's namespaces before they take their usual effect.
-/// Calling it again does nothing.
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP that remove this process's namespaces and then do what
+/// the signal does by default. A second call does nothing.
 ///
 /// # Errors
 /// When the handler cannot be installed.
@@ -55,7 +56,7 @@ pub fn install_signal_cleanup() -> Result<()> {
     if SIGNALS.set(()).is_err() {
         return Ok(());
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Error::os("watch", "signals"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Error::os("handle", "signals"))?;
     thread::Builder::new()
         .name("lab-signals".to_owned())
         .spawn(move || {
@@ -68,25 +69,25 @@ pub fn install_signal_cleanup() -> Result<()> {
     Ok(())
 }
 
-/// Removes what earlier lab processes left that died without cleaning up (`kill -9`), and returns the names.
-/// Namespaces of living processes are left alone.
+/// Removes the namespaces of processes that ended without cleaning up (`kill -9`), and returns their names.
+/// Namespaces of running processes stay.
 ///
 /// # Errors
 /// When `/run/netns` cannot be read.
 pub fn sweep_stale() -> Result<Vec<String>> {
-    let Ok(entries) = fs::read_dir(FOLDER) else {
+    let Ok(entries) = fs::read_dir(NETNS_DIR) else {
         return Ok(Vec::new());
     };
-    let mut swept = Vec::new();
+    let mut removed = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(Error::os("read", FOLDER))?;
+        let entry = entry.map_err(Error::os("read", NETNS_DIR))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if owner(&name).is_some_and(|pid| !alive(pid)) {
+        if owner(&name).is_some_and(|pid| !is_running(pid)) {
             unmount(&name);
-            swept.push(name);
+            removed.push(name);
         }
     }
-    Ok(swept)
+    Ok(removed)
 }
 
 fn live() -> MutexGuard<'static, BTreeSet<String>> {
@@ -94,20 +95,20 @@ fn live() -> MutexGuard<'static, BTreeSet<String>> {
 }
 
 fn unmount(name: &str) {
-    let path = Path::new(FOLDER).join(name);
-    // Both fail when the namespace is already gone, which is what we want.
+    let path = Path::new(NETNS_DIR).join(name);
+    // Both calls fail if the namespace is already gone, which is no error here.
     let _ = umount2(&path, MntFlags::MNT_DETACH);
     let _ = fs::remove_file(&path);
 }
 
-/// The process that made a namespace of this name, or `None` when it is not one of ours.
+/// The process that created the namespace of this name. `None`: the lab did not create it.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
-/// Whether the process lives. A number that was reused by another program would keep the leftover:
-/// better one stale file than somebody's running lab.
-fn alive(pid: u32) -> bool {
+/// Whether a process has this id. If another program reuses the id, a stale file stays: that is better
+/// than removing the namespaces of a running lab.
+fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_names_have_an_owner() {
+    fn only_names_of_the_lab_have_an_owner() {
         assert_eq!(owner("mpw-12-3-client"), Some(12));
         assert_eq!(owner("mpw-x-3-client"), None);
         assert_eq!(owner("other"), None);

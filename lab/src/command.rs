@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `ip` and `tc` inside a namespace, in batches.
-//! Why programs and not netlink crates: one pair of tools covers links, rules, tbf, statistics and MPTCP
-//! endpoints, where the crates need five, an async runtime, and still lack tbf. Both are always called by
-//! full path, because busybox has lesser applets of the same names.
+//! Programs instead of netlink crates: two tools cover links, rules, tbf, statistics and MPTCP endpoints.
+//! The crates would be five, need an async runtime, and lack tbf. Both tools are called by full path,
+//! because busybox has applets of the same names with fewer functions.
 
 use crate::error::{Error, Result};
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Program {
     Ip,
-    /// `ip -6`: rules and routes in a batch do not tell their family otherwise.
+    /// `ip -6`: in a batch, rules and routes have no other way to select IPv6.
     Ip6,
     Tc,
 }
@@ -42,8 +42,8 @@ impl Program {
     }
 }
 
-/// Runs the given lines as one `-batch`; the first line that fails is named in the error.
-/// Acts on the network namespace of the calling thread.
+/// Runs lines as one `-batch` in the network namespace of the calling thread. The error names the first line
+/// that failed.
 pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
@@ -58,7 +58,7 @@ pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
         .spawn()
         .map_err(Error::os("start", path.as_str()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A child that died early makes this fail; its own message, below, says why.
+        // Fails if the child has already ended; the error below then contains the child's own message.
         let _ = stdin.write_all((lines.join("\n") + "\n").as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::os("wait for", path.as_str()))?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_failing_line_of_a_batch_is_named() {
+    fn an_error_names_the_line_of_the_batch_that_failed() {
         let lines = ["one".to_owned(), "two".to_owned()];
         assert_eq!(failed_line("Error: no.\nCommand failed -:2", &lines), "two");
         assert_eq!(failed_line("what?", &lines), "one; two");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPTCP path-manager endpoints and limits of a namespace: which addresses a connection may use.
-//! By way of `ip mptcp` (see `command.rs` for why); ids are always given, so deleting needs no lookup.
+//! Set with `ip mptcp` (`command.rs` says why). The lab chooses all ids, so deleting needs no lookup.
 
 use crate::error::Result;
 use crate::netns::Namespace;
@@ -11,11 +11,11 @@ use std::net::IpAddr;
 pub enum Purpose {
     /// The client opens a further subflow from it.
     Subflow,
-    /// As [`Purpose::Subflow`], to be used only when no regular subflow is left.
+    /// As [`Purpose::Subflow`], but its subflows are backups.
     BackupSubflow,
     /// The server announces it with `ADD_ADDR`.
     Signal,
-    /// As [`Purpose::Signal`], and its subflows are backups.
+    /// As [`Purpose::Signal`], but its subflows are backups.
     BackupSignal,
     /// The client opens subflows from it to every address of the peer.
     Fullmesh,
@@ -32,7 +32,7 @@ pub struct Endpoint {
     pub purpose: Purpose,
 }
 
-/// How many subflows and addresses a connection may have beyond the first.
+/// How many extra subflows and addresses a connection may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Extra subflows, 0 to 8.
@@ -41,10 +41,10 @@ pub struct Limits {
     pub add_addr_accepted: u8,
 }
 
-/// Adds an endpoint; connections that exist already act on it at once.
+/// Adds an endpoint. Open connections use it at once.
 ///
 /// # Errors
-/// When the id or the address is taken, or nine exist.
+/// If the id or the address is in use, or there are eight endpoints already.
 pub fn add(namespace: &Namespace, endpoint: Endpoint, interface: &str) -> Result<()> {
     let Endpoint { id, address, purpose } = endpoint;
     let flags = match purpose {
@@ -54,31 +54,31 @@ pub fn add(namespace: &Namespace, endpoint: Endpoint, interface: &str) -> Result
         Purpose::BackupSignal => "signal backup",
         Purpose::Fullmesh => "subflow fullmesh",
     };
-    // `dev` pins the subflow's socket to that interface when the client opens it.
+    // `dev` binds the subflow's socket to that interface when the client opens it.
     namespace.ip(&[format!("mptcp endpoint add {address} dev {interface} id {id} {flags}")])
 }
 
-/// Deletes an endpoint; its subflows close, and the peer is told with `REMOVE_ADDR`.
+/// Deletes an endpoint. The kernel closes its subflows and sends `REMOVE_ADDR` to the peer.
 ///
 /// # Errors
-/// When there is no such id.
+/// If there is no endpoint with this id.
 pub fn delete(namespace: &Namespace, id: u8) -> Result<()> {
     namespace.ip(&[format!("mptcp endpoint delete id {id}")])
 }
 
-/// Makes the subflows of an endpoint backups or regular ones again, and tells the peer (`MP_PRIO`).
+/// Changes the backup flag of an endpoint's subflows. The kernel sends `MP_PRIO` to the peer.
 ///
 /// # Errors
-/// When there is no such id.
+/// If there is no endpoint with this id.
 pub fn set_backup(namespace: &Namespace, id: u8, backup: bool) -> Result<()> {
     let flag = if backup { "backup" } else { "nobackup" };
     namespace.ip(&[format!("mptcp endpoint change id {id} {flag}")])
 }
 
-/// Sets the limits for connections to come.
+/// Sets the limits of future connections.
 ///
 /// # Errors
-/// When a number is above 8.
+/// If a number is above 8.
 pub fn set_limits(namespace: &Namespace, limits: Limits) -> Result<()> {
     namespace.ip(&[format!(
         "mptcp limits set subflow {} add_addr_accepted {}",

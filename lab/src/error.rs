@@ -1,38 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one error type of the lab.
-//! Every variant names the operation and the object, and its message ends with what to do.
-//! It does not decide whether a failure is fatal: that is the caller's.
+//! The lab's error type. Every variant names the operation and the object; its message ends with advice.
 
 use std::io;
 use std::time::Duration;
 
-/// What can go wrong while building or driving a lab.
+/// What can go wrong while building or using a lab.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
     #[error("cannot {operation} {object}: {source}; {}", advice(source))]
     Os {
-        /// What was tried, an English verb phrase.
+        /// The operation, an English verb phrase.
         operation: &'static str,
-        /// What it was tried on: a namespace, an address, a file.
+        /// Its object: a namespace, an address, a file.
         object: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// One of the programs `ip` and `tc` refused.
+    /// `ip` or `tc` failed.
     #[error(
         "`{program}` failed on `{input}`: {stderr}; check that the kernel has this feature (`mpwatch doctor`)"
     )]
     Command {
         /// Full path of the program.
         program: String,
-        /// What it was asked to do.
+        /// Its arguments, or the line of its input that failed.
         input: String,
         /// What it wrote on standard error.
         stderr: String,
     },
-    /// A needed program or kernel feature is not there.
+    /// A program or kernel feature is missing.
     #[error("{what} is missing: {advice}")]
     Missing {
         /// The program or feature.
@@ -40,26 +38,26 @@ pub enum Error {
         /// How to get it.
         advice: &'static str,
     },
-    /// Something that was waited for did not happen in time.
+    /// A condition did not become true in time.
     #[error(
-        "gave up waiting for {what} after {waited:?}; the machine may be overloaded, or the path is dead"
+        "timed out after {waited:?} waiting for {what}; the machine may be overloaded, or the path has failed"
     )]
     Timeout {
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// How long.
+        /// The timeout.
         waited: Duration,
     },
-    /// A request that makes no sense, such as path 5 of 2.
+    /// An invalid request, such as path 5 of 2.
     #[error("{what}; {advice}")]
     Invalid {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What would be accepted.
+        /// What is valid.
         advice: &'static str,
     },
-    /// A lab thread panicked; the panic message went to standard error.
-    #[error("lab thread `{thread}` panicked; its message is above, please report it")]
+    /// A thread of the lab panicked. The panic message went to standard error.
+    #[error("thread `{thread}` of the lab panicked; please report this with the panic message above")]
     Panicked {
         /// The thread's name.
         thread: String,
@@ -70,7 +68,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// For `map_err`: wraps an [`io::Error`] or a [`nix::Error`] with operation and object.
+    /// For `map_err`: adds operation and object to an [`io::Error`] or a [`nix::Error`].
     pub(crate) fn os<S: Into<io::Error>>(
         operation: &'static str,
         object: impl Into<String>,
@@ -87,7 +85,7 @@ fn advice(source: &io::Error) -> &'static str {
             "the running kernel lacks this feature (`mpwatch doctor` says which)"
         }
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
-        Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => "the path is dead",
+        Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => "the path has failed",
         _ => "try again, and report it if it persists",
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch's laboratory: private network namespaces, shaped and delayed paths, MPTCP endpoints,
-//! real traffic, and the kernel's own numbers to compare with. The demo, `selftest`, root tests
-//! and benches run on it. It touches nothing outside the namespaces that it makes, and removes
-//! them when their values are dropped, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
-//! It measures nothing itself and knows nothing of eBPF.
+//! Test networks for mpwatch: private network namespaces, paths with a rate limit and a delay, MPTCP
+//! endpoints, real traffic, simulated energy counters, and the kernel's own counters to compare with.
+//! The demo, `selftest`, root tests and benches use it. It changes nothing outside the namespaces that
+//! it creates. It removes them on drop, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
+//! It does not use eBPF.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -26,7 +26,6 @@ mod oracle;
 mod poll;
 mod random;
 pub mod raplsim;
-mod relay;
 mod reset;
 pub mod route;
 mod sys;
@@ -36,9 +35,9 @@ pub mod traffic;
 
 pub use cleanup::{install_signal_cleanup, remove_all, sweep_stale};
 pub use error::{Error, Result};
-pub use impairer::{Direction, Enforcer, Impairer, ImpairerCounters, Impairment};
+pub use impairer::{Direction, Impairer, ImpairerCounters, ImpairerKind, Impairment};
 pub use netns::{Namespace, join};
-pub use oracle::{Flow, MptcpInfo, SubflowInfo, TcpInfo};
+pub use oracle::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};
 pub use poll::{may_run, poll_until};
 pub use task_clock::TaskClock;
 pub use topology::Topology;

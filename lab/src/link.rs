@@ -1,64 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual cables (veth pairs) between two namespaces: addresses, offloads, rate limit, up and down.
-//! Counters live in `link/counters.rs`; where packets go is `route.rs`.
+//! veth pairs between two namespaces: addresses, offloads, rate limits, counters, up and down.
+//! Routes are in `route.rs`.
 
 mod counters;
-mod shape;
-mod watch;
+mod queue_reader;
+mod rate_limit;
 
-pub(crate) use counters::Queues;
+pub(crate) use counters::PortQueues;
 pub use counters::{InterfaceCounters, QueueCounters};
-pub(crate) use shape::Parent;
-pub use shape::{Discipline, Shape, fair_handle};
-pub use watch::{QueueWatch, Queueing};
+pub use queue_reader::{QueueReader, QueuesByHandle};
+pub(crate) use rate_limit::TcParent;
+pub use rate_limit::{Discipline, RateLimit, fair_handle};
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::sys;
 use std::net::IpAddr;
 
-/// An address with its prefix length, as put on an interface.
+/// An address with a prefix length: of an interface, or the destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Prefixed {
+pub struct IpNet {
     /// The address.
     pub address: IpAddr,
     /// The prefix length in bits.
     pub length: u8,
 }
 
-/// One end of a cable to be.
+/// One end of a veth pair.
 #[derive(Clone, Debug)]
-pub struct End<'a> {
-    /// The namespace it lies in.
+pub struct VethEnd<'a> {
+    /// Its namespace.
     pub namespace: &'a Namespace,
     /// The interface's name, at most 15 bytes.
     pub interface: &'a str,
-    /// Its addresses; IPv6 ones skip duplicate address detection.
-    pub addresses: Vec<Prefixed>,
+    /// Its addresses. IPv6 addresses skip duplicate address detection.
+    pub addresses: Vec<IpNet>,
 }
 
-/// What a cable can do.
+/// Settings of a veth pair.
 #[derive(Clone, Copy, Debug)]
-pub struct Cable {
+pub struct VethSettings {
     /// The largest packet in bytes.
     pub mtu: u32,
-    /// Whether segmentation and checksums are left to the "hardware". Must be off where a queue is shaped
-    /// (64 KB super-packets make the RTT jump) or where a relay copies frames.
+    /// Whether segmentation and checksum offloads are on. They must be off on a rate-limited link (64 KB packets
+    /// make the RTT jump) and where a relay copies frames.
     pub offloads: bool,
 }
 
-impl Default for Cable {
+impl Default for VethSettings {
     fn default() -> Self {
         Self { mtu: 1500, offloads: true }
     }
 }
 
-/// Lays a veth cable between two ends and brings both up. It vanishes with either namespace.
+/// Creates a veth pair and brings both ends up. The kernel removes it with either namespace.
 ///
 /// # Errors
-/// When a name is taken or an address is refused.
-pub fn connect(a: &End<'_>, b: &End<'_>, cable: Cable) -> Result<()> {
-    let mtu = cable.mtu;
+/// If a name is in use or an address is refused.
+pub fn create_veth_pair(a: &VethEnd<'_>, b: &VethEnd<'_>, settings: VethSettings) -> Result<()> {
+    let mtu = settings.mtu;
     let mut lines = vec![format!(
         "link add name {} mtu {mtu} type veth peer name {} mtu {mtu} netns {}",
         a.interface,
@@ -68,48 +68,48 @@ pub fn connect(a: &End<'_>, b: &End<'_>, cable: Cable) -> Result<()> {
     lines.extend(bring_up(a));
     a.namespace.ip(&lines)?;
     b.namespace.ip(&bring_up(b))?;
-    if !cable.offloads {
+    if !settings.offloads {
         for end in [a, b] {
-            offloads_off(end.namespace, end.interface)?;
+            disable_offloads(end.namespace, end.interface)?;
         }
     }
     Ok(())
 }
 
-fn bring_up(end: &End<'_>) -> Vec<String> {
+fn bring_up(end: &VethEnd<'_>) -> Vec<String> {
     let interface = end.interface;
     let mut lines = vec![format!("link set dev {interface} up")];
     lines.extend(end.addresses.iter().map(|address| add_address(interface, *address)));
     lines
 }
 
-/// Adds one more address to an interface.
+/// Adds addresses to an interface.
 ///
 /// # Errors
-/// When the interface is missing or already has the address.
-pub fn add_addresses(namespace: &Namespace, interface: &str, addresses: &[Prefixed]) -> Result<()> {
+/// If the interface is missing or already has the address.
+pub fn add_addresses(namespace: &Namespace, interface: &str, addresses: &[IpNet]) -> Result<()> {
     let lines: Vec<String> = addresses.iter().map(|address| add_address(interface, *address)).collect();
     namespace.ip(&lines)
 }
 
-fn add_address(interface: &str, Prefixed { address, length }: Prefixed) -> String {
+fn add_address(interface: &str, IpNet { address, length }: IpNet) -> String {
     let nodad = if address.is_ipv6() { " nodad" } else { "" };
     format!("address add {address}/{length} dev {interface}{nodad}")
 }
 
-/// Takes an interface down, as if its cable were pulled.
+/// Takes an interface down.
 ///
 /// # Errors
-/// When there is no such interface.
+/// If there is no such interface.
 pub fn down(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} down")])
 }
 
-/// Brings an interface up again. IPv6 addresses and routes that the kernel dropped when it
-/// went down are not restored, unless `keep_addr_on_down` was set; routes of either family never are.
+/// Brings an interface up. Routes that the kernel dropped when it went down are not restored, and IPv6 addresses
+/// only with the sysctl `keep_addr_on_down`.
 ///
 /// # Errors
-/// When there is no such interface.
+/// If there is no such interface.
 pub fn up(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} up")])
 }
@@ -120,14 +120,14 @@ const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Turns off segmentation, receive aggregation and checksum offload of an interface.
+/// Disables TSO, GSO, GRO and transmit checksum offload of an interface.
 ///
 /// # Errors
-/// When there is no such interface.
-pub fn offloads_off(namespace: &Namespace, interface: &str) -> Result<()> {
+/// If there is no such interface.
+pub fn disable_offloads(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.enter(|| {
         for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO, ETHTOOL_STXCSUM] {
-            sys::ethtool_set(interface, command, 0).map_err(Error::os("turn offloads off on", interface))?;
+            sys::ethtool_set(interface, command, 0).map_err(Error::os("disable offloads of", interface))?;
         }
         Ok(())
     })?

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's event counters of a namespace (`MPTcpExt`, `TcpExt`, `Tcp`, ...), for tests that count events.
+//! The kernel's SNMP (MIB) counters of a namespace: `MPTcpExt`, `TcpExt`, `Tcp` and so on.
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Counters by name, such as `MPTcpExtMPJoinSynAckRx`; always cumulative since the namespace was made.
+/// Counters by name, for example `MPTcpExtMPJoinSynAckRx`. They count from the creation of the namespace.
 pub type Counters = BTreeMap<String, u64>;
 
-/// Reads `/proc/net/netstat` and `/proc/net/snmp` of a namespace. A counter that the kernel lacks is absent.
+/// Reads `/proc/net/netstat` and `/proc/net/snmp` of a namespace. Counters that the kernel lacks are absent.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn read(namespace: &Namespace) -> Result<Counters> {
     const PATHS: [&str; 2] = ["/proc/thread-self/net/netstat", "/proc/thread-self/net/snmp"];
     let read = |path| fs::read_to_string(path).map_err(Error::os("read", path));
@@ -20,7 +20,7 @@ pub fn read(namespace: &Namespace) -> Result<Counters> {
     Ok(texts?.iter().flat_map(|text| parse(text)).collect())
 }
 
-/// What changed between two readings, without the zeros.
+/// The counters that increased between two readings, and by how much.
 #[must_use]
 pub fn difference(before: &Counters, after: &Counters) -> Counters {
     after
@@ -33,7 +33,7 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
         .collect()
 }
 
-/// Lines come in pairs: `Group: name name ...` and `Group: number number ...`.
+/// Lines come in pairs: `Group: name name ...`, then `Group: number number ...`.
 fn parse(text: &str) -> Counters {
     let lines: Vec<&str> = text.lines().collect();
     let (pairs, _) = lines.as_chunks::<2>();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_numbers_are_paired_by_group() {
+    fn names_and_values_are_paired_by_group() {
         let counters = parse("TcpExt: A B\nTcpExt: 1 2\nMPTcpExt: A\nMPTcpExt: 7\n");
         assert_eq!(counters["TcpExtB"], 2);
         assert_eq!(counters["MPTcpExtA"], 7);

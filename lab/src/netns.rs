@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A private network namespace that lives as long as its value, and threads inside it.
-//! Visible to `ip netns` under `/run/netns`. It never changes the namespace of the caller:
-//! whatever runs inside runs on a thread of its own.
+//! A private network namespace that exists as long as its value, and threads inside it.
+//! `ip netns` shows it. Code runs inside on separate threads, so the caller's namespace never changes.
 
-use crate::cleanup;
+use crate::cleanup::{self, NETNS_DIR};
 use crate::command::{self, Program};
 use crate::error::{Error, Result};
 use crate::reset;
@@ -15,9 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-pub(crate) const FOLDER: &str = "/run/netns";
-
-/// A named network namespace with `lo` up; dropping it removes it.
+/// A named network namespace with `lo` up. Dropping it removes it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -27,19 +24,19 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace called `mpw-<pid>-<n>-<label>`.
+    /// Creates a namespace called `mpw-<pid>-<n>-<label>`.
     ///
     /// # Errors
-    /// Without root, or when the kernel or the mount table refuses.
+    /// Without root, or if the kernel refuses the namespace or the mount.
     pub fn new(label: &str) -> Result<Self> {
-        prepare_folder()?;
+        prepare_netns_dir()?;
         let name = cleanup::register(label);
-        let path = Path::new(FOLDER).join(&name);
-        let made = on_fresh_thread("netns-maker", {
+        let path = Path::new(NETNS_DIR).join(&name);
+        let created = on_new_thread("netns-create", {
             let path = path.clone();
-            move || make(&path)
+            move || create(&path)
         });
-        let opened = made.and_then(|()| {
+        let opened = created.and_then(|()| {
             let object = path.display().to_string();
             let file = File::open(&path).map_err(Error::os("open", object.as_str()))?;
             let inode = file.metadata().map_err(Error::os("read", object))?.ino();
@@ -57,23 +54,23 @@ impl Namespace {
         &self.name
     }
 
-    /// The file that stands for the namespace; opening it and `setns` enters it.
+    /// The namespace's file, for `setns`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The inode number, which the kernel shows as `net:[N]` and `skc_net.net->ns.inum`.
+    /// The inode number, N in the kernel's `net:[N]` and in `skc_net.net->ns.inum`.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Runs `work` on a fresh thread inside the namespace and waits for it.
-    /// Threads and processes that it starts are inside as well.
+    /// Runs `work` on a new thread inside the namespace and waits for it. Threads and processes that it
+    /// starts are inside as well.
     ///
     /// # Errors
-    /// When the namespace cannot be entered, or `work` panics.
+    /// If the namespace cannot be entered, or `work` panics.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let name = self.name.as_str();
         thread::scope(|scope| {
@@ -88,10 +85,10 @@ impl Namespace {
         })
     }
 
-    /// Starts `work` on a thread called `name` inside the namespace; join it with [`join`].
+    /// Starts `work` on a thread called `name` inside the namespace. Join it with [`join`].
     ///
     /// # Errors
-    /// When the thread cannot be started; an error of entering comes out of the join.
+    /// If the thread cannot be started. If it cannot enter the namespace, the join returns the error.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -108,10 +105,10 @@ impl Namespace {
             .map_err(Error::os("start a thread in", self.name.as_str()))
     }
 
-    /// Writes a sysctl of this namespace alone, for example `net.mptcp.enabled`.
+    /// Writes a sysctl of this namespace, for example `net.mptcp.enabled`.
     ///
     /// # Errors
-    /// When it does not start with `net.`, does not exist, or refuses the value.
+    /// If it does not start with `net.`, does not exist, or rejects the value.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
         if !key.starts_with("net.") {
             return Err(Error::Invalid {
@@ -119,7 +116,7 @@ impl Namespace {
                 advice: "the lab never writes the host's sysctls; use one that starts with `net.`",
             });
         }
-        // /proc/sys/net shows the namespace of the reading thread, hence `enter`.
+        // /proc/sys/net belongs to the namespace of the thread that opens it.
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
     }
@@ -142,7 +139,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // What a dead path holds up would outlive its process by minutes, and the namespace with it. It may fail: then it does.
+        // Data queued for a failed path keeps its socket, and with it the namespace, for minutes. If aborting
+        // fails, the namespace exists for that time.
         let _ = self.enter(|| reset::abort_sockets(|_| true));
         cleanup::remove(&self.name);
     }
@@ -161,7 +159,7 @@ fn panicked(thread: &str) -> Error {
     Error::Panicked { thread: thread.to_owned() }
 }
 
-fn on_fresh_thread<T: Send + 'static>(
+fn on_new_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -170,27 +168,27 @@ fn on_fresh_thread<T: Send + 'static>(
     join(thread)
 }
 
-fn make(path: &Path) -> Result<()> {
+fn create(path: &Path) -> Result<()> {
     let object = path.display().to_string();
     File::create(path).map_err(Error::os("create", object.as_str()))?;
-    unshare(CloneFlags::CLONE_NEWNET).map_err(Error::os("make a namespace for", object.as_str()))?;
+    unshare(CloneFlags::CLONE_NEWNET).map_err(Error::os("create a namespace for", object.as_str()))?;
     bind(Path::new("/proc/thread-self/ns/net"), path, MsFlags::MS_BIND)
 }
 
-/// Makes `/run/netns` a shared mount, exactly as `ip netns add` does, so that other mount namespaces
-/// see ours appear and vanish, and a later `ip netns add` does not hide ours below its own mount.
-fn prepare_folder() -> Result<()> {
-    let folder = Path::new(FOLDER);
-    fs::create_dir_all(folder).map_err(Error::os("create", FOLDER))?;
-    let file = File::open(folder).map_err(Error::os("open", FOLDER))?;
-    let _lock =
-        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| Error::os("lock", FOLDER)(errno))?;
+/// Makes `/run/netns` a shared mount, as `ip netns add` does. Other mount namespaces then see our namespaces
+/// appear and disappear, and a later `ip netns add` does not hide them under a mount of its own.
+fn prepare_netns_dir() -> Result<()> {
+    let folder = Path::new(NETNS_DIR);
+    fs::create_dir_all(folder).map_err(Error::os("create", NETNS_DIR))?;
+    let file = File::open(folder).map_err(Error::os("open", NETNS_DIR))?;
+    let _lock = Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, errno)| Error::os("lock", NETNS_DIR)(errno))?;
     let shared = MsFlags::MS_SHARED | MsFlags::MS_REC;
     if mount(None::<&str>, folder, None::<&str>, shared, None::<&str>).is_ok() {
         return Ok(());
     }
     bind(folder, folder, MsFlags::MS_BIND | MsFlags::MS_REC)?;
-    mount(None::<&str>, folder, None::<&str>, shared, None::<&str>).map_err(Error::os("share", FOLDER))
+    mount(None::<&str>, folder, None::<&str>, shared, None::<&str>).map_err(Error::os("share", NETNS_DIR))
 }
 
 fn bind(from: &Path, to: &Path, flags: MsFlags) -> Result<()> {

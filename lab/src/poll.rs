@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every test on the lab needs: waiting for a condition with a deadline, in place of sleeping and
-//! hoping, and a loud refusal where a lab cannot be built. Knows nothing of networks.
+//! For every test that uses the lab: waiting for a condition with a timeout, and skipping without root.
 
 use crate::error::{Error, Result};
 use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The first pause between two questions, and the longest: what comes soon is noticed at once, and a long wait leaves the
-/// machine to what is waited for.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(40));
-/// A question that is costly is not asked for more than a fifth of the time.
-const PAUSE_FOR_COST: u32 = 4;
+/// The pause between two checks grows from the first value to the second: a short wait ends at once, and a long
+/// wait leaves the CPU to the work that is waited for.
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(40);
+/// After a check that took time T, the pause is at least four times T: checks take at most a fifth of the time.
+const PAUSE_PER_CHECK: u32 = 4;
 
-/// Asks `condition` until it answers `Some`, and returns that; `what` is named when time runs out.
+/// Calls `condition` until it returns `Some`, and returns that. `what` names the condition in the error.
 ///
 /// # Errors
-/// [`Error::Timeout`] after `deadline`.
-pub fn poll_until<T>(what: &str, deadline: Duration, mut condition: impl FnMut() -> Option<T>) -> Result<T> {
+/// [`Error::Timeout`] after `timeout`.
+pub fn poll_until<T>(what: &str, timeout: Duration, mut condition: impl FnMut() -> Option<T>) -> Result<T> {
     let start = Instant::now();
-    let mut pause = PAUSES.0;
+    let mut pause = MIN_PAUSE;
     loop {
-        let asked = Instant::now();
-        if let Some(answer) = condition() {
-            return Ok(answer);
+        let check_started = Instant::now();
+        if let Some(value) = condition() {
+            return Ok(value);
         }
-        if start.elapsed() > deadline {
-            return Err(Error::Timeout { what: what.to_owned(), waited: deadline });
+        if start.elapsed() > timeout {
+            return Err(Error::Timeout { what: what.to_owned(), waited: timeout });
         }
-        thread::sleep(pause.max(asked.elapsed() * PAUSE_FOR_COST));
-        pause = pause.mul_f64(1.25).min(PAUSES.1);
+        thread::sleep(pause.max(check_started.elapsed() * PAUSE_PER_CHECK));
+        pause = pause.mul_f64(1.25).min(MAX_PAUSE);
     }
 }
 
-/// For the head of a test that needs root: whether it may run. Otherwise says SKIP on the real standard
-/// error, past the test harness's capture.
+/// Whether a test that needs root may run. Otherwise it prints SKIP on standard error, which the test
+/// harness does not capture there.
 ///
 /// # Panics
-/// Without root when the environment says `MPWATCH_REQUIRE_ALL=1`, so that no CI passes by skipping.
+/// Without root if `MPWATCH_REQUIRE_ALL=1` is set: CI must not pass by skipping tests.
 #[must_use]
 pub fn may_run(test: &str) -> bool {
     if nix::unistd::geteuid().is_root() {
@@ -45,7 +45,7 @@ pub fn may_run(test: &str) -> bool {
     }
     let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some_and(|value| value == "1");
     assert!(!required, "{test} needs root, and MPWATCH_REQUIRE_ALL=1 forbids skipping");
-    // A closed standard error is no reason to fail.
+    // A closed standard error must not fail the test.
     let _ = writeln!(std::io::stderr(), "SKIP {test}: needs root (sudo)");
     false
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repeatable random numbers (SplitMix64, public domain algorithm by S. Vigna): the same seed
-//! gives the same losses and lifetimes on every machine. Not for secrets.
+//! Reproducible random numbers (SplitMix64, public domain algorithm by S. Vigna): the same seed gives the
+//! same losses and lifetimes on every machine. Not for cryptography.
 
-/// A sequence of random numbers that depends on its seed alone.
+/// A random sequence that depends only on its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// Uniform in 0..1, a function of seed and position.
+/// Uniform in 0..1, as a function of seed and position.
 pub(crate) fn unit_at(seed: u64, position: u64) -> f64 {
     to_unit(mix(seed ^ mix(position.wrapping_add(0x9e37_79b9_7f4a_7c15))))
 }

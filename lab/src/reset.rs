@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Aborts TCP sockets of a namespace from outside (`SOCK_DESTROY` of sock_diag): the socket dies with
-//! `ECONNABORTED` and its peer receives a RST. Needs `CONFIG_INET_DIAG_DESTROY`. Whose sockets, the caller says.
+//! Aborts TCP sockets from another process (`SOCK_DESTROY` of sock_diag). The socket fails with
+//! `ECONNABORTED` and the peer receives a RST. Needs `CONFIG_INET_DIAG_DESTROY`.
 
 use crate::error::{Error, Result};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
@@ -20,22 +20,23 @@ const ID: usize = 48;
 /// Every state but LISTEN (10) and TIME_WAIT (6).
 const STATES: u32 = 0xfff & !(1 << 10) & !(1 << 6);
 
-struct Found {
+struct FoundSocket {
     family: u8,
     id: [u8; ID],
     local: IpAddr,
 }
 
-/// Aborts every connected TCP socket of the calling thread's namespace whose own address is chosen; returns how many.
-pub(crate) fn abort_sockets(chosen: impl Fn(IpAddr) -> bool) -> Result<usize> {
+/// Aborts the connected TCP sockets of the calling thread's namespace whose local address is selected.
+/// Returns how many.
+pub(crate) fn abort_sockets(is_selected: impl Fn(IpAddr) -> bool) -> Result<usize> {
     let diag =
         socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)
             .map_err(Error::os("open", "sock_diag"))?;
     let mut aborted = 0;
-    // A socket of IPv6 may carry a mapped IPv4 address.
+    // An IPv6 socket may have an IPv4-mapped address.
     for family in [libc::AF_INET, libc::AF_INET6] {
         let all = list(&diag, family as u8).map_err(Error::os("list", "TCP sockets"))?;
-        for found in all.iter().filter(|found| chosen(found.local)) {
+        for found in all.iter().filter(|found| is_selected(found.local)) {
             let object = format!("a TCP socket of {}", found.local);
             if destroy(&diag, found).map_err(Error::os("abort", object))? {
                 aborted += 1;
@@ -50,16 +51,16 @@ fn request(kind: u16, flags: u16, family: u8, id: &[u8; ID]) -> Vec<u8> {
     message.extend(((HEADER + 8 + ID) as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
-    message.extend([0; 8]); // sequence and port number: one question at a time
+    message.extend([0; 8]); // sequence number and port id: there is one request at a time
     message.extend([family, libc::IPPROTO_TCP as u8, 0, 0]);
     message.extend(STATES.to_ne_bytes());
     message.extend(id);
     message
 }
 
-fn list(diag: &OwnedFd, family: u8) -> io::Result<Vec<Found>> {
-    let question = request(SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, family, &[0; ID]);
-    send(diag.as_raw_fd(), &question, MsgFlags::empty())?;
+fn list(diag: &OwnedFd, family: u8) -> io::Result<Vec<FoundSocket>> {
+    let message = request(SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, family, &[0; ID]);
+    send(diag.as_raw_fd(), &message, MsgFlags::empty())?;
     let mut found = Vec::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -74,10 +75,10 @@ fn list(diag: &OwnedFd, family: u8) -> io::Result<Vec<Found>> {
     }
 }
 
-/// Whether it was still there to be destroyed.
-fn destroy(diag: &OwnedFd, found: &Found) -> io::Result<bool> {
-    let question = request(SOCK_DESTROY, REQUEST_ACK, found.family, &found.id);
-    send(diag.as_raw_fd(), &question, MsgFlags::empty())?;
+/// Returns `false` if the socket was already gone.
+fn destroy(diag: &OwnedFd, found: &FoundSocket) -> io::Result<bool> {
+    let message = request(SOCK_DESTROY, REQUEST_ACK, found.family, &found.id);
+    send(diag.as_raw_fd(), &message, MsgFlags::empty())?;
     let mut buffer = [0; 1024];
     let length = recv(diag.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
     let answer =
@@ -108,7 +109,7 @@ fn error_of(body: &[u8]) -> io::Error {
 }
 
 /// `inet_diag_msg`: four bytes, then the id.
-fn parse(body: &[u8]) -> Option<Found> {
+fn parse(body: &[u8]) -> Option<FoundSocket> {
     let family = *body.first()?;
     let id: [u8; ID] = body.get(4..4 + ID)?.try_into().ok()?;
     let local = if i32::from(family) == libc::AF_INET {
@@ -116,5 +117,5 @@ fn parse(body: &[u8]) -> Option<Found> {
     } else {
         IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(&id[4..20]).ok()?)).to_canonical()
     };
-    Some(Found { family, id, local })
+    Some(FoundSocket { family, id, local })
 }

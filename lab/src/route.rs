@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where packets go: a table per source address, so that every subflow keeps to its own path,
-//! and plain routes. Which routes a network needs is `topology/routing.rs`.
+//! Routes and policy rules: one routing table per source address, so that every subflow stays on its path.
+//! `topology/routing.rs` decides which routes a network needs.
 
 use crate::error::Result;
-use crate::link::Prefixed;
+use crate::link::IpNet;
 use crate::netns::Namespace;
 use std::net::IpAddr;
 
-/// A way out: through a gateway, or straight on the link when there is none.
+/// The next hop of a route.
 #[derive(Clone, Copy, Debug)]
-pub struct Exit<'a> {
-    /// The interface to leave by.
+pub struct NextHop<'a> {
+    /// The outgoing interface.
     pub interface: &'a str,
-    /// The next router, or `None` when the destination is on the link.
+    /// The next router. `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
 }
 
-/// Routes and rules to be, put into a namespace by [`Routes::apply`].
+/// Routes and rules. [`Routes::apply`] adds them to a namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     rules: Lines,
@@ -31,35 +31,35 @@ struct Lines {
 }
 
 impl Routes {
-    /// What leaves with the source address goes out by `exit`, by way of routing table `table` (1 to 252).
+    /// Sends packets with this source address to `next_hop`, through routing table `table` (1 to 252).
     #[must_use]
-    pub fn from_source(mut self, source: IpAddr, table: u32, exit: Exit<'_>) -> Self {
-        let whole = if source.is_ipv6() { "::/0" } else { "0.0.0.0/0" };
-        let way = via(exit);
+    pub fn from_source(mut self, source: IpAddr, table: u32, next_hop: NextHop<'_>) -> Self {
+        let any = if source.is_ipv6() { "::/0" } else { "0.0.0.0/0" };
+        let via = via(next_hop);
         self.rules.push(source, format!("rule add from {source} table {table}"));
-        self.routes.push(source, format!("route replace {whole} {way} table {table}"));
+        self.routes.push(source, format!("route replace {any} {via} table {table}"));
         self
     }
 
-    /// What goes to the prefix leaves by `exit`.
+    /// Sends packets for this destination to `next_hop`.
     #[must_use]
-    pub fn to(mut self, destination: Prefixed, exit: Exit<'_>) -> Self {
-        let Prefixed { address, length } = destination;
-        let way = via(exit);
-        self.routes.push(address, format!("route replace {address}/{length} {way}"));
+    pub fn to(mut self, destination: IpNet, next_hop: NextHop<'_>) -> Self {
+        let IpNet { address, length } = destination;
+        let via = via(next_hop);
+        self.routes.push(address, format!("route replace {address}/{length} {via}"));
         self
     }
 
-    /// Puts rules and routes into a namespace.
+    /// Adds rules and routes to a namespace.
     ///
     /// # Errors
-    /// When a gateway cannot be reached or a rule exists already.
+    /// If a gateway cannot be reached or a rule exists already.
     pub fn apply(&self, namespace: &Namespace) -> Result<()> {
         self.rules.run(namespace)?;
         self.apply_without_rules(namespace)
     }
 
-    /// Puts back the routes that an interface lost when it went down; rules stay through that.
+    /// Adds only the routes: the kernel drops them, but not the rules, when an interface goes down.
     pub(crate) fn apply_without_rules(&self, namespace: &Namespace) -> Result<()> {
         self.routes.run(namespace)
     }
@@ -80,10 +80,10 @@ impl Lines {
     }
 }
 
-fn via(exit: Exit<'_>) -> String {
-    match exit.gateway {
-        // onlink: the kernel would otherwise look the gateway up in the very table that is being replaced.
-        Some(gateway) => format!("via {gateway} dev {} onlink", exit.interface),
-        None => format!("dev {}", exit.interface),
+fn via(next_hop: NextHop<'_>) -> String {
+    match next_hop.gateway {
+        // onlink: otherwise the kernel looks the gateway up in the table that this command replaces.
+        Some(gateway) => format!("via {gateway} dev {} onlink", next_hop.interface),
+        None => format!("dev {}", next_hop.interface),
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lab's only `unsafe`: system calls that no safe crate wraps.
-//! Packet sockets in batches, the ethtool ioctl, and socket options read as bytes.
-//! It decides nothing and keeps no state.
+//! System calls that no safe crate wraps: the lab's only `unsafe` code. Batches on packet sockets, the
+//! ethtool ioctl, socket options read as bytes, perf counters of threads.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,7 +8,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{addr_of_mut, from_mut, from_ref, null_mut};
 
-/// Most frames that one call moves.
+/// Maximum number of frames per call.
 pub(crate) const BATCH: usize = 64;
 
 /// Reads a socket option into `buffer` and returns how many bytes the kernel wrote.
@@ -28,8 +27,8 @@ pub(crate) fn socket_option(
     Ok((length as usize).min(buffer.len()))
 }
 
-/// Like [`socket_option`] for an option whose argument holds two pointers to arrays
-/// (`MPTCP_FULL_INFO`): writes their addresses at the given offsets of `argument` first.
+/// Like [`socket_option`] for an option whose argument contains two pointers to arrays (`MPTCP_FULL_INFO`).
+/// First writes the arrays' addresses at the given offsets of `argument`.
 pub(crate) fn socket_option_with_arrays(
     socket: &impl AsFd,
     level: i32,
@@ -44,12 +43,12 @@ pub(crate) fn socket_option_with_arrays(
             .ok_or(io::ErrorKind::InvalidInput)?
             .copy_from_slice(&address);
     }
-    // The caller states the arrays' sizes inside `argument`; both arrays outlive the call because they
-    // are borrowed by the caller, and the kernel keeps no pointer.
+    // `argument` contains the arrays' sizes. The arrays outlive the call, because the caller borrows them,
+    // and the kernel keeps no pointer.
     socket_option(socket, level, name, argument)
 }
 
-/// Sets a socket option that is one integer.
+/// Sets an integer socket option.
 pub(crate) fn set_socket_option(socket: &impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer is to a live i32 and the length is its size.
     let answer = unsafe {
@@ -64,11 +63,11 @@ pub(crate) fn set_socket_option(socket: &impl AsFd, level: i32, name: i32, value
     check(answer)
 }
 
-/// Opens a packet socket that sees every frame arriving at interface `index`, and none that leaves by it.
-/// Its buffers hold `buffer` bytes each, beyond the host's usual limit.
+/// Opens a packet socket that receives all frames arriving at interface `index`, and none of its outgoing ones.
+/// Each of its buffers has `buffer` bytes, also above the host's limit.
 pub(crate) fn packet_socket(index: u32, buffer: usize) -> io::Result<OwnedFd> {
-    // Protocol 0: nothing arrives before `bind` has tied the socket to its interface.
-    // SAFETY: plain system call; the descriptor is checked and then owned by exactly one value.
+    // Protocol 0: nothing arrives until `bind` selects the interface.
+    // SAFETY: no pointers are passed; the descriptor is checked and has exactly one owner.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
         check(fd)?;
@@ -93,18 +92,18 @@ pub(crate) fn packet_socket(index: u32, buffer: usize) -> io::Result<OwnedFd> {
 }
 
 const PACKET_IGNORE_OUTGOING: i32 = 23;
-const STAMP_SPACE: usize = 64;
+const TIMESTAMP_SPACE: usize = 64;
 
-/// What [`receive_frames`] learned about one frame.
+/// One frame that [`receive_frames`] received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrival {
     /// Length of the frame in bytes.
     pub(crate) length: usize,
-    /// `CLOCK_REALTIME` of its arrival in nanoseconds, stamped by the kernel; 0 when it gave none.
-    pub(crate) stamp: i64,
+    /// When the kernel received it: `CLOCK_REALTIME` in nanoseconds; 0 if the kernel set no timestamp.
+    pub(crate) timestamp: i64,
 }
 
-/// Receives up to [`BATCH`] frames without waiting, one into each of `frames`; returns how many.
+/// Receives up to [`BATCH`] frames without waiting, one into each of `frames`. Returns how many.
 pub(crate) fn receive_frames(
     socket: &OwnedFd,
     frames: &mut [Vec<u8>],
@@ -114,17 +113,17 @@ pub(crate) fn receive_frames(
     // SAFETY: mmsghdr and iovec are integers and pointers, for which zero is valid.
     let (mut headers, mut parts): ([libc::mmsghdr; BATCH], [libc::iovec; BATCH]) =
         unsafe { (zeroed(), zeroed()) };
-    let mut stamps = [[0_u64; STAMP_SPACE / 8]; BATCH];
+    let mut timestamps = [[0_u64; TIMESTAMP_SPACE / 8]; BATCH];
     for (index, frame) in frames.iter_mut().take(count).enumerate() {
         parts[index].iov_base = frame.as_mut_ptr().cast();
         parts[index].iov_len = frame.len();
         let header = &mut headers[index].msg_hdr;
         header.msg_iov = from_mut(&mut parts[index]);
         header.msg_iovlen = 1;
-        header.msg_control = stamps[index].as_mut_ptr().cast();
-        header.msg_controllen = STAMP_SPACE;
+        header.msg_control = timestamps[index].as_mut_ptr().cast();
+        header.msg_controllen = TIMESTAMP_SPACE;
     }
-    // SAFETY: each header points to one iovec of a live, distinct Vec with its length, and to STAMP_SPACE
+    // SAFETY: each header points to one iovec of a live, distinct Vec with its length, and to TIMESTAMP_SPACE
     // aligned bytes; all outlive the call, and `count` is at most the length of the arrays.
     let received = unsafe {
         libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT, null_mut())
@@ -132,12 +131,12 @@ pub(crate) fn receive_frames(
     check(received)?;
     let received = received.unsigned_abs() as usize;
     for (arrival, header) in arrivals.iter_mut().zip(&headers).take(received) {
-        *arrival = Arrival { length: header.msg_len as usize, stamp: stamp(&header.msg_hdr) };
+        *arrival = Arrival { length: header.msg_len as usize, timestamp: timestamp(&header.msg_hdr) };
     }
     Ok(received)
 }
 
-fn stamp(header: &libc::msghdr) -> i64 {
+fn timestamp(header: &libc::msghdr) -> i64 {
     // SAFETY: `header` was filled by recvmmsg and its control buffer is alive and aligned; CMSG_FIRSTHDR
     // returns null or a pointer into it, and the length is checked before the timespec is read.
     unsafe {
@@ -151,7 +150,7 @@ fn stamp(header: &libc::msghdr) -> i64 {
     }
 }
 
-/// Sends up to [`BATCH`] frames; returns how many the interface's queue took before it refused one.
+/// Sends up to [`BATCH`] frames. Returns how many the interface's queue accepted before it dropped one.
 pub(crate) fn send_frames(socket: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
     let count = frames.len().min(BATCH);
     // SAFETY: as in `receive_frames`.
@@ -179,9 +178,9 @@ struct EthtoolValue {
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// Runs one of ethtool's set-a-flag commands on an interface of the calling thread's namespace.
+/// Runs an ethtool command that sets a value, on an interface of the calling thread's namespace.
 pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Result<()> {
-    // SAFETY: plain system call; the descriptor is checked and then owned by exactly one value.
+    // SAFETY: no pointers are passed; the descriptor is checked and has exactly one owner.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         check(fd)?;
@@ -189,14 +188,14 @@ pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Resu
     };
     // SAFETY: ifreq is integers, bytes and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    // One byte stays zero as the terminator.
+    // The last byte stays zero: the terminator.
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
         *to = from.cast_signed();
     }
     let mut argument = EthtoolValue { command, value };
     request.ifr_ifru.ifru_data = addr_of_mut!(argument).cast();
-    // SAFETY: `request` and the `argument` that it points to are live and of the layout that
-    // SIOCETHTOOL expects of a set-value command.
+    // SAFETY: `request` and `argument`, which it points to, are live and have the layout that SIOCETHTOOL
+    // expects for a command that sets a value.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })
 }
 
@@ -211,22 +210,23 @@ fn socklen(bytes: usize) -> libc::socklen_t {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Opens the perf counter `task-clock` for a thread (0: this one), and on demand for those that it will start.
+/// Opens the perf counter `task-clock` of a thread (0: this one). With `inherit` it includes threads that this
+/// thread starts later.
 pub(crate) fn open_task_clock(tid: i32, inherit: bool) -> io::Result<OwnedFd> {
     const SOFTWARE: u64 = 1;
     const TASK_CLOCK: u64 = 1;
     const INHERIT: u64 = 1 << 1;
     const CLOSE_ON_EXEC: u64 = 8;
-    // The first version of struct perf_event_attr: type and size, what to count, and in its sixth word the flags.
+    // PERF_ATTR_SIZE_VER0 of struct perf_event_attr: type and size, config, and in the sixth word the flags.
     let mut attributes = [0_u64; 8];
     attributes[0] = SOFTWARE | (size_of_val(&attributes) as u64) << 32;
     attributes[1] = TASK_CLOCK;
     attributes[5] = if inherit { INHERIT } else { 0 };
-    // SAFETY: `attributes` is as long as it says and lives through the call; the other arguments are numbers.
+    // SAFETY: `attributes` has the size that it states and outlives the call; the other arguments are numbers.
     let fd =
         unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), tid, -1, -1, CLOSE_ON_EXEC) };
     let fd = i32::try_from(fd).map_err(io::Error::other)?;
     check(fd)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of a thread and of those that it starts, by the kernel's perf counter `task-clock`: from each switch to them to each
-//! switch away. Truth for tests: other accounts of the kernel (`schedstat`, CPU clocks) also count the way from the wake-up to
-//! the switch, which for threads that sleep often is a good part of the whole.
+//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`: the time between a
+//! switch to the thread and the switch away from it. This is the ground truth of tests. `schedstat` and the CPU clocks also
+//! count the time from the wake-up to the switch, a large part of the total for threads that sleep often.
 
 use crate::error::{Error, Result};
 use crate::sys;
@@ -9,26 +9,26 @@ use std::fs::File;
 use std::io::Read as _;
 use std::time::Duration;
 
-/// Counts from its making on. Two that count threads of one CPU must not come from one: the kernel then swaps counters between
-/// them at a switch instead of stopping one, and counts some of the time twice (5 %, measured on Linux 6.18).
+/// Counts from its creation. Do not let two threads of one CPU inherit it from the same counter: the kernel then swaps
+/// counters at a switch instead of stopping one, and counts some time twice (5 %, measured on Linux 6.18).
 #[derive(Debug)]
 pub struct TaskClock {
     counter: File,
 }
 
 impl TaskClock {
-    /// Counts the calling thread and the threads and processes that it will start.
+    /// Counts the calling thread and the threads and processes that it starts later.
     ///
     /// # Errors
-    /// Where the kernel has no perf counters, or refuses them.
+    /// If the kernel has no perf counters or refuses access.
     pub fn of_this_thread() -> Result<Self> {
         Self::open(0, true)
     }
 
-    /// Counts another thread, of the kernel or of a program, and nothing that it starts.
+    /// Counts another thread (also a kernel thread), without the threads that it starts.
     ///
     /// # Errors
-    /// As [`TaskClock::of_this_thread`], and where there is no such thread.
+    /// As [`TaskClock::of_this_thread`], and if there is no such thread.
     pub fn of(tid: i32) -> Result<Self> {
         Self::open(tid, false)
     }
@@ -39,10 +39,10 @@ impl TaskClock {
         Ok(Self { counter: counter.into() })
     }
 
-    /// Time used so far, that of threads which have ended included.
+    /// CPU time so far, including threads that have ended.
     ///
     /// # Errors
-    /// When the kernel refuses to tell.
+    /// If the counter cannot be read.
     pub fn read(&self) -> Result<Duration> {
         let mut nanoseconds = [0; 8];
         (&self.counter)

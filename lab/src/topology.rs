@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ready-made networks: a client and a server joined by several paths, each with its own rate, queue, delay,
-//! jitter and loss, optionally meeting in shared bottlenecks; with MPTCP endpoints so that connections use them all.
-//! What to ask for is `spec.rs`, how one stretch of network is built `segment.rs`, how a path dies `path.rs`.
+//! Complete test networks: a client and a server connected by several paths, each with its own rate, queue, delay, jitter
+//! and loss. Paths may share bottlenecks. MPTCP endpoints make connections use all paths.
+//! `spec.rs` describes a network, `segment.rs` builds one link of it, `path.rs` makes a path fail.
 
+mod network;
 mod path;
 mod plan;
 mod routing;
 mod segment;
 mod spec;
 
-pub use path::{How, Path};
-pub use spec::{Family, JoinBy, PathSpec, Quality, TopologySpec};
+pub use path::{Path, PathFailure};
+pub use spec::{Family, JoinBy, LinkSpec, PathSpec, TopologySpec};
 
 use std::io;
 use std::net::UdpSocket;
@@ -19,51 +20,46 @@ use std::time::Duration;
 use crate::endpoint::{self, Endpoint, Limits, Purpose};
 use crate::error::{Error, Result};
 use crate::impairer::Direction;
-use crate::link::{QueueCounters, QueueWatch};
+use crate::link::{QueueCounters, QueueReader};
 use crate::netns::Namespace;
-use crate::traffic::{Spec, Workload};
+use crate::traffic::{TrafficSpec, Workload};
+use network::Network;
 use segment::Segment;
 
-/// A running network; dropping it removes everything.
-// Fields drop in this order: relays stop before the namespaces of their wires go.
+/// A running network. Dropping it removes everything.
 #[derive(Debug)]
 pub struct Topology {
-    paths: Vec<Segment>,
-    bottlenecks: Vec<Segment>,
-    cores: Vec<Namespace>,
-    client: Namespace,
-    server: Namespace,
-    spec: TopologySpec,
+    network: Network,
 }
 
-/// Endpoints that the kernel has room for in a namespace (MPTCP_PM_ADDR_MAX).
-const MOST_ENDPOINTS: usize = 8;
+/// Maximum number of endpoints in a namespace (MPTCP_PM_ADDR_MAX).
+const MAX_ENDPOINTS: usize = 8;
 
 impl Topology {
-    /// Two paths of their own each.
+    /// Two disjoint paths.
     ///
     /// # Errors
     /// As [`Topology::build`].
-    pub fn two_paths(first: Quality, second: Quality) -> Result<Self> {
+    pub fn two_paths(first: LinkSpec, second: LinkSpec) -> Result<Self> {
         Self::disjoint(&[first, second])
     }
 
-    /// Several paths that share nothing.
+    /// Several disjoint paths.
     ///
     /// # Errors
     /// As [`Topology::build`].
-    pub fn disjoint(qualities: &[Quality]) -> Result<Self> {
-        let paths = qualities.iter().map(|quality| PathSpec { quality: *quality, ..PathSpec::default() });
+    pub fn disjoint(links: &[LinkSpec]) -> Result<Self> {
+        let paths = links.iter().map(|link| PathSpec { link: *link, ..PathSpec::default() });
         Self::build(&TopologySpec { paths: paths.collect(), ..TopologySpec::default() })
     }
 
-    /// One access link for each of `accesses`, all meeting in one bottleneck.
+    /// One path per access link. All paths share one bottleneck.
     ///
     /// # Errors
     /// As [`Topology::build`].
-    pub fn shared(accesses: &[Quality], bottleneck: Quality) -> Result<Self> {
-        let paths = accesses.iter().map(|quality| PathSpec {
-            quality: *quality,
+    pub fn shared(access_links: &[LinkSpec], bottleneck: LinkSpec) -> Result<Self> {
+        let paths = access_links.iter().map(|link| PathSpec {
+            link: *link,
             bottleneck: Some(0),
             ..PathSpec::default()
         });
@@ -77,11 +73,11 @@ impl Topology {
     /// Builds any network.
     ///
     /// # Errors
-    /// For a specification that makes no sense, without root, or when the kernel lacks a part.
+    /// If the specification is invalid, without root, or if the kernel lacks a feature.
     pub fn build(spec: &TopologySpec) -> Result<Self> {
         spec.check()?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
-        let mut topology = Self {
+        let mut network = Network {
             paths: Vec::new(),
             bottlenecks: Vec::new(),
             cores: Vec::new(),
@@ -89,78 +85,57 @@ impl Topology {
             server,
             spec: spec.clone(),
         };
-        for namespace in [&topology.client, &topology.server] {
+        for namespace in [&network.client, &network.server] {
             prepare_host(namespace, spec.quick_timeouts)?;
         }
-        topology.lay()?;
-        topology.add_routes()?;
+        add_segments(&mut network)?;
+        routing::add_routes(&network)?;
+        let topology = Self { network };
         topology.add_endpoints()?;
-        topology.meet_neighbours()?;
+        topology.resolve_neighbours()?;
         Ok(topology)
     }
 
-    fn lay(&mut self) -> Result<()> {
-        let offloads = self.spec.is_plain();
-        for (index, quality) in self.spec.bottlenecks.iter().enumerate() {
-            let core = Namespace::new("core")?;
-            segment::prepare_router(&core)?;
-            let number = plan::bottleneck_number(index);
-            self.bottlenecks.push(Segment::lay(&core, &self.server, number, quality, offloads)?);
-            self.cores.push(core);
-        }
-        for (index, path) in self.spec.paths.iter().enumerate() {
-            let far = path.bottleneck.and_then(|index| self.cores.get(index)).unwrap_or(&self.server);
-            let number = plan::path_number(index);
-            self.paths.push(Segment::lay(&self.client, far, number, &path.quality, offloads)?);
-        }
-        Ok(())
-    }
-
-    /// Sends a datagram over each path and waits for the refusal: after that all link-layer addresses are known, so that no
+    /// Sends a datagram over each path and waits for the ICMP error. The kernel then knows all link-layer addresses, so no
     /// handshake waits for them.
-    fn meet_neighbours(&self) -> Result<()> {
+    fn resolve_neighbours(&self) -> Result<()> {
         const DISCARD_PORT: u16 = 9;
         let ends: Vec<_> = self.paths().map(|path| (path.client_address(), path.server_address())).collect();
-        let meet = || {
+        let send_datagrams = || {
             ends.iter().try_for_each(|&(client, server)| -> io::Result<()> {
                 let socket = UdpSocket::bind((client, 0))?;
                 socket.connect((server, DISCARD_PORT))?;
                 socket.set_read_timeout(Some(Duration::from_secs(1)))?;
                 socket.send(&[0])?;
-                // The refusal is what is waited for; without one only the first handshake is slower.
+                // Normally ECONNREFUSED. After a timeout only the first handshake is slower.
                 let _ = socket.recv(&mut [0]);
                 Ok(())
             })
         };
-        self.client.enter(meet)?.map_err(Error::os("reach the server from", self.client.name()))
+        let client = self.client();
+        client.enter(send_datagrams)?.map_err(Error::os("reach the server from", client.name()))
     }
 
     fn add_endpoints(&self) -> Result<()> {
-        let signal = self.spec.join == JoinBy::ServerSignal;
-        endpoint::set_limits(
-            &self.client,
-            Limits { subflows: 8, add_addr_accepted: if signal { 8 } else { 0 } },
-        )?;
-        endpoint::set_limits(&self.server, Limits { subflows: 8, add_addr_accepted: 0 })?;
-        // The first path needs no announcement, but on the client an endpoint to delete later, if the kernel has room for it.
-        let without_first = signal || self.paths.len() > MOST_ENDPOINTS;
+        let signal = self.network.spec.join == JoinBy::ServerSignal;
+        let add_addr_accepted = if signal { 8 } else { 0 };
+        endpoint::set_limits(self.client(), Limits { subflows: 8, add_addr_accepted })?;
+        endpoint::set_limits(self.server(), Limits { subflows: 8, add_addr_accepted: 0 })?;
+        // The first path needs no announcement. On the client it has an endpoint, if there is room, so that a test can delete it.
+        let without_first = signal || self.network.paths.len() > MAX_ENDPOINTS;
         for path in self.paths().skip(usize::from(without_first)) {
-            let (namespace, interface, address, purpose) = match (signal, path.spec().backup) {
-                (false, false) => {
-                    (&self.client, path.client_interface(), path.client_address(), Purpose::Subflow)
-                }
-                (false, true) => {
-                    (&self.client, path.client_interface(), path.client_address(), Purpose::BackupSubflow)
-                }
-                (true, false) => {
-                    (&self.server, path.server_interface(), path.server_address(), Purpose::Signal)
-                }
-                (true, true) => {
-                    (&self.server, path.server_interface(), path.server_address(), Purpose::BackupSignal)
-                }
+            let (namespace, interface, address) = if signal {
+                (self.server(), path.server_interface(), path.server_address())
+            } else {
+                (self.client(), path.client_interface(), path.client_address())
             };
-            let id = path.endpoint_id();
-            endpoint::add(namespace, Endpoint { id, address, purpose }, interface)?;
+            let purpose = match (signal, path.spec().backup) {
+                (false, false) => Purpose::Subflow,
+                (false, true) => Purpose::BackupSubflow,
+                (true, false) => Purpose::Signal,
+                (true, true) => Purpose::BackupSignal,
+            };
+            endpoint::add(namespace, Endpoint { id: path.endpoint_id(), address, purpose }, interface)?;
         }
         Ok(())
     }
@@ -168,69 +143,82 @@ impl Topology {
     /// The client's namespace.
     #[must_use]
     pub fn client(&self) -> &Namespace {
-        &self.client
+        &self.network.client
     }
 
     /// The server's namespace.
     #[must_use]
     pub fn server(&self) -> &Namespace {
-        &self.server
+        &self.network.server
     }
 
     /// All paths, in order.
     pub fn paths(&self) -> impl Iterator<Item = Path<'_>> {
-        self.paths
-            .iter()
-            .zip(&self.spec.paths)
-            .enumerate()
-            .map(|(index, (segment, spec))| Path::new(self, index, segment, spec))
+        (0..self.network.paths.len()).filter_map(|index| Path::new(&self.network, index))
     }
 
     /// Path `index`, from 0.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// If there are fewer paths.
     pub fn path(&self, index: usize) -> Result<Path<'_>> {
-        self.paths().nth(index).ok_or_else(|| Error::Invalid {
+        Path::new(&self.network, index).ok_or_else(|| Error::Invalid {
             what: format!("there is no path {index}"),
             advice: "paths count from 0",
         })
     }
 
-    /// Traffic from the client's to the server's address on the first path, one MPTCP connection.
+    /// Traffic from the client's to the server's address on the first path, with one MPTCP connection.
     ///
     /// # Errors
-    /// Never in a topology that was built: it has a first path.
-    pub fn traffic(&self, workload: Workload) -> Result<Spec> {
+    /// Never: a topology has at least one path.
+    pub fn traffic(&self, workload: Workload) -> Result<TrafficSpec> {
         let first = self.path(0)?;
-        let mut spec = Spec::new(first.server_address(), workload);
+        let mut spec = TrafficSpec::new(first.server_address(), workload);
         spec.client = Some(first.client_address());
         Ok(spec)
     }
 
-    /// The queue of a shared bottleneck, or `None` when it has no rate limit that way or does not exist.
+    /// The queue of a shared bottleneck. `None`: no rate limit in this direction, or no such bottleneck.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn bottleneck_queue(&self, index: usize, direction: Direction) -> Result<Option<QueueCounters>> {
-        self.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue(direction))
+        self.network.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue(direction))
     }
 
-    /// Begins to watch the queue of a shared bottleneck, or `None` when it has no rate limit that way or does not exist.
+    /// Opens a reader for the queue of a shared bottleneck. `None`: no rate limit in this direction, or no such bottleneck.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn watch_bottleneck(&self, index: usize, direction: Direction) -> Result<Option<QueueWatch>> {
-        self.bottlenecks.get(index).map_or(Ok(None), |segment| segment.watch_queue(direction))
+    /// If it cannot be opened.
+    pub fn bottleneck_queue_reader(&self, index: usize, direction: Direction) -> Result<Option<QueueReader>> {
+        self.network.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue_reader(direction))
     }
+}
+
+fn add_segments(network: &mut Network) -> Result<()> {
+    let offloads = network.spec.is_plain();
+    for (index, link) in network.spec.bottlenecks.iter().enumerate() {
+        let core = Namespace::new("core")?;
+        segment::prepare_router(&core)?;
+        let number = plan::bottleneck_number(index);
+        network.bottlenecks.push(Segment::build(&core, &network.server, number, link, offloads)?);
+        network.cores.push(core);
+    }
+    for (index, path) in network.spec.paths.iter().enumerate() {
+        let far = path.bottleneck.and_then(|index| network.cores.get(index)).unwrap_or(&network.server);
+        let number = plan::path_number(index);
+        network.paths.push(Segment::build(&network.client, far, number, &path.link, offloads)?);
+    }
+    Ok(())
 }
 
 fn prepare_host(namespace: &Namespace, quick_timeouts: bool) -> Result<()> {
     segment::accept_any_source(namespace)?;
     namespace.sysctl("net.mptcp.enabled", "1")?;
-    // Without it a cable that is pulled for a while comes back without its IPv6 addresses.
+    // Otherwise an interface that goes down loses its IPv6 addresses.
     namespace.sysctl("net.ipv6.conf.default.keep_addr_on_down", "1")?;
-    // Churn: tens of thousands of connections a minute between two addresses.
+    // Connection churn: tens of thousands of connections per minute between two addresses.
     namespace.sysctl("net.ipv4.ip_local_port_range", "10000 65535")?;
     namespace.sysctl("net.ipv4.tcp_tw_reuse", "1")?;
     if quick_timeouts {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of path death: each way to die closes one subflow, the connection goes on over the other,
+//! Root tests of path failures: each failure closes one subflow, the connection continues on the other,
 //! and no byte is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use mpwatch_lab::topology::{How, JoinBy, PathSpec, Quality, TopologySpec};
-use mpwatch_lab::traffic::{Control, Outcome, Transfer, Workload};
+use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Topology, may_run, mib, poll_until};
 use std::sync::Arc;
 use std::time::Duration;
 
 const BYTES: u64 = 8_000_000;
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-fn build(join: JoinBy, quality: Quality) -> Topology {
-    let path = PathSpec { quality, ..PathSpec::default() };
+fn build(join: JoinBy, link: LinkSpec) -> Topology {
+    let path = PathSpec { link, ..PathSpec::default() };
     Topology::build(&TopologySpec {
         paths: vec![path; 2],
         join,
@@ -23,20 +23,26 @@ fn build(join: JoinBy, quality: Quality) -> Topology {
     .unwrap()
 }
 
-/// Transfers bytes, kills path 1 once both paths carry, and holds the end until `sign` is seen.
-fn kill_amid(topology: &Topology, how: How, mut sign: impl FnMut(&mib::Counters) -> bool) -> Outcome {
+/// Transfers bytes, makes path 1 fail as soon as both paths carry data, and holds the connection until `is_noticed`.
+fn fail_during_transfer(
+    topology: &Topology,
+    failure: PathFailure,
+    mut is_noticed: impl FnMut(&mib::Counters) -> bool,
+) -> TransferOutcome {
     let second = topology.path(1).unwrap();
     let spec = topology.traffic(Workload::upload(BYTES)).unwrap();
     let control = Arc::new(Control::holding());
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
-    poll_until("bytes on the second path", PATIENCE, || {
+    poll_until("bytes on the second path", TIMEOUT, || {
         (second.client_counters().unwrap().tx_bytes > 500_000).then_some(())
     })
     .unwrap();
-    second.kill(how).unwrap();
-    poll_until("the sign of death", PATIENCE, || sign(&mib::read(topology.client()).unwrap()).then_some(()))
-        .unwrap();
-    poll_until("all bytes to arrive", PATIENCE, || (control.received() == BYTES).then_some(())).unwrap();
+    second.fail(failure).unwrap();
+    poll_until("the failure to be noticed", TIMEOUT, || {
+        is_noticed(&mib::read(topology.client()).unwrap()).then_some(())
+    })
+    .unwrap();
+    poll_until("all bytes to arrive", TIMEOUT, || (control.received() == BYTES).then_some(())).unwrap();
     control.release();
     let outcome = transfer.join().unwrap();
     assert_eq!(outcome.client.first_error(), None);
@@ -45,12 +51,12 @@ fn kill_amid(topology: &Topology, how: How, mut sign: impl FnMut(&mib::Counters)
     outcome
 }
 
-fn subflows_left(outcome: &Outcome) -> usize {
-    outcome.client.connections[0].flow.as_ref().unwrap().subflows.len()
+fn subflows_left(outcome: &TransferOutcome) -> usize {
+    outcome.client.connections[0].socket_info.as_ref().unwrap().subflows.len()
 }
 
-fn path() -> Quality {
-    Quality::rate(30.0, Duration::from_millis(50))
+fn link() -> LinkSpec {
+    LinkSpec::rate(30.0, Duration::from_millis(50))
 }
 
 #[test]
@@ -58,20 +64,21 @@ fn a_reset_closes_one_subflow_and_the_other_delivers() {
     if !may_run("a_reset_closes_one_subflow_and_the_other_delivers") {
         return;
     }
-    let topology = build(JoinBy::ClientSubflow, path());
-    let outcome = kill_amid(&topology, How::Reset, |counters| counters["MPTcpExtMPRstTx"] > 0);
+    let topology = build(JoinBy::ClientSubflow, link());
+    let outcome =
+        fail_during_transfer(&topology, PathFailure::Reset, |counters| counters["MPTcpExtMPRstTx"] > 0);
     assert_eq!(subflows_left(&outcome), 1);
 }
 
 #[test]
-fn deleting_the_clients_endpoint_tells_the_server() {
-    if !may_run("deleting_the_clients_endpoint_tells_the_server") {
+fn deleting_the_clients_endpoint_sends_remove_addr() {
+    if !may_run("deleting_the_clients_endpoint_sends_remove_addr") {
         return;
     }
-    let topology = build(JoinBy::ClientSubflow, path());
+    let topology = build(JoinBy::ClientSubflow, link());
     // Not the client's MPTcpExtRmAddrTx, which older kernels lack.
-    let told = |_: &mib::Counters| mib::read(topology.server()).unwrap()["MPTcpExtRmAddr"] == 1;
-    let outcome = kill_amid(&topology, How::EndpointDeleted, told);
+    let received = |_: &mib::Counters| mib::read(topology.server()).unwrap()["MPTcpExtRmAddr"] == 1;
+    let outcome = fail_during_transfer(&topology, PathFailure::EndpointDeleted, received);
     assert_eq!(subflows_left(&outcome), 1);
 }
 
@@ -80,53 +87,57 @@ fn the_server_removes_its_announced_address() {
     if !may_run("the_server_removes_its_announced_address") {
         return;
     }
-    let topology = build(JoinBy::ServerSignal, path());
-    let outcome = kill_amid(&topology, How::PeerRemovesAddress, |counters| counters["MPTcpExtRmAddr"] == 1);
+    let topology = build(JoinBy::ServerSignal, link());
+    let outcome = fail_during_transfer(&topology, PathFailure::PeerRemovesAddress, |counters| {
+        counters["MPTcpExtRmAddr"] == 1
+    });
     assert_eq!(subflows_left(&outcome), 1);
 }
 
 #[test]
-fn a_link_that_goes_down_leaves_its_bytes_to_the_other_path() {
-    if !may_run("a_link_that_goes_down_leaves_its_bytes_to_the_other_path") {
+fn bytes_of_a_link_that_goes_down_arrive_over_the_other_path() {
+    if !may_run("bytes_of_a_link_that_goes_down_arrive_over_the_other_path") {
         return;
     }
-    let topology = build(JoinBy::ClientSubflow, path());
-    kill_amid(&topology, How::LinkDown, |_| true);
-    topology.path(1).unwrap().revive().unwrap();
+    let topology = build(JoinBy::ClientSubflow, link());
+    fail_during_transfer(&topology, PathFailure::LinkDown, |_| true);
+    topology.path(1).unwrap().restore().unwrap();
 }
 
 #[test]
-fn a_black_hole_leaves_its_bytes_to_the_other_path_and_can_end() {
-    if !may_run("a_black_hole_leaves_its_bytes_to_the_other_path_and_can_end") {
+fn bytes_lost_in_a_black_hole_arrive_over_the_other_path() {
+    if !may_run("bytes_lost_in_a_black_hole_arrive_over_the_other_path") {
         return;
     }
-    let topology = build(JoinBy::ClientSubflow, path().rtt(Duration::from_millis(4)));
-    kill_amid(&topology, How::Blackhole, |counters| counters["MPTcpExtMPTCPRetrans"] > 0);
-    topology.path(1).unwrap().revive().unwrap();
+    let topology = build(JoinBy::ClientSubflow, link().rtt(Duration::from_millis(4)));
+    fail_during_transfer(&topology, PathFailure::Blackhole, |counters| counters["MPTcpExtMPTCPRetrans"] > 0);
+    topology.path(1).unwrap().restore().unwrap();
     let spec = topology.traffic(Workload::upload(BYTES)).unwrap();
     let outcome = mpwatch_lab::traffic::run(topology.client(), topology.server(), &spec).unwrap();
     assert_eq!(subflows_left(&outcome), 2);
 }
 
 #[test]
-fn what_a_dead_path_holds_up_goes_with_its_lab() {
-    if !may_run("what_a_dead_path_holds_up_goes_with_its_lab") {
+fn dropping_a_lab_removes_sockets_that_still_retransmit() {
+    if !may_run("dropping_a_lab_removes_sockets_that_still_retransmit") {
         return;
     }
-    let topology = build(JoinBy::ClientSubflow, path());
-    kill_amid(&topology, How::LinkDown, |_| true);
-    // Its processes are done, but it retransmits for minutes.
-    let orphan = || {
+    let topology = build(JoinBy::ClientSubflow, link());
+    fail_during_transfer(&topology, PathFailure::LinkDown, |_| true);
+    // The processes have closed their sockets, but the kernel retransmits for minutes.
+    let has_orphan = || {
         let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
         table.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("04"))
     };
-    poll_until("an orphan in FIN_WAIT1", PATIENCE, || topology.client().enter(orphan).unwrap().then_some(()))
-        .unwrap();
-    let outlives = std::fs::File::open(topology.client().path()).unwrap();
+    poll_until("an orphan in FIN_WAIT1", TIMEOUT, || {
+        topology.client().enter(has_orphan).unwrap().then_some(())
+    })
+    .unwrap();
+    let namespace = std::fs::File::open(topology.client().path()).unwrap();
     drop(topology);
     let left = std::thread::spawn(move || {
-        nix::sched::setns(outlives, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-        orphan()
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        has_orphan()
     });
     assert!(!left.join().unwrap());
 }

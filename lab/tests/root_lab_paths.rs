@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of topologies and traffic on the real kernel: every path is used, both ends and the kernel agree
-//! on every byte, in all address families and directions.
+//! Root tests of topologies and traffic: every path is used, and both ends and the kernel report the same bytes, in all
+//! address families and directions.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use mpwatch_lab::topology::{Family, JoinBy, PathSpec, Quality, TopologySpec};
-use mpwatch_lab::traffic::{self, Control, Outcome, Spec, Transfer, Transport, Workload};
-use mpwatch_lab::{Direction, Flow, Topology, may_run, mib, poll_until};
+use mpwatch_lab::topology::{Family, JoinBy, LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
+use mpwatch_lab::{Direction, SocketInfo, Topology, may_run, mib, poll_until};
 use std::sync::Arc;
 use std::time::Duration;
 
 const MEGABYTE: u64 = 1_000_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn two_shaped_paths() -> Topology {
-    let path = Quality::rate(50.0, Duration::from_millis(50));
-    Topology::two_paths(path, path).unwrap()
+fn two_limited_paths() -> Topology {
+    let link = LinkSpec::rate(50.0, Duration::from_millis(50));
+    Topology::two_paths(link, link).unwrap()
 }
 
-fn spec(topology: &Topology, bytes: u64) -> Spec {
+fn spec(topology: &Topology, bytes: u64) -> TrafficSpec {
     topology.traffic(Workload::upload(bytes)).unwrap()
 }
 
-fn run(topology: &Topology, spec: &Spec) -> Outcome {
+fn run(topology: &Topology, spec: &TrafficSpec) -> TransferOutcome {
     let outcome = traffic::run(topology.client(), topology.server(), spec).unwrap();
     assert_eq!(outcome.client.first_error(), None);
     assert_eq!(outcome.server.first_error(), None);
     outcome
 }
 
-fn assert_ends_agree(outcome: &Outcome) {
+fn assert_ends_agree(outcome: &TransferOutcome) {
     let (client, server) = (&outcome.client, &outcome.server);
     assert_eq!(client.connections.len(), server.connections.len());
     for ours in &client.connections {
@@ -42,12 +42,12 @@ fn assert_ends_agree(outcome: &Outcome) {
     }
 }
 
-fn client_flow(outcome: &Outcome) -> &Flow {
-    outcome.client.connections[0].flow.as_ref().unwrap()
+fn client_info(outcome: &TransferOutcome) -> &SocketInfo {
+    outcome.client.connections[0].socket_info.as_ref().unwrap()
 }
 
-fn server_flow(outcome: &Outcome) -> &Flow {
-    outcome.server.connections[0].flow.as_ref().unwrap()
+fn server_info(outcome: &TransferOutcome) -> &SocketInfo {
+    outcome.server.connections[0].socket_info.as_ref().unwrap()
 }
 
 #[test]
@@ -55,16 +55,16 @@ fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
     if !may_run("a_bulk_transfer_uses_both_paths_and_every_count_agrees") {
         return;
     }
-    let topology = two_shaped_paths();
+    let topology = two_limited_paths();
     let bytes = 10 * MEGABYTE;
     let outcome = run(&topology, &spec(&topology, bytes));
     assert_ends_agree(&outcome);
     assert_eq!(outcome.client.sent(), bytes);
 
-    let sender = client_flow(&outcome);
+    let sender = client_info(&outcome);
     let connection = sender.mptcp.as_ref().unwrap();
     assert!(!connection.fallback());
-    // Kernels before 6.5 count no bytes of a connection, and do not number its subflows.
+    // Kernels before 6.5 have no byte counters of connections and no subflow ids.
     let counts = connection.bytes_sent.is_some();
     assert_eq!(
         (connection.bytes_sent, connection.bytes_acked),
@@ -76,7 +76,7 @@ fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
         assert!(subflow.tcp.bytes_sent > MEGABYTE, "{subflow:?}");
         assert!(subflow.id.is_some() == counts && subflow.tcp.srtt_us > 0);
     }
-    let receiver = server_flow(&outcome);
+    let receiver = server_info(&outcome);
     assert_eq!(receiver.mptcp.as_ref().unwrap().bytes_received, counts.then_some(bytes));
     assert_eq!(receiver.subflows.len(), 2);
 
@@ -91,21 +91,21 @@ fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
 }
 
 #[test]
-fn the_two_paths_together_are_faster_than_one() {
-    if !may_run("the_two_paths_together_are_faster_than_one") {
+fn two_paths_together_are_faster_than_one() {
+    if !may_run("two_paths_together_are_faster_than_one") {
         return;
     }
-    let topology = two_shaped_paths();
+    let topology = two_limited_paths();
     let mut spec = spec(&topology, 12 * MEGABYTE);
-    let both = run(&topology, &spec).client.connections[0].working;
+    let both = run(&topology, &spec).client.connections[0].transfer_time;
     spec.transport = Transport::Tcp;
     let outcome = run(&topology, &spec);
     assert_ends_agree(&outcome);
-    assert!(client_flow(&outcome).mptcp.is_none());
-    let one = outcome.client.connections[0].working;
+    assert!(client_info(&outcome).mptcp.is_none());
+    let one = outcome.client.connections[0].transfer_time;
     let gain = one.as_secs_f64() / both.as_secs_f64();
     println!("two paths carry {gain:.2} times as much as one");
-    // 6.1 schedules worse than later kernels: 1.34 to 1.37 there.
+    // The scheduler of Linux 6.1 is worse than later ones: 1.34 to 1.37.
     assert!(gain > 1.25, "{gain}");
 }
 
@@ -114,7 +114,7 @@ fn the_server_can_send_over_both_paths_with_cubic_or_reno() {
     if !may_run("the_server_can_send_over_both_paths_with_cubic_or_reno") {
         return;
     }
-    let topology = two_shaped_paths();
+    let topology = two_limited_paths();
     for congestion in ["cubic", "reno"] {
         let mut spec = spec(&topology, 0);
         spec.congestion = Some(congestion.to_owned());
@@ -122,7 +122,7 @@ fn the_server_can_send_over_both_paths_with_cubic_or_reno() {
         let outcome = run(&topology, &spec);
         assert_ends_agree(&outcome);
         assert_eq!(outcome.client.received(), 5 * MEGABYTE);
-        assert_eq!(server_flow(&outcome).subflows.len(), 2);
+        assert_eq!(server_info(&outcome).subflows.len(), 2);
     }
 }
 
@@ -132,7 +132,7 @@ fn ipv6_paths_join_over_ipv6() {
         return;
     }
     let path = PathSpec {
-        quality: Quality::rate(50.0, Duration::from_millis(50)),
+        link: LinkSpec::rate(50.0, Duration::from_millis(50)),
         family: Family::V6,
         ..PathSpec::default()
     };
@@ -140,9 +140,9 @@ fn ipv6_paths_join_over_ipv6() {
         Topology::build(&TopologySpec { paths: vec![path; 2], ..TopologySpec::default() }).unwrap();
     let outcome = run(&topology, &spec(&topology, 4 * MEGABYTE));
     assert_ends_agree(&outcome);
-    let flow = client_flow(&outcome);
-    assert_eq!(flow.subflows.len(), 2);
-    assert!(flow.subflows.iter().all(|subflow| subflow.local.is_ipv6()));
+    let info = client_info(&outcome);
+    assert_eq!(info.subflows.len(), 2);
+    assert!(info.subflows.iter().all(|subflow| subflow.local.is_ipv6()));
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn mapped_addresses_work_and_are_shown_as_ipv4() {
     if !may_run("mapped_addresses_work_and_are_shown_as_ipv4") {
         return;
     }
-    let topology = two_shaped_paths();
+    let topology = two_limited_paths();
     let mut spec = spec(&topology, 4 * MEGABYTE);
     spec.mapped = true;
     let outcome = run(&topology, &spec);
     assert_ends_agree(&outcome);
-    let flow = client_flow(&outcome);
-    assert_eq!(flow.subflows.len(), 2);
-    assert!(flow.subflows.iter().all(|subflow| subflow.local.is_ipv4()));
+    let info = client_info(&outcome);
+    assert_eq!(info.subflows.len(), 2);
+    assert!(info.subflows.iter().all(|subflow| subflow.local.is_ipv4()));
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn the_server_announces_its_second_address() {
     let control = Arc::new(Control::holding());
     let spec = spec(&topology, MEGABYTE);
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
-    poll_until("two joins", PATIENCE, || {
+    poll_until("two joins", TIMEOUT, || {
         let counters = mib::read(topology.server()).unwrap();
         (counters["MPTcpExtMPJoinAckRx"] == 2).then_some(())
     })
     .unwrap();
     control.release();
     let outcome = transfer.join().unwrap();
-    assert_eq!(client_flow(&outcome).subflows.len(), 3);
+    assert_eq!(client_info(&outcome).subflows.len(), 3);
 }
 
 #[test]
@@ -189,16 +189,16 @@ fn subflows_through_a_shared_bottleneck_share_its_rate() {
     if !may_run("subflows_through_a_shared_bottleneck_share_its_rate") {
         return;
     }
-    let near = Quality::default();
-    let distant = Quality::default().rtt(Duration::from_millis(20));
-    let bottleneck = Quality::rate(40.0, Duration::from_millis(50));
+    let near = LinkSpec::default();
+    let distant = LinkSpec::default().rtt(Duration::from_millis(20));
+    let bottleneck = LinkSpec::rate(40.0, Duration::from_millis(50));
     let topology = Topology::shared(&[near, distant, near], bottleneck).unwrap();
     let outcome = run(&topology, &spec(&topology, 8 * MEGABYTE));
     assert_ends_agree(&outcome);
-    let flow = client_flow(&outcome);
-    // On 6.1 and 6.12 the client resets the distant subflow right after its SYN-ACK (MPTcpExtMPRstTx); why is not known to us.
-    assert!((2..=3).contains(&flow.subflows.len()), "{flow:?}");
-    let seconds = outcome.client.connections[0].working.as_secs_f64();
+    let info = client_info(&outcome);
+    // On 6.1 and 6.12 the client resets the distant subflow directly after its SYN-ACK (MPTcpExtMPRstTx). The cause is unknown.
+    assert!((2..=3).contains(&info.subflows.len()), "{info:?}");
+    let seconds = outcome.client.connections[0].transfer_time.as_secs_f64();
     let mbit = 8.0 * 8.0 / seconds;
     assert!((20.0..40.0).contains(&mbit), "{mbit} Mbit/s through 40");
     let queue = topology.bottleneck_queue(0, Direction::Forward).unwrap().unwrap();
@@ -210,8 +210,8 @@ fn a_backup_path_stays_idle_until_it_is_made_regular() {
     if !may_run("a_backup_path_stays_idle_until_it_is_made_regular") {
         return;
     }
-    let quality = Quality::rate(20.0, Duration::from_millis(50));
-    let mut paths = vec![PathSpec { quality, ..PathSpec::default() }; 2];
+    let link = LinkSpec::rate(20.0, Duration::from_millis(50));
+    let mut paths = vec![PathSpec { link, ..PathSpec::default() }; 2];
     paths[1].backup = true;
     let topology = Topology::build(&TopologySpec { paths, ..TopologySpec::default() }).unwrap();
     let mut spec = spec(&topology, 0);
@@ -219,10 +219,10 @@ fn a_backup_path_stays_idle_until_it_is_made_regular() {
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
     let backup = topology.path(1).unwrap();
-    poll_until("a megabyte", PATIENCE, || (control.received() > MEGABYTE).then_some(())).unwrap();
+    poll_until("a megabyte", TIMEOUT, || (control.received() > MEGABYTE).then_some(())).unwrap();
     assert!(backup.client_counters().unwrap().tx_bytes < MEGABYTE / 10);
     backup.set_backup(false).unwrap();
-    poll_until("traffic on the second path", PATIENCE, || {
+    poll_until("traffic on the second path", TIMEOUT, || {
         (backup.client_counters().unwrap().tx_bytes > MEGABYTE / 2).then_some(())
     })
     .unwrap();

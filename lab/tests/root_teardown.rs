@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of tidiness: a lab leaves nothing, whichever way it ends, and touches nothing but itself.
+//! Root tests of the cleanup: a lab leaves nothing behind, however it ends, and changes nothing outside its namespaces.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use mpwatch_lab::topology::Quality;
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::{Error, Namespace, Topology, may_run, poll_until, sweep_stale};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Makes the child process of a test build a lab and wait, instead of testing.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// If set, the test process builds a lab and waits: it is the child process of a test.
 const CHILD: &str = "MPWATCH_LAB_TEST_CHILD";
 
 #[test]
-fn a_namespace_is_private_visible_and_gone_after_drop() {
-    if !may_run("a_namespace_is_private_visible_and_gone_after_drop") {
+fn a_namespace_is_private_and_listed_and_drop_removes_it() {
+    if !may_run("a_namespace_is_private_and_listed_and_drop_removes_it") {
         return;
     }
     let namespace = Namespace::new("private").unwrap();
@@ -34,8 +34,8 @@ fn a_namespace_is_private_visible_and_gone_after_drop() {
 }
 
 #[test]
-fn a_sysctl_changes_only_inside_and_only_of_the_network() {
-    if !may_run("a_sysctl_changes_only_inside_and_only_of_the_network") {
+fn a_sysctl_changes_only_the_namespace_and_only_net_is_allowed() {
+    if !may_run("a_sysctl_changes_only_the_namespace_and_only_net_is_allowed") {
         return;
     }
     let read = || std::fs::read_to_string("/proc/sys/net/mptcp/stale_loss_cnt").unwrap();
@@ -53,23 +53,23 @@ fn a_panic_leaves_no_namespace() {
     if !may_run("a_panic_leaves_no_namespace") {
         return;
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let panicked = std::thread::spawn(move || {
-        let path = Quality::default().rtt(Duration::from_millis(2));
-        let topology = Topology::two_paths(path, path).unwrap();
-        tell.send([topology.client().path().to_owned(), topology.server().path().to_owned()]).unwrap();
+        let link = LinkSpec::default().rtt(Duration::from_millis(2));
+        let topology = Topology::two_paths(link, link).unwrap();
+        sender.send([topology.client().path().to_owned(), topology.server().path().to_owned()]).unwrap();
         panic!("on purpose");
     })
     .join();
     assert!(panicked.is_err());
-    for path in told.recv().unwrap() {
+    for path in receiver.recv().unwrap() {
         assert!(!path.exists(), "{}", path.display());
     }
 }
 
 #[test]
-fn an_error_names_operation_object_and_way_out() {
-    if !may_run("an_error_names_operation_object_and_way_out") {
+fn an_error_names_operation_object_and_advice() {
+    if !may_run("an_error_names_operation_object_and_advice") {
         return;
     }
     let namespace = Namespace::new("error").unwrap();
@@ -80,16 +80,16 @@ fn an_error_names_operation_object_and_way_out() {
     assert!(error.contains("link set dev absent down"), "{error}");
 }
 
-/// Not a test of its own: the lab that the two tests below kill from outside.
+/// Not a test: the child process that the two tests below kill.
 #[test]
 fn child_process_with_a_lab() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
     mpwatch_lab::install_signal_cleanup().unwrap();
-    let topology = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
+    let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     println!("\nLAB {}", topology.client().path().display());
-    // Bounded, in case the parent dies.
+    // With a limit, in case the parent is killed.
     std::thread::sleep(Duration::from_secs(30));
 }
 
@@ -105,7 +105,7 @@ fn child_with_lab() -> (Child, PathBuf) {
         .lines()
         .map_while(Result::ok)
         .find_map(|line| Some(PathBuf::from(line.strip_prefix("LAB ")?)))
-        .expect("the child tells its lab");
+        .expect("the child prints the path of its lab");
     assert!(path.exists());
     (child, path)
 }
@@ -127,18 +127,18 @@ fn a_terminated_process_removes_its_lab() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_swept_and_living_labs_stay() {
-    if !may_run("what_a_killed_process_left_is_swept_and_living_labs_stay") {
+fn namespaces_of_a_killed_process_are_removed_and_those_of_running_labs_stay() {
+    if !may_run("namespaces_of_a_killed_process_are_removed_and_those_of_running_labs_stay") {
         return;
     }
-    let ours = Namespace::new("living").unwrap();
+    let ours = Namespace::new("running").unwrap();
     let (mut child, path) = child_with_lab();
     sweep_stale().unwrap();
-    assert!(path.exists(), "its owner lives");
+    assert!(path.exists(), "its owner is running");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    // Another test process may sweep first; what counts is that it is gone.
+    // Another test process may remove it first.
     sweep_stale().unwrap();
-    poll_until("the leftover to go", PATIENCE, || (!path.exists()).then_some(())).unwrap();
+    poll_until("the namespace to be removed", TIMEOUT, || (!path.exists()).then_some(())).unwrap();
     assert!(Path::new(ours.path()).exists());
 }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of the traffic generator: requests, churn, pace, abort, and holding a connection before close.
+//! Root tests of the traffic generator: requests, churn, paced senders, aborts, and connections held before the close.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Close, Control, Outcome, Spec, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, Close, Control, TrafficSpec, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Topology, may_run, mib, poll_until};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn two_cables() -> Topology {
-    Topology::two_paths(Quality::default(), Quality::default()).unwrap()
+fn two_plain_paths() -> Topology {
+    Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap()
 }
 
-fn spec(topology: &Topology, workload: Workload) -> Spec {
+fn spec(topology: &Topology, workload: Workload) -> TrafficSpec {
     topology.traffic(workload).unwrap()
 }
 
-fn run(topology: &Topology, spec: &Spec) -> Outcome {
+fn run(topology: &Topology, spec: &TrafficSpec) -> TransferOutcome {
     traffic::run(topology.client(), topology.server(), spec).unwrap()
 }
 
@@ -27,8 +27,13 @@ fn requests_are_answered_one_by_one() {
     if !may_run("requests_are_answered_one_by_one") {
         return;
     }
-    let topology = two_cables();
-    let workload = Workload::Requests { count: 200, up: 64, down: 1000, think: Duration::from_micros(200) };
+    let topology = two_plain_paths();
+    let workload = Workload::Requests {
+        count: 200,
+        request_bytes: 64,
+        response_bytes: 1000,
+        think_time: Duration::from_micros(200),
+    };
     let outcome = run(&topology, &spec(&topology, workload));
     assert_eq!(outcome.client.first_error(), None);
     assert_eq!((outcome.client.exchanges(), outcome.server.exchanges()), (200, 200));
@@ -42,18 +47,18 @@ fn churn_opens_and_closes_every_connection() {
     if !may_run("churn_opens_and_closes_every_connection") {
         return;
     }
-    let topology = two_cables();
+    let topology = two_plain_paths();
     let mut spec = spec(
         &topology,
-        Workload::Linger {
+        Workload::Churn {
             bytes: 500,
-            shortest: Duration::from_millis(1),
-            longest: Duration::from_millis(30),
+            min_lifetime: Duration::from_millis(1),
+            max_lifetime: Duration::from_millis(30),
         },
     );
     spec.connections = 500;
     spec.concurrency = 20;
-    spec.account = false;
+    spec.read_socket_info = false;
     let outcome = run(&topology, &spec);
     assert_eq!(outcome.client.first_error(), None);
     assert_eq!(outcome.client.connections.len(), 500);
@@ -69,11 +74,11 @@ fn churn_opens_and_closes_every_connection() {
 }
 
 #[test]
-fn short_flows_in_plenty_arrive_whole() {
-    if !may_run("short_flows_in_plenty_arrive_whole") {
+fn many_short_flows_arrive_completely() {
+    if !may_run("many_short_flows_arrive_completely") {
         return;
     }
-    let topology = two_cables();
+    let topology = two_plain_paths();
     let mut spec = topology.traffic(Workload::upload(10_000)).unwrap();
     spec.connections = 300;
     spec.concurrency = 4;
@@ -88,18 +93,18 @@ fn a_paced_sender_stays_at_its_rate() {
     if !may_run("a_paced_sender_stays_at_its_rate") {
         return;
     }
-    let topology = two_cables();
+    let topology = two_plain_paths();
     let workload = Workload::Paced { rate: 8_000_000, duration: Duration::from_secs(1) };
     let sent = run(&topology, &spec(&topology, workload)).client.sent();
     assert!((900_000..=1_000_000).contains(&sent), "{sent}");
 }
 
 #[test]
-fn an_aborted_connection_is_a_reset_to_the_server() {
-    if !may_run("an_aborted_connection_is_a_reset_to_the_server") {
+fn the_server_sees_an_aborted_connection_as_reset() {
+    if !may_run("the_server_sees_an_aborted_connection_as_reset") {
         return;
     }
-    let topology = two_cables();
+    let topology = two_plain_paths();
     let mut spec = topology.traffic(Workload::upload(100_000)).unwrap();
     spec.close = Close::Abort;
     let outcome = run(&topology, &spec);
@@ -110,17 +115,17 @@ fn an_aborted_connection_is_a_reset_to_the_server() {
 }
 
 #[test]
-fn a_held_connection_stays_open_and_silent_until_released() {
-    if !may_run("a_held_connection_stays_open_and_silent_until_released") {
+fn a_held_connection_stays_open_and_idle_until_its_release() {
+    if !may_run("a_held_connection_stays_open_and_idle_until_its_release") {
         return;
     }
-    let topology = two_cables();
+    let topology = two_plain_paths();
     let spec = topology.traffic(Workload::upload(1_000_000)).unwrap();
     let control = Arc::new(Control::holding());
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
-    poll_until("the connection at the gate", PATIENCE, || (control.held() == 1).then_some(())).unwrap();
+    poll_until("the connection at the gate", TIMEOUT, || (control.held() == 1).then_some(())).unwrap();
     assert_eq!((control.sent(), control.received()), (1_000_000, 1_000_000));
-    // Older kernels have no such counter.
+    // Older kernels do not have this counter.
     let open = || mib::read(topology.client()).unwrap().get("MPTcpExtMPCurrEstab").copied();
     assert_ne!(open(), Some(0));
     control.release();
@@ -130,9 +135,10 @@ fn a_held_connection_stays_open_and_silent_until_released() {
 }
 
 #[test]
-fn a_specification_and_a_report_travel_as_json() {
-    let workload = Workload::Requests { count: 1, up: 1, down: 1, think: Duration::ZERO };
-    let spec = Spec::new("10.1.2.2".parse().unwrap(), workload);
+fn a_specification_survives_json() {
+    let workload =
+        Workload::Requests { count: 1, request_bytes: 1, response_bytes: 1, think_time: Duration::ZERO };
+    let spec = TrafficSpec::new("10.1.2.2".parse().unwrap(), workload);
     let text = serde_json::to_string(&spec).unwrap();
-    assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+    assert_eq!(serde_json::from_str::<TrafficSpec>(&text).unwrap(), spec);
 }

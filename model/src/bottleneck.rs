@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which subflows of a connection meet in one bottleneck, as outputs show it, and the evidence that it rests on.
+//! Which subflows of a connection share a bottleneck, as reported, and the evidence for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,52 +13,52 @@ use crate::unit::{BitsPerSecond, Micros};
 pub enum Verdict {
     /// They wait in the same queue: the second one adds no throughput.
     Shared,
-    /// At least one of them is congested, and not where the other one is.
+    /// At least one of them is congested, and the other one does not pass through that queue.
     Disjoint,
-    /// Neither is congested: what they would share cannot show.
+    /// Neither is congested, so a common queue would not show.
     NoBottleneck,
-    /// Not enough samples, or they contradict each other. Never a guess.
+    /// Undecided: not enough samples, or contradictory ones.
     #[default]
     Unknown,
 }
 
 impl Verdict {
-    /// For people.
+    /// As a predicate of a sentence about subflows.
     pub fn description(self) -> &'static str {
         match self {
             Self::Shared => "share a bottleneck",
             Self::Disjoint => "have bottlenecks of their own",
             Self::NoBottleneck => "are not congested",
-            Self::Unknown => "cannot be told yet",
+            Self::Unknown => "are undecided",
         }
     }
 }
 
-/// A way to find shared bottlenecks: mpwatch's own, and the published ones to compare it with.
+/// A method to detect shared bottlenecks: mpwatch's own, and published ones to compare it with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DetectionMethod {
-    /// mpwatch's own: concordance of queueing delays, and rates that take from one another.
+    /// mpwatch's own: concordance of queueing delays, and competing rates.
     #[default]
     Concordance,
-    /// Extra subflow elimination of `[MPTCP-D]`; who sets the reference stays.
+    /// Extra subflow elimination of `[MPTCP-D]`; the subflow that sets the reference is kept.
     Ese,
-    /// The same as printed in the paper: who sets the reference is closed by it.
+    /// The same algorithm exactly as printed: the subflow that sets the reference is closed as well.
     EseLiteral,
-    /// RFC 8382: statistics of delay over 17.5 s.
+    /// RFC 8382: statistics of the delay over 17.5 s.
     Rfc8382,
-    /// Wavelet-denoised correlation of delays over 13 s.
+    /// Correlation of delays over 13 s, denoised with wavelets.
     Dcw,
-    /// Losses of several subflows within a round trip.
+    /// Losses on several subflows within one round trip.
     Dwc,
 }
 
 impl DetectionMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: &[Self] =
         &[Self::Concordance, Self::Ese, Self::EseLiteral, Self::Rfc8382, Self::Dcw, Self::Dwc];
 
-    /// The word for it, on a command line and in JSON.
+    /// Its name on the command line and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Concordance => "concordance",
@@ -70,126 +70,124 @@ impl DetectionMethod {
         }
     }
 
-    /// What it goes by.
+    /// What it uses, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Concordance => {
-                "mpwatch's own: concordance of queueing delays, and rates that take from one another"
-            }
-            Self::Ese => "Extra subflow elimination of MPTCP-D; who sets the reference stays",
-            Self::EseLiteral => "The same as printed in the paper: who sets the reference is closed by it",
-            Self::Rfc8382 => "Statistics of delay over 17.5 s",
-            Self::Dcw => "Wavelet-denoised correlation of delays over 13 s",
-            Self::Dwc => "Losses of several subflows within a round trip",
+            Self::Concordance => "mpwatch's own: concordance of queueing delays, and competing rates",
+            Self::Ese => "Extra subflow elimination of MPTCP-D; keeps the subflow that sets the reference",
+            Self::EseLiteral => "The same, exactly as printed in the paper: closes that subflow as well",
+            Self::Rfc8382 => "Statistics of the delay over 17.5 s",
+            Self::Dcw => "Correlation of delays over 13 s, denoised with wavelets",
+            Self::Dwc => "Losses on several subflows within one round trip",
         }
     }
 
-    /// The method of this word.
+    /// The method with this name.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|method| method.as_str() == word)
     }
 
-    /// Whether it is the one that is used where nobody asks for another.
+    /// Whether it is the default method.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a verdict rests on: figures over the last seconds, from the sender's samples. `null`: could not be computed.
+/// The figures behind a verdict, computed from the sender's samples of the last seconds. `null`: could not be computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// How far the queueing delays of the two move together in microseconds, not only in proportion, slow trends taken out: 1 is one
-    /// queue, or two that are filled in step; 0 is two queues.
+    /// Concordance of the two queueing delays without slow trends: they vary by the same amount in microseconds, not only in proportion. 1 is
+    /// one queue, or two that fill in step; 0 is two queues.
     pub queue_concordance: Option<f64>,
-    /// The same for what moves within some tens of milliseconds.
+    /// The same for variations within some tens of milliseconds.
     pub burst_concordance: Option<f64>,
-    /// How much of these movements is more than noise, 0 to 1, of the one in which it is less: near 0, concordance tells nothing.
+    /// Part of these variations that is not noise, 0 to 1; the lower value of the two. Near 0 the concordance is meaningless.
     pub queue_signal: Option<f64>,
-    /// Correlation of the two delivery rates, as far as those of the connection's other subflows do not explain it: -1 is one wins what
-    /// the other loses, as behind one bottleneck; above 0 speaks against it.
+    /// Partial correlation of the two delivery rates, given those of the connection's other subflows. -1: one gains what the other loses, as
+    /// behind one bottleneck. Above 0: evidence against one.
     pub rate_correlation: Option<f64>,
-    /// Variance of the sum of the rates over the sum of their variances: near 0 they divide a constant rate.
+    /// Variance of the sum of the rates over the sum of their variances. Near 0 they divide a constant rate.
     pub sum_variation: Option<f64>,
-    /// Coefficient of variation of the delivery rates, the larger of the two: near 0 each has a saturated link for itself.
+    /// Coefficient of variation of the delivery rates; the larger value of the two. Near 0 each subflow saturates a link of its own.
     pub rate_variation: Option<f64>,
-    /// The smaller of the two: near 0 one of them has a saturated link for itself.
+    /// The smaller value of the two. Near 0 one subflow saturates a link of its own.
     pub least_variation: Option<f64>,
-    /// Part of the losses of one that fell together with a loss of the other, beyond chance. `null`: too few losses.
+    /// Part of the losses of one subflow that coincide with a loss of the other, beyond chance. `null`: too few losses.
     pub loss_coincidence: Option<f64>,
     /// Part of the time in which `a` had queueing delay.
     pub busy_a: f64,
-    /// Part of the time in which `b` had.
+    /// Part of the time in which `b` had queueing delay.
     pub busy_b: f64,
-    /// Part of the time for which there are samples no more than 80 ms apart, of the one that has fewer.
+    /// Part of the time with samples at most 80 ms apart; the lower value of the two.
     pub coverage: f64,
-    /// Time that the figures are taken over.
+    /// Time over which the figures were computed.
     #[serde(rename = "window_us")]
     pub window: Micros,
 }
 
-/// The verdict on two subflows. It does not depend on the order of the two.
+/// The verdict on a pair of subflows. It does not depend on their order.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairVerdict {
-    /// One subflow, the one with the lower id.
+    /// The subflow with the lower id.
     pub a: SubflowId,
-    /// The other one.
+    /// The other subflow.
     pub b: SubflowId,
     /// What they have in common.
     pub verdict: Verdict,
-    /// Probability that they share a bottleneck, 0 to 1, by the method's own reckoning. `null`: nothing to reckon with.
+    /// Probability that they share a bottleneck, 0 to 1, as computed by the method. `null`: it computes none, or has no samples.
     pub probability: Option<f64>,
-    /// From the opening of the connection (or since it is traced) to the verdict. `null` while it is unknown.
+    /// Time from the opening of the connection (or the start of tracing) to the verdict. `null` while it is unknown.
     #[serde(rename = "since_us")]
     pub since: Option<Micros>,
-    /// What it rests on. `null`: there were not enough samples.
+    /// The figures behind it. `null`: there were not enough samples.
     pub evidence: Option<Evidence>,
 }
 
-/// A rate that some subflows divide although they wait in no common queue: what one of them gets the others lose, while all are congested.
-/// A policer does that, a shaper with a queue for each flow, or a throttled virtual machine `[ICPE19]`.
+/// A rate cap that subflows share without sharing a queue: what one of them gains the others lose, while all are congested. Caused by a policer,
+/// a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SharedCap {
-    /// Those that divide it.
+    /// The subflows that share it.
     pub subflows: Vec<SubflowId>,
-    /// What they get together, payload without headers, over the last seconds that could be compared.
+    /// Their total rate, payload without headers, over the last seconds that could be compared.
     #[serde(rename = "sum_bps")]
     pub sum: BitsPerSecond,
-    /// From the opening of the connection (or since it is traced) to the time at which this was found.
+    /// Time from the opening of the connection (or the start of tracing) to the detection of this cap.
     #[serde(rename = "since_us")]
     pub since: Micros,
-    /// Variance of the sum of their rates over the sum of their variances: near 0 the sum is constant.
+    /// Variance of the sum of their rates over the sum of their variances. Near 0 the sum is constant.
     pub sum_variation: f64,
-    /// Coefficient of variation of the rate that moves least: where nothing moves, a cap does not show.
+    /// Coefficient of variation of the rate that varies least. A cap shows only where rates vary.
     pub least_variation: f64,
 }
 
-/// What is known of a connection's bottlenecks.
+/// The bottlenecks of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottlenecks {
-    /// By which method all of this was found.
+    /// The method that found them.
     #[serde(default)]
     pub method: DetectionMethod,
-    /// The connection's subflows, those behind one bottleneck together; one of which nothing is known stands alone.
+    /// The connection's subflows, grouped by bottleneck. An undecided subflow is a group of its own.
     pub groups: Vec<Vec<SubflowId>>,
-    /// The verdict on each two of them.
+    /// The verdict on every pair of subflows.
     pub pairs: Vec<PairVerdict>,
-    /// Caps that subflows share without sharing a queue, which `groups` and `pairs` are about.
+    /// Rate caps that subflows share without sharing a queue. `groups` and `pairs` do not include them.
     #[serde(default)]
     pub shared_caps: Vec<SharedCap>,
 }
 
 impl Bottlenecks {
-    /// Whether the two of a pair divide the same cap.
+    /// Whether both subflows of a pair share a cap.
     pub fn is_capped(&self, pair: &PairVerdict) -> bool {
         self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
     }
 
-    /// Subflows beyond one a bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while any verdict is unknown
-    /// and none has been found, for then there may be some.
+    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while none was found and a verdict is
+    /// unknown.
     pub fn extra_subflows(&self) -> Option<u32> {
         let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
-        let is_open = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);
-        (extra > 0 || !is_open).then(|| u32::try_from(extra).unwrap_or(u32::MAX))
+        let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);
+        (extra > 0 || !is_undecided).then(|| u32::try_from(extra).unwrap_or(u32::MAX))
     }
 }
 
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_has_one_word_for_people_and_for_programs() {
+    fn a_method_has_the_same_name_on_the_command_line_and_in_json() {
         for method in DetectionMethod::ALL {
             assert_eq!(serde_json::to_value(method).unwrap(), method.as_str());
             assert_eq!(DetectionMethod::of(method.as_str()), Some(*method));
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn one_subflow_a_bottleneck_is_enough() {
+    fn all_but_one_subflow_of_a_group_are_extra() {
         let groups = vec![vec![id(1), id(2)], vec![id(3)]];
         let apart = [pair(1, 3, Verdict::Disjoint), pair(2, 3, Verdict::Unknown)];
         let pairs = [&[pair(1, 2, Verdict::Shared)], &apart[..]].concat();
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_extra_subflow_is_certain_only_when_every_pair_is() {
+    fn extra_subflows_are_known_to_be_none_only_if_every_pair_is_decided() {
         let of = |verdict| {
             let groups = vec![vec![id(1)], vec![id(2)]];
             let pairs = vec![pair(1, 2, verdict)];

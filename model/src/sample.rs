@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Points of a subflow's path over time, as the sender sees it: what bottlenecks are found by. Far more frequent than records, and
-//! only of connections with several subflows that have something in flight.
+//! Delay samples of a subflow, taken by the sender at acknowledgements: the input of bottleneck detection. There are far more of them than
+//! records, and only connections with several subflows have any.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
 use crate::unit::{Micros, Nanos};
 
-/// How a path looked when an acknowledgement had come. Written as a row of numbers: recordings hold thousands of them a second.
+/// The state of a subflow when an acknowledgement arrived. Serialized as an array of numbers: recordings hold thousands per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
 pub struct DelaySample {
-    /// When the acknowledgement came (`delivered_mstamp`), on the boot clock. Differences are those of the monotonic clock, so no
-    /// step of the calendar moves them.
+    /// When the acknowledgement arrived (`delivered_mstamp`), on the boot clock. Differences are those of the monotonic clock, so calendar
+    /// steps do not affect them.
     pub at: Nanos,
-    /// RTT of the segment that it acknowledged (`rack.rtt_us`), not smoothed.
+    /// RTT of the acknowledged segment (`rack.rtt_us`), not smoothed.
     pub rtt: Micros,
     /// Segments delivered so far (`tcpi_delivered`); wraps.
     pub delivered: u32,
     /// Segments marked lost so far (`tcp_sock.lost`); wraps.
     pub lost: u32,
-    /// The congestion window is being cut, or was just cut: the socket is in CWR, Recovery or Loss.
+    /// The congestion window is being reduced: the socket is in CWR, Recovery or Loss.
     pub cut: bool,
 }
 
@@ -33,18 +33,19 @@ impl From<Row> for DelaySample {
 }
 
 impl From<DelaySample> for Row {
-    fn from(point: DelaySample) -> Self {
-        (point.at.0, point.rtt.0, point.delivered, point.lost, point.cut.into())
+    fn from(sample: DelaySample) -> Self {
+        (sample.at.0, sample.rtt.0, sample.delivered, sample.lost, sample.cut.into())
     }
 }
 
-/// Some samples of one subflow, oldest first: at most one a millisecond, and at most 16 in a round trip.
+/// Consecutive samples of one subflow, oldest first. The kernel side takes at most one per millisecond and 16 per round trip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleBatch {
-    /// Of which subflow.
+    /// The subflow.
     pub id: SubflowId,
-    /// The points.
-    pub points: Vec<DelaySample>,
+    /// The samples.
+    #[serde(rename = "points")]
+    pub samples: Vec<DelaySample>,
 }
 
 #[cfg(test)]
@@ -52,10 +53,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_a_row_of_numbers_and_back() {
-        let point = DelaySample { at: Nanos(5), rtt: Micros(7), delivered: 9, lost: 1, cut: true };
-        let text = serde_json::to_string(&point).unwrap();
+    fn a_sample_is_serialized_as_an_array_of_numbers() {
+        let sample = DelaySample { at: Nanos(5), rtt: Micros(7), delivered: 9, lost: 1, cut: true };
+        let text = serde_json::to_string(&sample).unwrap();
         assert_eq!(text, "[5,7,9,1,1]");
-        assert_eq!(serde_json::from_str::<DelaySample>(&text).unwrap(), point);
+        assert_eq!(serde_json::from_str::<DelaySample>(&text).unwrap(), sample);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel's type information, changed.
+//! Changes the BTF of a kernel.
 
-/// The same BTF with a name changed everywhere: as if the kernel had no such field, type or tracepoint.
+/// Renames all types, fields and tracepoints of one name, as if the kernel did not have them.
 pub fn without(mut btf: Vec<u8>, name: &str) -> Vec<u8> {
     let mut end = 0;
     let found = btf.split(|byte| *byte == 0).any(|string| {
@@ -9,7 +9,7 @@ pub fn without(mut btf: Vec<u8>, name: &str) -> Vec<u8> {
         string == name.as_bytes()
     });
     assert!(found, "{name} is not in the BTF");
-    // One byte before the zero that ends it.
+    // The last byte before the terminating zero.
     btf[end - 2] = b'?';
     btf
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real Prometheus server, as Debian packages it, in a folder of its own on loopback.
+//! Runs a real Prometheus server on loopback, with its data in a temporary folder.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,22 +11,22 @@ use std::time::Duration;
 use mpwatch_lab::poll_until;
 use serde_json::Value;
 
-/// Longest wait for it to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for a response.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Prometheus; killed when it is dropped.
+/// A Prometheus server. Dropping it kills it.
 pub struct Prometheus {
     child: Child,
     address: SocketAddr,
 }
 
 impl Prometheus {
-    /// Whether it is installed.
-    pub fn is_there() -> bool {
+    /// Whether Prometheus is installed.
+    pub fn is_installed() -> bool {
         Command::new("prometheus").arg("--version").output().is_ok()
     }
 
-    /// Starts it with a configuration, and returns once it answers. Its data goes into the folder.
+    /// Starts it with a configuration and returns when it is ready. Its data is stored in the folder.
     pub fn start(folder: &Path, configuration: &str) -> Self {
         let file = folder.join("prometheus.yml");
         fs::write(&file, configuration).expect("a file can be written");
@@ -43,19 +43,19 @@ impl Prometheus {
             .expect("Prometheus can be started");
         let prometheus = Self { child, address };
         let ready = || prometheus.get("/-/ready").filter(|(status, _)| status.contains(" 200 "));
-        let outcome = poll_until("Prometheus to be ready", PATIENCE, ready);
+        let outcome = poll_until("Prometheus to be ready", TIMEOUT, ready);
         let log = || fs::read_to_string(folder.join("prometheus.log")).unwrap_or_default();
         outcome.unwrap_or_else(|error| panic!("{error}: {}", log()));
         prometheus
     }
 
-    /// What an expression gives now: each sample with its labels. An error of the expression is a panic.
+    /// Evaluates an expression: the labels and value of each sample. Panics if the expression is invalid.
     pub fn query(&self, expression: &str) -> Vec<(Value, f64)> {
-        let path = format!("/api/v1/query?query={}", escaped(expression));
-        let (_, body) = self.get(&path).expect("Prometheus answers");
-        let answer: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
-        assert_eq!(answer["status"], "success", "{expression}: {answer:#}");
-        let samples = answer["data"]["result"].as_array().expect("a list of samples");
+        let path = format!("/api/v1/query?query={}", url_encoded(expression));
+        let (_, body) = self.get(&path).expect("Prometheus responds");
+        let response: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        assert_eq!(response["status"], "success", "{expression}: {response:#}");
+        let samples = response["data"]["result"].as_array().expect("a list of samples");
         let sample = |one: &Value| {
             let value = one["value"][1].as_str().and_then(|value| value.parse().ok()).expect("a number");
             (one["metric"].clone(), value)
@@ -63,7 +63,7 @@ impl Prometheus {
         samples.iter().map(sample).collect()
     }
 
-    /// State of its targets, for who wonders why there is nothing.
+    /// State of its targets, for error messages.
     pub fn targets(&self) -> String {
         self.get("/api/v1/targets").map(|(_, body)| body).unwrap_or_default()
     }
@@ -71,12 +71,12 @@ impl Prometheus {
     /// Status line and body.
     fn get(&self, path: &str) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(self.address).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        // HTTP/1.0: the body comes whole and ends with the connection.
+        stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+        // HTTP/1.0: the body is not chunked and ends with the connection.
         write!(stream, "GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let mut response = String::new();
+        stream.read_to_string(&mut response).ok()?;
+        let (head, body) = response.split_once("\r\n\r\n")?;
         Some((head.lines().next()?.to_owned(), body.to_owned()))
     }
 }
@@ -88,14 +88,14 @@ impl Drop for Prometheus {
     }
 }
 
-/// It cannot be told to take any port and say which.
+/// Chooses a free port, because Prometheus cannot choose one and report it.
 fn free_port() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("a socket has an address")
 }
 
-/// For a URL.
-fn escaped(text: &str) -> String {
+/// Percent-encodes text for a URL.
+fn url_encoded(text: &str) -> String {
     let escape = |byte: u8| {
         if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };

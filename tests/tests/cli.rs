@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a user meets before any tracing: wrong usage, wrong files, help, completions. Needs no root; what does is in
+//! The command line without tracing: wrong usage, wrong files, help, completions. Needs no root; tests that do are in
 //! `root_cli.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use mpwatch_tests::{Outcome, mpwatch};
+use mpwatch_tests::{CommandOutput, mpwatch};
 use tempfile::TempDir;
 
 const COMMANDS: &[(&str, &str)] = &[
@@ -23,11 +23,11 @@ const COMMANDS: &[(&str, &str)] = &[
     ("man", "man page"),
 ];
 
-/// It failed with this code, said something that has these words, and nothing that only a developer understands.
+/// Asserts the exit code, the words of the error message, and that there is no backtrace.
 #[track_caller]
-fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
+fn assert_fails(outcome: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
-    assert_eq!(outcome.stdout, "", "a failure prints nothing on standard output");
+    assert_eq!(outcome.stdout, "", "an error prints nothing on standard output");
     for word in words {
         assert!(outcome.stderr.contains(word), "`{word}` is not in: {}", outcome.stderr);
     }
@@ -37,7 +37,7 @@ fn assert_fails(outcome: &Outcome, code: i32, words: &[&str]) {
 }
 
 #[test]
-fn a_wrong_flag_is_named() {
+fn an_error_names_the_wrong_flag() {
     assert_fails(&mpwatch(&["ls", "--jsn"]), 2, &["--jsn", "--json"]);
     assert_fails(&mpwatch(&["frobnicate"]), 2, &["frobnicate"]);
     assert_fails(&mpwatch(&["top", "--json"]), 2, &["--batch"]);
@@ -47,7 +47,7 @@ fn a_wrong_flag_is_named() {
 }
 
 #[test]
-fn a_wrong_method_is_named_with_those_that_there_are() {
+fn an_error_names_the_wrong_method_and_lists_all_methods() {
     for command in [&["top"][..], &["ls"], &["show", "1"], &["daemon"], &["demo"], &["replay", "run.mpw"]] {
         let arguments = [command, &["--method", "guess"]].concat();
         assert_fails(
@@ -62,20 +62,20 @@ fn a_wrong_method_is_named_with_those_that_there_are() {
 }
 
 #[test]
-fn a_wrong_filter_is_named_by_its_token() {
+fn an_error_names_the_wrong_token_of_a_filter() {
     assert_fails(&mpwatch(&["ls", "--filter", "rtt>fast"]), 2, &["rtt>fast"]);
     assert_fails(&mpwatch(&["ls", "--filter", "proc:nginx colour:red"]), 2, &["colour:red"]);
 }
 
 #[test]
-fn a_wrong_value_is_named_with_what_would_be_right() {
+fn an_error_names_the_wrong_value_and_the_valid_ones() {
     assert_fails(&mpwatch(&["top", "--interval", "10ms"]), 2, &["10ms", "between 100ms and 60s"]);
     assert_fails(&mpwatch(&["top", "--interval", "soon"]), 2, &["soon", "500ms"]);
     assert_fails(&mpwatch(&["demo", "--seconds", "0"]), 2, &["0", "2..=3600"]);
     assert_fails(&mpwatch(&["top", "--ring-size", "3M"]), 2, &["3M", "power of two"]);
 }
 
-/// A file with this content.
+/// Writes a temporary file.
 fn file(content: &[u8]) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run.mpw");
@@ -83,7 +83,7 @@ fn file(content: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn replay(content: &[u8]) -> Outcome {
+fn replay(content: &[u8]) -> CommandOutput {
     let (_folder, path) = file(content);
     mpwatch(&["replay", path.to_str().unwrap()])
 }
@@ -93,7 +93,7 @@ fn compressed(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_refused_with_a_reason() {
+fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
     assert_fails(&mpwatch(&["replay", "/nonexistent/run.mpw"]), 1, &["/nonexistent/run.mpw", "No such file"]);
     assert_fails(&replay(b""), 1, &["run.mpw", "not a recording", "mpwatch record"]);
     let noise: Vec<u8> = (0..5_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
@@ -107,13 +107,13 @@ fn a_file_that_is_no_recording_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_recording_of_a_later_version_asks_for_a_newer_program() {
+fn a_recording_of_a_newer_version_needs_a_newer_program() {
     let outcome = replay(&compressed("{\"mpwatch_recording\":99}\n"));
     assert_fails(&outcome, 1, &["format 99", "newer mpwatch"]);
 }
 
 #[test]
-fn what_is_no_btf_is_refused() {
+fn a_file_that_is_not_btf_is_refused() {
     let (_folder, path) = file(b"no BTF at all");
     let outcome = mpwatch(&["doctor", "--btf", path.to_str().unwrap()]);
     assert_fails(&outcome, 1, &["BTF", path.to_str().unwrap()]);
@@ -121,7 +121,7 @@ fn what_is_no_btf_is_refused() {
 }
 
 #[test]
-fn every_command_says_what_it_does() {
+fn the_help_of_every_command_begins_with_its_effect() {
     let all = mpwatch(&["--help"]);
     assert_eq!(all.code, Some(0));
     for (command, word) in COMMANDS {
@@ -136,7 +136,7 @@ fn every_command_says_what_it_does() {
 }
 
 #[test]
-fn completions_and_man_page_know_every_command() {
+fn completions_and_man_page_contain_every_command() {
     let texts = ["bash", "zsh", "fish"].map(|shell| mpwatch(&["completions", shell]));
     for text in texts.into_iter().chain([mpwatch(&["man"])]) {
         assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Our one BPF object against the type information of other kernels: it would load on each, and what it would lack there is
-//! exactly this. No privilege, no kernel but the fixtures of `tests/refresh-btf`. Whether it then also counts right is for
-//! the tests on virtual machines.
+//! Checks the BPF object against the BTF of other kernels: it loads on each, and lacks exactly the listed fields and hooks.
+//! Needs no privileges, only the fixtures of `tests/refresh-btf`. Tests in virtual machines check that the counters are right.
 #![allow(clippy::unwrap_used, reason = "a test fails where it is")]
 
 use std::fs;
@@ -56,7 +55,7 @@ fn every_fixture_names_its_package_and_has_a_test() {
 fn the_object_loads_on_every_supported_kernel() {
     for series in ["6.1", "6.12", "7.2"] {
         let report = check(series);
-        assert_eq!(report.unguarded_missing, [], "Linux {series} lacks fields that are read without a guard");
+        assert_eq!(report.unguarded_missing, [], "Linux {series} lacks fields that are read without a check");
         assert_eq!(report.plan.obstacles, [""; 0], "Linux {series}");
         let loaded = |hook: &&Hook| report.plan.programs.contains(&hook.program);
         let mut lacking = HOOKS.iter().filter(|hook| !loaded(hook)).map(|hook| hook.target);
@@ -64,11 +63,11 @@ fn the_object_loads_on_every_supported_kernel() {
     }
 }
 
-/// The name that `mptcp_pm_data.subflows` has since 6.18.
+/// The name of `mptcp_pm_data.subflows` since Linux 6.18.
 const EXTRA_SUBFLOWS: &str = "mptcp_pm_data.extra_subflows";
 
 #[test]
-fn linux_6_1_lacks_byte_counters_of_connections_and_owners_at_first_use() {
+fn linux_6_1_lacks_byte_counters_of_connections_and_owners_of_accepted_sockets() {
     let report = check("6.1");
     assert_eq!(
         report.guarded_missing,
@@ -103,7 +102,7 @@ fn linux_7_2_lacks_nothing() {
 }
 
 #[test]
-fn a_field_that_is_read_without_a_guard_is_caught_and_named() {
+fn a_field_that_is_read_without_a_check_is_found_and_named() {
     let report = check_bytes(&without(btf_of("6.12"), "srtt_us"));
     let unguarded: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
     let readers = ["fill_tcp", "on_segment", "take_in_state"];
@@ -112,7 +111,7 @@ fn a_field_that_is_read_without_a_guard_is_caught_and_named() {
 }
 
 #[test]
-fn a_field_behind_a_guard_only_costs_its_column() {
+fn a_missing_optional_field_is_no_error() {
     let report = check_bytes(&without(btf_of("6.12"), "total_rto"));
     assert_eq!(report.unguarded_missing, []);
     assert_eq!(report.guarded_missing, [EXTRA_SUBFLOWS, "tcp_sock.total_rto"]);
@@ -125,19 +124,19 @@ fn a_kernel_without_mptcp_is_an_obstacle() {
 }
 
 #[test]
-fn the_running_kernel_is_checked_alike() {
+fn the_running_kernel_has_all_required_fields() {
     let path = Path::new("/sys/kernel/btf/vmlinux");
     if !path.exists() {
         let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some_and(|value| value == "1");
         assert!(!required, "this kernel has no BTF; boot one with CONFIG_DEBUG_INFO_BTF=y");
-        println!("SKIP: this kernel has no BTF; one with CONFIG_DEBUG_INFO_BTF=y has");
+        println!("SKIP: this kernel has no BTF (CONFIG_DEBUG_INFO_BTF is off)");
         return;
     }
     assert_eq!(core_check::check_file(path).unwrap().unguarded_missing, []);
 }
 
 #[test]
-fn what_is_no_btf_is_refused_with_the_reason() {
+fn a_file_that_is_not_btf_is_refused_with_a_reason() {
     let refusal = |file: &str| core_check::check_file(&fixtures().join(file)).unwrap_err().to_string();
     assert!(refusal("6.1.package").contains("6.1.package is not a kernel's raw BTF"));
     assert!(refusal("6.1.btf.zst").contains("a compressed file; unpack it first"));
@@ -145,7 +144,7 @@ fn what_is_no_btf_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_damaged_btf_is_an_error_and_no_crash() {
+fn a_truncated_btf_is_an_error() {
     let whole = btf_of("6.1");
     for length in [2, 8, 24, 1000, whole.len() - 1] {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -12,7 +12,7 @@ use mpwatch_tests::kernel;
 
 fn documents() -> [(&'static str, String); 6] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
-    let kernels = kernel::all_on_record();
+    let kernels = kernel::load_all();
     [
         ("METRICS.md", documents::metrics_md()),
         ("docs/json.md", documents::json_md()),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is written as JSON is what the published schemas say: of each kind of connection, and nothing that they do not
-//! allow. Root tests do the same with the output of the program.
+//! JSON output is valid by the published schemas, for every kind of connection. Root tests check the output of the program.
 #![allow(clippy::expect_used, reason = "the fixtures are known")]
 
 use mpwatch_exporters::json::{self, Layout};
@@ -13,19 +12,20 @@ use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
 use serde_json::{Value, json};
 
-fn wrong(schema: &Value, instance: &Value) -> Vec<String> {
-    let validator = jsonschema::validator_for(schema).expect("the schema is a schema");
+fn schema_errors(schema: &Value, instance: &Value) -> Vec<String> {
+    let validator = jsonschema::validator_for(schema).expect("the schema is valid");
     validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-fn valid(schema: &Value, text: &str) -> Value {
-    let instance = serde_json::from_str(text).expect("it is JSON");
-    assert_eq!(wrong(schema, &instance), Vec::<String>::new());
+/// Asserts that a text is valid by a schema.
+fn parse_valid(schema: &Value, text: &str) -> Value {
+    let instance = serde_json::from_str(text).expect("valid JSON");
+    assert_eq!(schema_errors(schema, &instance), Vec::<String>::new());
     instance
 }
 
-/// A connection whose timeline has everything that can happen.
-fn eventful() -> Connection {
+/// A connection with every kind of timeline entry.
+fn with_all_events() -> Connection {
     let mut connection = fixture::connection(0x9f3c_0a1b, 2);
     let subflow = connection.subflows[0].id;
     let address = connection.remote;
@@ -50,7 +50,8 @@ fn eventful() -> Connection {
     connection
 }
 
-fn nothing_known() -> Connection {
+/// A connection with all optional fields unknown.
+fn with_unknown_fields() -> Connection {
     let mut connection = fixture::fallen_back(1);
     (connection.token, connection.remote_token, connection.role) = (None, None, None);
     (connection.local, connection.remote, connection.process, connection.cgroup) = (None, None, None, None);
@@ -59,42 +60,48 @@ fn nothing_known() -> Connection {
     connection
 }
 
-fn all() -> Vec<Connection> {
-    vec![fixture::closed(2), fixture::failover(3), fixture::fallen_back(4), eventful(), nothing_known()]
+fn all_kinds() -> Vec<Connection> {
+    vec![
+        fixture::closed(2),
+        fixture::failover(3),
+        fixture::fallen_back(4),
+        with_all_events(),
+        with_unknown_fields(),
+    ]
 }
 
 #[test]
-fn a_snapshot_is_as_its_schema_says() {
-    let mut snapshot = fixture::snapshot(all());
+fn a_snapshot_is_valid_by_its_schema() {
+    let mut snapshot = fixture::snapshot(all_kinds());
     snapshot.host.missing.push(fixture::missing_hook());
     let text = json::snapshot(&snapshot, Layout::Line).expect("it can be written");
     assert!(!text.contains('\n'), "one line");
-    let value = valid(&snapshot_schema(), &text);
+    let value = parse_valid(&snapshot_schema(), &text);
     let connection = &value["connections"][3];
     assert_eq!(value["at"], "2026-03-01T12:00:12.5Z");
     assert_eq!(connection["subflows"][1]["id"], "a1b2.0");
     let stale = json!({ "at": "2026-03-01T12:00:00.000005Z", "source": "sampled", "event": "subflow_stale", "subflow": "a1b1.0", "stale": true });
     assert_eq!(connection["timeline"][5], stale);
     assert_eq!(connection["timeline"][11]["gap_us"], 412_300);
-    valid(
+    parse_valid(
         &snapshot_schema(),
         &json::snapshot(&fixture::snapshot(Vec::new()), Layout::Pretty).expect("it can be written"),
     );
 }
 
 #[test]
-fn a_report_is_as_its_schema_says() {
-    valid(
+fn a_report_is_valid_by_its_schema() {
+    parse_valid(
         &report_schema(),
-        &json::report(&fixture::report(all()), Layout::Pretty).expect("it can be written"),
+        &json::report(&fixture::report(all_kinds()), Layout::Pretty).expect("it can be written"),
     );
 }
 
 #[test]
-fn the_schema_notices_what_is_wrong() {
-    let text = json::report(&fixture::report(all()), Layout::Line).expect("it can be written");
-    let right: Value = serde_json::from_str(&text).expect("it is JSON");
-    let breaks: [(&str, Value); 6] = [
+fn the_schema_rejects_invalid_values() {
+    let text = json::report(&fixture::report(all_kinds()), Layout::Line).expect("it can be written");
+    let valid: Value = serde_json::from_str(&text).expect("valid JSON");
+    let invalid_values: [(&str, Value); 6] = [
         ("/connections/0/id", json!("nonsense")),
         ("/connections/0/subflows/0/id", json!({ "cookie": 1, "generation": 0 })),
         ("/connections/0/token", json!(17)),
@@ -102,12 +109,12 @@ fn the_schema_notices_what_is_wrong() {
         ("/connections/3/timeline/4/reason", json!(null)),
         ("/losses/records_lost", json!(-1)),
     ];
-    for (place, value) in breaks {
-        let mut broken = right.clone();
-        *broken.pointer_mut(place).expect("there is such a field") = value;
-        assert!(!wrong(&report_schema(), &broken).is_empty(), "{place} passed");
+    for (pointer, value) in invalid_values {
+        let mut broken = valid.clone();
+        *broken.pointer_mut(pointer).expect("the field exists") = value;
+        assert!(!schema_errors(&report_schema(), &broken).is_empty(), "{pointer} was accepted");
     }
-    let mut short = right.clone();
-    short["connections"][0].as_object_mut().map(|fields| fields.remove("cgroup"));
-    assert!(!wrong(&report_schema(), &short).is_empty(), "a missing field passed");
+    let mut incomplete = valid.clone();
+    incomplete["connections"][0].as_object_mut().map(|fields| fields.remove("cgroup"));
+    assert!(!schema_errors(&report_schema(), &incomplete).is_empty(), "a missing field was accepted");
 }

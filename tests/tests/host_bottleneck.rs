@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{Control, Spec, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::SubflowId;
@@ -84,9 +84,9 @@ fn judge(lab: &Topology, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
 fn judge_by(lab: &Topology, options: &[&str], what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let snapshots = Snapshots::of(lab.client().name(), options);
     let workload = Workload::upload_for(PATIENCE * 2);
-    let mut spec = Spec::new(lab.path(0).unwrap().server_address(), workload);
+    let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = PATIENCE * 3;
+    spec.timeout = PATIENCE * 3;
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let found = snapshots.wait_for(what, is_it);
@@ -101,8 +101,8 @@ fn verdicts(connection: &Value) -> Vec<&str> {
     pairs.iter().map(|pair| text(pair, "verdict")).collect()
 }
 
-fn path(mbit: f64, rtt_ms: u64) -> Quality {
-    Quality::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
+fn path(mbit: f64, rtt_ms: u64) -> LinkSpec {
+    LinkSpec::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn subflows_behind_one_queue_share_a_bottleneck() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[Quality::default(); 3], path(40.0, 20)).unwrap();
+    let lab = Topology::shared(&[LinkSpec::default(); 3], path(40.0, 20)).unwrap();
     let found = judge(&lab, "one group of three", |connection| connection["extra_subflows"] == 2);
     let [group] = list(&found["bottlenecks"], "groups") else { panic!("{found:#}") };
     assert_eq!(group.as_array().unwrap().len(), 3);
@@ -152,7 +152,7 @@ fn the_method_can_be_chosen_where_traffic_runs() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[Quality::default(); 2], path(40.0, 20)).unwrap();
+    let lab = Topology::shared(&[LinkSpec::default(); 2], path(40.0, 20)).unwrap();
     let found = judge_by(&lab, &["--method", "dwc"], "one group of two", |connection| {
         connection["extra_subflows"] == 1
     });
@@ -167,7 +167,8 @@ fn without_detection_nobody_looks() {
     }
     let lab = Topology::two_paths(path(40.0, 10), path(20.0, 10)).unwrap();
     let snapshots = Snapshots::of(lab.client().name(), &["--no-bottlenecks"]);
-    let spec = Spec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
+    let spec =
+        TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let found = snapshots.wait_for("two subflows", |connection| list(connection, "subflows").len() == 2);
@@ -196,7 +197,7 @@ fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
                 ours.insert(record.id);
             }
             KernelEvent::Samples(samples) => {
-                points.entry(samples.id).or_default().extend(&samples.points);
+                points.entry(samples.id).or_default().extend(&samples.samples);
             }
             _ => {}
         };

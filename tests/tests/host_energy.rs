@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Joules of real traffic on the real kernel, on a machine whose energy counters are simulated: what mpwatch charges against what is
-//! true, and against the formulas of other tools on the same runs.
+//! Energy of real traffic, with simulated energy counters: what mpwatch attributes, compared with the true values and with the formulas
+//! of other tools on the same runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::formula::{FORMULAS, Seen};
-use mpwatch_lab::raplsim::live::{Load, Truth};
-use mpwatch_lab::raplsim::{Shape, ZoneSpec};
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Spec, Workload};
-use mpwatch_lab::{TaskClock, Topology, poll_until};
-use mpwatch_tests::simulated::{IDLE, Simulated, cpus};
-use mpwatch_tests::{Observer, Report, ZONE_PARTS, list, may_run_as_root, number, pace, skip, text};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use mpwatch_lab::raplsim::Platform;
+use mpwatch_lab::raplsim::formula::{FORMULAS, Measurement};
+use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_lab::{TaskClock, Topology};
+use mpwatch_tests::simulated_counters::{IDLE, SimulatedCounters, cpus};
+use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, skip, text};
 
-#[path = "energy/ends.rs"]
-mod ends;
+#[path = "energy/conservation.rs"]
+mod conservation;
+#[path = "energy/exclusive.rs"]
+mod exclusive;
+#[path = "energy/processes.rs"]
+mod processes;
 
-/// A run of traffic beside which something else may run.
+use exclusive::exclusive;
+
+/// A run of traffic, possibly with a bystander.
 #[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
@@ -31,11 +34,11 @@ struct Scenario {
     pins: [usize; 2],
     connections: u32,
     workload: Workload,
-    /// CPU, and part of its time in percent.
+    /// CPU of the bystander, and its share of the CPU in percent.
     bystander: Option<(usize, u32)>,
 }
 
-/// How long, and how often.
+/// Size of the workloads.
 struct Size {
     bulk: Duration,
     short_flows: u32,
@@ -43,7 +46,7 @@ struct Size {
 }
 
 fn scenarios(size: &Size) -> Vec<Scenario> {
-    // Both ends on one CPU leave the other to the bystander, as in the replayed scenarios.
+    // Both ends on one CPU, the bystander on the other, as in the simulated scenarios.
     let solo = Scenario {
         name: "solo",
         paths: 2,
@@ -53,18 +56,23 @@ fn scenarios(size: &Size) -> Vec<Scenario> {
         bystander: None,
     };
     let other = (cpus() as usize).min(2) - 1;
-    let beside = |name, cpu, percent| Scenario { name, bystander: Some((cpu, percent)), ..solo };
+    let with_bystander = |name, cpu, percent| Scenario { name, bystander: Some((cpu, percent)), ..solo };
     let spread = Scenario { pins: [0, other], ..solo };
     let subflows = |name, paths| Scenario { name, paths, ..spread };
     let download =
         Workload::Bulk { amount: traffic::Amount::For(size.bulk), sender: traffic::Sender::Server };
-    let requests = Workload::Requests { count: size.requests, up: 64, down: 64, think: Duration::ZERO };
+    let requests = Workload::Requests {
+        count: size.requests,
+        request_bytes: 64,
+        response_bytes: 64,
+        think_time: Duration::ZERO,
+    };
     vec![
         solo,
-        beside("bystander-25", other, 25),
-        beside("bystander-50", other, 50),
-        beside("bystander-100", other, 100),
-        beside("same-core", 0, 100),
+        with_bystander("bystander-25", other, 25),
+        with_bystander("bystander-50", other, 50),
+        with_bystander("bystander-100", other, 100),
+        with_bystander("same-core", 0, 100),
         Scenario {
             name: "churn",
             connections: size.short_flows,
@@ -81,82 +89,86 @@ fn scenarios(size: &Size) -> Vec<Scenario> {
     ]
 }
 
-/// Of one scenario: relative errors, and what they are made of.
+/// The result of a scenario.
 #[derive(Debug)]
 struct Row {
     name: &'static str,
-    ours: f64,
-    /// Of CPU time alone.
-    ledger: f64,
-    theirs: Vec<f64>,
-    /// True CPU seconds, and the part of the machine that was busy.
-    seconds: f64,
+    /// Relative error of mpwatch's energy.
+    energy_error: f64,
+    /// Relative error of mpwatch's CPU time.
+    cpu_time_error: f64,
+    /// Relative errors of the formulas of other tools.
+    formula_errors: Vec<f64>,
+    /// True CPU time, seconds.
+    cpu_seconds: f64,
+    /// Busy share of the machine.
     busy: f64,
-    /// Part of the charged CPU time that the kernel's workers spent.
+    /// Share of kernel workers in the CPU time.
     workers: f64,
-    /// CPU time of flows that are not the lab's, over the true one.
+    /// CPU time of flows outside the lab, relative to the true CPU time of the lab.
     foreign: f64,
 }
 
 fn run(scenario: &Scenario) -> Row {
-    let qualities = vec![Quality::default(); scenario.paths];
+    let qualities = vec![LinkSpec::default(); scenario.paths];
     let topology = Topology::disjoint(&qualities).unwrap();
-    let mut simulated = Simulated::new(Shape::Intel1);
-    simulated.write_law();
-    simulated.run(Load::Everything);
+    let mut simulated = SimulatedCounters::new(Platform::Intel1);
+    simulated.write_power_file();
+    simulated.start(LoadScope::Machine);
     let observer = Observer::start(&simulated.arguments().each_ref().map(String::as_str));
-    let bystander = scenario.bystander.map(|(cpu, percent)| ends::Bystander::start(cpu, percent));
-    let mut spec = Spec::new(topology.path(0).unwrap().server_address(), scenario.workload);
-    (spec.connections, spec.account, spec.cpus) = (scenario.connections, false, Some(scenario.pins));
-    let (threads, before) = (KernelThreads::watch(), simulated.so_far());
-    let ends = ends::run(&topology, &spec);
+    let bystander = scenario.bystander.map(|(cpu, percent)| processes::Bystander::start(cpu, percent));
+    let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), scenario.workload);
+    (spec.connections, spec.read_socket_info, spec.cpus) = (scenario.connections, false, Some(scenario.pins));
+    let (threads, before) = (KernelThreads::start(), simulated.so_far());
+    let endpoints = processes::run(&topology, &spec);
     let (threads, after) = (threads.used(), simulated.so_far());
     drop(bystander);
-    let report = observer.finish_when_quiet(&topology);
-    let own = ends + threads;
-    judge(scenario.name, &simulated, own, &[before, after], &Charged::of(&report, &topology))
+    let report = observer.finish_after_close(&topology);
+    let cpu_time = endpoints + threads;
+    compare(scenario.name, &simulated, cpu_time, &[before, after], &Charged::of(&report, &topology))
 }
 
-/// Holds what was charged against what this much CPU time truly costs.
-fn judge(
+/// Compares the charged energy with the true energy of this CPU time.
+fn compare(
     name: &'static str,
-    simulated: &Simulated,
-    own: u64,
-    between: &[Truth; 2],
+    simulated: &SimulatedCounters,
+    cpu_time: u64,
+    [before, after]: &[GroundTruth; 2],
     charged: &Charged,
 ) -> Row {
     let machine = simulated.machine();
-    let truth = machine.active(own).unwrap() as f64;
-    let since = |of: fn(&Truth) -> f64| of(&between[1]) - of(&between[0]);
-    let seen = Seen {
-        energy: since(|truth| truth.packages[0] as f64 / 1e12),
+    let truth = machine.active(cpu_time).unwrap() as f64;
+    let since = |of: fn(&GroundTruth) -> f64| of(after) - of(before);
+    let measured = Measurement {
+        energy: since(|truth| truth.energy_by_package[0] as f64 / 1e12),
         elapsed: since(|truth| truth.elapsed as f64 / 1e9),
         cpus: f64::from(machine.cpus),
-        own: own as f64 / 1e9,
-        all: since(|truth| truth.loads[0] as f64 / 1e9),
+        own: cpu_time as f64 / 1e9,
+        all: since(|truth| truth.busy_by_package[0] as f64 / 1e9),
         idle: f64::from(IDLE) / 1e3,
     };
     Row {
         name,
-        ours: charged.energy as f64 * 1e6 / truth - 1.0,
-        ledger: charged.time as f64 / own as f64 - 1.0,
-        theirs: FORMULAS.iter().map(|(_, formula)| formula(&seen) * 1e12 / truth - 1.0).collect(),
-        seconds: seen.own,
-        busy: seen.all / seen.cpus / seen.elapsed,
-        workers: charged.workers as f64 / charged.time as f64,
-        foreign: charged.foreign as f64 / own as f64,
+        energy_error: charged.energy as f64 * 1e6 / truth - 1.0,
+        cpu_time_error: charged.cpu_time as f64 / cpu_time as f64 - 1.0,
+        formula_errors: FORMULAS.iter().map(|(_, formula)| formula(&measured) * 1e12 / truth - 1.0).collect(),
+        cpu_seconds: measured.own,
+        busy: measured.all / measured.cpus / measured.elapsed,
+        workers: charged.workers as f64 / charged.cpu_time as f64,
+        foreign: charged.foreign as f64 / cpu_time as f64,
     }
 }
 
-/// What mpwatch says of the traffic: its flows at both ends, the code of its two ends, and network work that no flow was known for.
+/// What mpwatch charged to the traffic: its flows at both ends, the code of both ends, and network work of unknown flows.
 #[derive(Debug, Default)]
 struct Charged {
     /// Microjoules above idle.
     energy: u64,
     /// Nanoseconds.
-    time: u64,
+    cpu_time: u64,
+    /// Nanoseconds of kernel workers.
     workers: u64,
-    /// Of other flows on this machine, whose applications cannot be told from ours.
+    /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
     foreign: u64,
 }
 
@@ -168,7 +180,7 @@ impl Charged {
                 let energy = &connection["energy"];
                 assert_eq!((text(energy, "source"), text(energy, "idle")), ("rapl-powercap", "calibrated"));
                 charged.energy += number(energy, "active_uj");
-                charged.time += number(energy, "cpu_ns");
+                charged.cpu_time += number(energy, "cpu_ns");
                 charged.workers += number(&connection["cpu_ns"], "worker");
             }
         }
@@ -181,32 +193,32 @@ impl Charged {
             charged.energy += number(zone, "app_uj") + number(zone, "net_shared_uj");
         }
         for cpu in list(&report.json, "cpus") {
-            charged.time += number(cpu, "app_ns") + number(cpu, "net_shared_ns");
+            charged.cpu_time += number(cpu, "app_ns") + number(cpu, "net_shared_ns");
         }
         charged
     }
 }
 
-/// The kernel's own threads that work for the network: softirqs that became too many, and workers, which join further paths. The lab
-/// is taken to be their only customer.
+/// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. The test assumes that they work only for
+/// the lab.
 struct KernelThreads(BTreeMap<i32, TaskClock>);
 
 impl KernelThreads {
-    fn watch() -> Self {
+    fn start() -> Self {
         Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::of(tid).ok()?))).collect())
     }
 
     fn all() -> Vec<i32> {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let ours = |tid: &i32| {
+        let is_network_thread = |tid: &i32| {
             let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
             comm.starts_with("ksoftirqd/") || comm.starts_with("kworker/")
         };
-        tids.filter(ours).collect()
+        tids.filter(is_network_thread).collect()
     }
 
-    /// Time used since; of those that have come since by the scheduler's account, which is a little too large.
+    /// CPU time since the start. For threads created later it is that of schedstat, which is slightly too high.
     fn used(&self) -> u64 {
         let of_new = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
@@ -225,16 +237,17 @@ fn print(rows: &[Row]) {
     );
     println!("|---|---|---|---|---|---|{}", "---|".repeat(FORMULAS.len()));
     for row in rows {
-        let theirs: Vec<String> = row.theirs.iter().map(|error| format!("{:+.1} %", error * 100.0)).collect();
+        let formula_errors: Vec<String> =
+            row.formula_errors.iter().map(|error| format!("{:+.1} %", error * 100.0)).collect();
         println!(
             "| {} | {:.0} % | {:.2} | {:.1} % | {:+.2} % | {:+.2} % | {} |",
             row.name,
             row.busy * 100.0,
-            row.seconds,
+            row.cpu_seconds,
             row.workers * 100.0,
-            row.ledger * 100.0,
-            row.ours * 100.0,
-            theirs.join(" | ")
+            row.cpu_time_error * 100.0,
+            row.energy_error * 100.0,
+            formula_errors.join(" | ")
         );
     }
     let [mean, worst] = mean_and_worst(rows);
@@ -245,152 +258,74 @@ fn print(rows: &[Row]) {
 }
 
 impl Row {
-    /// Others have used MPTCP at the same time, more than the bounds forgive.
+    /// Whether other MPTCP traffic on the machine makes the result invalid.
     fn is_disturbed(&self) -> bool {
         self.foreign > 0.02
     }
 }
 
-/// A scenario that others have disturbed is run again: what lives for some milliseconds only (a compiler's children) draws no power
-/// in the simulation, and yet gets its part of what the flow drew.
+/// Repeats a disturbed scenario. Processes that run for some milliseconds, such as a compiler's, use no energy in the simulation, but
+/// mpwatch charges a share to them.
 fn run_undisturbed(scenario: &Scenario) -> Row {
     let mut row = run(scenario);
     for _ in 0..2 {
-        if row.ours.abs() <= WORST && !row.is_disturbed() {
+        if row.energy_error.abs() <= MAX_ERROR && !row.is_disturbed() {
             break;
         }
-        println!("again: {row:?}");
+        println!("repeating: {row:?}");
         row = run(scenario);
     }
     row
 }
 
-/// Of the energy: far from what is reached on a quiet machine (docs/energy.md), since other programs may be at work on this one. Their
-/// MPTCP traffic would be charged as ours, and their short-lived processes dilute what is.
-const WORST: f64 = 0.15;
-const MEAN: f64 = 0.08;
-/// What others at work may add to the effect of a bystander.
-const EFFECT: f64 = 0.1;
+/// Bounds of the relative error of the energy. They are far above the errors on an idle machine (docs/energy.md), because other
+/// programs may run: their MPTCP traffic is charged as ours, and their short-lived processes reduce our share.
+const MAX_ERROR: f64 = 0.15;
+const MAX_MEAN_ERROR: f64 = 0.08;
+/// Maximum effect of a bystander, including that of other programs.
+const MAX_BYSTANDER_EFFECT: f64 = 0.1;
 
 #[test]
-fn flows_cost_what_they_truly_cost() {
+fn the_energy_of_flows_is_close_to_the_true_energy() {
     if !may_run_as_root() {
         return;
     }
-    let _alone = alone();
+    let _guard = exclusive();
     let size = Size { bulk: Duration::from_millis(1_500), short_flows: 1_000, requests: 15_000 };
     let rows: Vec<Row> = scenarios(&size).iter().map(run_undisturbed).collect();
     print(&rows);
     if rows.iter().any(Row::is_disturbed) {
-        skip("others use MPTCP on this machine");
+        skip("other programs use MPTCP on this machine");
         return;
     }
     let [mean, worst] = mean_and_worst(&rows);
-    assert!(mean <= MEAN && worst <= WORST, "mean {mean}, worst {worst}");
+    assert!(mean <= MAX_MEAN_ERROR && worst <= MAX_ERROR, "mean {mean}, worst {worst}");
     for (name, effect) in bystander_effects(&rows) {
-        assert!(effect.abs() <= EFFECT, "{name}: {effect}");
+        assert!(effect.abs() <= MAX_BYSTANDER_EFFECT, "{name}: {effect}");
     }
     for (tool, (name, _)) in FORMULAS.iter().enumerate() {
-        let theirs = rows.iter().map(|row| row.theirs[tool].abs()).fold(0.0, f64::max);
-        assert!(theirs > 0.2, "a formula without error: {name}");
+        let worst = rows.iter().map(|row| row.formula_errors[tool].abs()).fold(0.0, f64::max);
+        assert!(worst > 0.2, "the formula of {name} has no large error");
     }
 }
 
-/// The numbers of docs/energy.md. They are to be read, on a machine that nobody else uses.
+/// Prints the table of docs/energy.md. Run it on an idle machine.
 #[test]
 #[ignore = "takes minutes"]
 fn table_of_scenarios() {
-    let _alone = alone();
+    let _guard = exclusive();
     let size = Size { bulk: Duration::from_secs(3), short_flows: 10_000, requests: 50_000 };
     print(&scenarios(&size).iter().map(run).collect::<Vec<_>>());
 }
 
 fn mean_and_worst(rows: &[Row]) -> [f64; 2] {
-    let errors = rows.iter().map(|row| row.ours.abs());
+    let errors = rows.iter().map(|row| row.energy_error.abs());
     [errors.clone().sum::<f64>() / rows.len() as f64, errors.fold(0.0, f64::max)]
 }
 
-/// By how much a bystander changes what a CPU second of the same traffic costs.
+/// The relative effect of each bystander on the energy per CPU second of the traffic.
 fn bystander_effects(rows: &[Row]) -> Vec<(&'static str, f64)> {
-    let beside = |row: &&Row| row.name.starts_with("bystander") || row.name == "same-core";
-    rows.iter().filter(beside).map(|row| (row.name, (1.0 + row.ours) / (1.0 + rows[0].ours) - 1.0)).collect()
-}
-
-#[test]
-fn every_microjoule_of_every_counter_is_in_one_place() {
-    if may_run_as_root() {
-        conservation(pace::limit(Duration::from_secs(5)));
-    }
-}
-
-#[test]
-#[ignore = "takes a minute"]
-fn every_microjoule_of_a_minute_is_in_one_place() {
-    conservation(Duration::from_mins(1));
-}
-
-/// The counters stand still when mpwatch begins and when it ends, so that what it has seen is known to the microjoule.
-fn conservation(length: Duration) {
-    let _alone = alone();
-    // Two sockets with memory, or one where the CPUs cannot be divided.
-    let shape = if cpus().is_multiple_of(2) { Shape::Dram } else { Shape::DramOnTop };
-    let topology = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-    let mut simulated = Simulated::new(shape);
-    simulated.write_law();
-    let zones = simulated.counted();
-    let first: Vec<u64> = zones.iter().map(|zone| simulated.shown(zone.device)).collect();
-    let reads = Reads::of(&simulated.counter(zones[0].device));
-    let observer = Observer::start(&simulated.arguments().each_ref().map(String::as_str));
-    reads.wait_for_windows(2);
-    simulated.run(Load::Everything);
-    let spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(length));
-    traffic::run(topology.client(), topology.server(), &spec).unwrap();
-    simulated.stop();
-    let report = observer.finish_when_quiet(&topology);
-    let told = list(&report.json["energy"], "zones");
-    assert_eq!(told.len(), zones.len(), "{told:#?}");
-    for (spec, first) in zones.iter().zip(first) {
-        let label = label(spec, &zones);
-        let zone = told.iter().find(|zone| zone["zone"] == label).unwrap_or_else(|| panic!("no {label}"));
-        println!("{zone}");
-        assert_eq!(number(zone, "zone_uj"), ZONE_PARTS.iter().map(|part| number(zone, part)).sum::<u64>());
-        assert_eq!(number(zone, "zone_uj"), simulated.shown(spec.device) - first, "{label}");
-        assert_eq!(number(zone, "windows_lost"), 0);
-        assert!(number(zone, "flows_uj") > 0);
-    }
-    assert_eq!(number(&report.json["losses"], "energy_windows_broken"), 0);
-}
-
-/// `package-0`, and `package-0/dram` for memory inside of it.
-fn label(zone: &ZoneSpec, all: &[ZoneSpec]) -> String {
-    let name = zone.name.unwrap();
-    let outer =
-        zone.device.rsplit_once(':').and_then(|(outer, _)| all.iter().find(|zone| zone.device == outer));
-    outer.map_or(name.to_owned(), |outer| format!("{}/{name}", outer.name.unwrap()))
-}
-
-/// Tells when a file is read.
-struct Reads(Inotify);
-
-impl Reads {
-    fn of(path: &Path) -> Self {
-        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
-        inotify.add_watch(path, AddWatchFlags::IN_ACCESS).unwrap();
-        Self(inotify)
-    }
-
-    /// A window reads the counter before and after it settles the ledger, up to three times.
-    fn wait_for_windows(&self, windows: u32) {
-        while self.0.read_events().is_ok() {}
-        for _ in 0..windows * 6 {
-            let read = || self.0.read_events().ok().map(|_| ());
-            poll_until("mpwatch to read a counter", pace::limit(Duration::from_secs(10)), read).unwrap();
-        }
-    }
-}
-
-/// These tests judge what the whole machine does: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let has_bystander = |row: &&Row| row.name.starts_with("bystander") || row.name == "same-core";
+    let effect = |row: &Row| (1.0 + row.energy_error) / (1.0 + rows[0].energy_error) - 1.0;
+    rows.iter().filter(has_bystander).map(|row| (row.name, effect(row))).collect()
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Debian package in a root of its own, laid over this machine's: it installs, the daemon runs as its service would start it, and a
-//! purge leaves nothing.
+//! The Debian package: it installs and purges cleanly in an overlay of this machine's root, and the daemon runs with only the
+//! capabilities of its service.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
-#[allow(dead_code, reason = "other targets need more of it")]
+#[allow(dead_code, reason = "only some targets use all of it")]
 mod service;
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use mpwatch_tests::{may_run_as_root, skip};
 
-use service::Place;
+use service::DaemonDir;
 
 const UNIT: &str = "packaging/systemd/mpwatch.service";
 
@@ -21,29 +21,32 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The capabilities that the service starts with, as setpriv wants them.
+/// The capabilities of the service, in the syntax of setpriv.
 fn capabilities() -> String {
     let unit = fs::read_to_string(in_checkout(UNIT)).unwrap();
-    let line = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).expect("they are set");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("AmbientCapabilities="))
+        .expect("the unit sets capabilities");
     let one = |name: &str| format!("+{}", name.strip_prefix("CAP_").unwrap().to_lowercase());
     line.split(' ').map(one).collect::<Vec<_>>().join(",")
 }
 
 #[test]
-fn the_capabilities_of_the_service_are_enough() {
+fn the_capabilities_of_the_service_are_sufficient() {
     if !may_run_as_root() {
         return;
     }
     if Command::new("setpriv").arg("--version").output().is_err() {
-        skip("there is no setpriv; Debian's package `util-linux` has it");
+        skip("setpriv is missing; it is in Debian's package `util-linux`");
         return;
     }
-    let place = Place::new();
-    place.give_away();
+    let daemon_dir = DaemonDir::new();
+    daemon_dir.allow_everyone();
     let granted = capabilities();
     let only = format!("-all,{granted}");
     let user = [
@@ -59,16 +62,16 @@ fn the_capabilities_of_the_service_are_enough() {
         "--bounding-set",
         &only,
     ];
-    let daemon = place.start_by(&user, &[]);
+    let daemon = daemon_dir.start_as(&user, &[]);
     assert_eq!(daemon.get("/readyz").0, "HTTP/1.1 200 OK");
     let status = daemon.status();
     let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(line("Uid:").split_whitespace().skip(1).all(|id| id == "65534"), "{status}");
-    daemon.until("mpwatch_agent_ticks_total", |ticks| ticks > 3.0);
-    assert_eq!(place.attached(&["ls"]).code, Some(0));
+    daemon.wait_for_metric("mpwatch_agent_ticks_total", |ticks| ticks > 3.0);
+    assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0));
 }
 
-/// Runs a script in a mount namespace of its own, in a root that lies over this machine's: whatever it writes is gone afterwards.
+/// Runs a script in a separate mount namespace, in an overlay of this machine's root. Its changes are discarded.
 fn in_private_root(folder: &Path, script: &str) -> Output {
     let setup = "set -e
         mount --make-rprivate /
@@ -78,7 +81,7 @@ fn in_private_root(folder: &Path, script: &str) -> Output {
         cp \"$3\" \"$1/root/mpwatch.deb\"
         mount -t proc proc \"$1/root/proc\"
         exec chroot \"$1/root\" /bin/sh -ec \"$2\"";
-    let package = std::env::var("MPWATCH_DEB").expect("it was looked for");
+    let package = std::env::var("MPWATCH_DEB").expect("MPWATCH_DEB is set");
     Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", setup, "sh"])
         .arg(folder)
@@ -94,7 +97,7 @@ fn the_package_installs_runs_and_purges_cleanly() {
         return;
     }
     if std::env::var_os("MPWATCH_DEB").is_none() {
-        skip("MPWATCH_DEB does not name a package; ./dev test root makes one");
+        skip("MPWATCH_DEB is not set; ./dev test root builds the package");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +110,7 @@ fn the_package_installs_runs_and_purges_cleanly() {
             /usr/lib/tmpfiles.d/mpwatch.conf /usr/share/bash-completion/completions/mpwatch; do
             test -s $file
         done
-        # An image of a container may leave out manuals and documents, as this machine's dpkg is told to.
+        # dpkg may be configured not to install manuals and documents, as in container images.
         dpkg --contents /mpwatch.deb > /contents
         grep -q man/man1/mpwatch.1.gz /contents
         grep -q doc/mpwatch/copyright /contents
@@ -124,10 +127,10 @@ fn the_package_installs_runs_and_purges_cleanly() {
         done
         echo clean";
     let output = in_private_root(folder.path(), script);
-    let text = said(&output);
+    let text = text_of(&output);
     assert!(output.status.success(), "{text}");
-    for line in ["the configuration is valid", "a user", "clean"] {
-        assert!(text.lines().any(|told| told == line), "{line}: {text}");
+    for line in ["the configuration is good", "a user", "clean"] {
+        assert!(text.lines().any(|printed| printed == line), "{line}: {text}");
     }
     assert!(text.contains(concat!("mpwatch ", env!("CARGO_PKG_VERSION"))), "{text}");
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real Prometheus scrapes the daemon over TLS with a password while there is real traffic: every panel of every dashboard and every
-//! recording rule has data then. The energy counters are simulated; everything else is real.
+//! A real Prometheus scrapes the daemon over TLS with a password during real traffic. Every panel of every dashboard and every
+//! recording rule then has data. Only the energy counters are simulated.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
-#[allow(dead_code, reason = "other targets need more of it")]
+#[allow(dead_code, reason = "only some targets use all of it")]
 mod service;
 
 use std::fs;
@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 
 use mpwatch_bench::dashboards::{DASHBOARDS, query};
 use mpwatch_lab::Topology;
-use mpwatch_lab::raplsim::Shape;
-use mpwatch_lab::raplsim::live::Load;
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Spec, Workload};
+use mpwatch_lab::raplsim::Platform;
+use mpwatch_lab::raplsim::live::LoadScope;
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_tests::prometheus::Prometheus;
-use mpwatch_tests::simulated::Simulated;
+use mpwatch_tests::simulated_counters::SimulatedCounters;
 use mpwatch_tests::{may_run_as_root, skip};
 
-use service::Place;
+use service::DaemonDir;
 
-/// Longest wait for data; a rate needs two scrapes, and a rule what was scraped.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Timeout for data. A rate needs two scrapes, and a rule an evaluation after them.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).canonicalize().unwrap()
 }
 
-/// The sample web-config file of the package, with the certificate that it names.
+/// The web-config example of the package, with its certificate.
 fn web_config(folder: &Path) -> PathBuf {
     let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     fs::write(folder.join("server.crt"), pair.cert.pem()).unwrap();
@@ -57,8 +57,8 @@ fn configuration(folder: &Path, target: &str) -> String {
     )
 }
 
-/// What must have data: every query of a panel as Grafana would send it, and every recording rule.
-fn wanted() -> Vec<String> {
+/// All expressions that must have data: every query of a panel, as Grafana sends it, and every recording rule.
+fn expressions() -> Vec<String> {
     let panels = DASHBOARDS.iter().flat_map(|board| board.rows).flat_map(|(_, row)| *row);
     let queries = panels.flat_map(|panel| panel.queries).map(|(text, _)| {
         let text = query(text).replace("$__rate_interval", "10s").replace("$__range", "1m");
@@ -69,44 +69,52 @@ fn wanted() -> Vec<String> {
     queries.chain(recorded).collect()
 }
 
-/// Short exchanges over two paths, one after the other and some at a time.
-fn exchanges(lab: &Topology) -> Spec {
+/// Requests and responses over two paths, on four connections at a time.
+fn requests(lab: &Topology) -> TrafficSpec {
     let think = Duration::from_millis(20);
-    let mut spec = lab.traffic(Workload::Requests { count: 20, up: 1_000, down: 20_000, think }).unwrap();
+    let mut spec = lab
+        .traffic(Workload::Requests {
+            count: 20,
+            request_bytes: 1_000,
+            response_bytes: 20_000,
+            think_time: think,
+        })
+        .unwrap();
     (spec.connections, spec.concurrency) = (4, 4);
     spec
 }
 
 #[test]
-fn every_panel_shows_what_a_real_prometheus_has_scraped() {
+fn every_panel_has_data_from_a_real_prometheus() {
     if !may_run_as_root() {
         return;
     }
-    if !Prometheus::is_there() {
-        skip("there is no prometheus; Debian's package of that name has it");
+    if !Prometheus::is_installed() {
+        skip("prometheus is missing; it is in Debian's package `prometheus`");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut simulated = Simulated::new(Shape::Intel1);
-    simulated.write_law();
-    simulated.run(Load::Everything);
-    let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-    let place = Place::new();
+    let mut simulated = SimulatedCounters::new(Platform::Intel1);
+    simulated.write_power_file();
+    simulated.start(LoadScope::Machine);
+    let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
+    let daemon_dir = DaemonDir::new();
     let web_config = web_config(folder.path());
     let options = simulated.arguments();
     let mut arguments: Vec<&str> = options.iter().map(String::as_str).collect();
     arguments.extend(["--web.config.file", web_config.to_str().unwrap()]);
-    let daemon = place.start(&arguments);
+    let daemon = daemon_dir.start(&arguments);
     let prometheus = Prometheus::start(folder.path(), &configuration(folder.path(), daemon.address()));
 
-    let until = Instant::now() + PATIENCE;
-    let mut wanted = wanted();
-    assert!(wanted.len() > 50, "{}", wanted.len());
-    while !wanted.is_empty() {
-        assert!(Instant::now() < until, "no data: {wanted:#?}\n{}", prometheus.targets());
-        traffic::run(lab.client(), lab.server(), &exchanges(&lab)).unwrap();
-        // What is not a number says as little as nothing.
-        wanted.retain(|expression| !prometheus.query(expression).iter().any(|(_, value)| value.is_finite()));
+    let deadline = Instant::now() + TIMEOUT;
+    let mut without_data = expressions();
+    assert!(without_data.len() > 50, "{}", without_data.len());
+    while !without_data.is_empty() {
+        assert!(Instant::now() < deadline, "no data: {without_data:#?}\n{}", prometheus.targets());
+        traffic::run(lab.client(), lab.server(), &requests(&lab)).unwrap();
+        // NaN does not count as data.
+        without_data
+            .retain(|expression| !prometheus.query(expression).iter().any(|(_, value)| value.is_finite()));
     }
     let firing = prometheus.query("ALERTS{alertstate=\"firing\",severity=\"critical\"}");
     assert!(firing.is_empty(), "{firing:?}");
@@ -115,25 +123,25 @@ fn every_panel_shows_what_a_real_prometheus_has_scraped() {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_what_a_daemon_serves() {
+fn promtool_accepts_the_metrics_of_a_daemon() {
     if !may_run_as_root() {
         return;
     }
     if Command::new("promtool").arg("--version").output().is_err() {
-        skip("there is no promtool; Debian's package `prometheus` has it");
+        skip("promtool is missing; it is in Debian's package `prometheus`");
         return;
     }
-    let place = Place::new();
-    let lab = Topology::two_paths(Quality::default(), Quality::default()).unwrap();
-    let daemon = place.start(&["--metrics.top-flows", "50"]);
-    traffic::run(lab.client(), lab.server(), &exchanges(&lab)).unwrap();
-    daemon.until("mpwatch_host_flow_duration_seconds_count", |closed| closed >= 4.0);
+    let daemon_dir = DaemonDir::new();
+    let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
+    let daemon = daemon_dir.start(&["--metrics.top-flows", "50"]);
+    traffic::run(lab.client(), lab.server(), &requests(&lab)).unwrap();
+    daemon.wait_for_metric("mpwatch_host_flow_duration_seconds_count", |closed| closed >= 4.0);
     let (status, text) = daemon.get("/metrics");
     assert_eq!(status, "HTTP/1.1 200 OK");
     let file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut &file, text.as_bytes()).unwrap();
     std::io::Seek::rewind(&mut &file).unwrap();
     let output = Command::new("promtool").args(["check", "metrics"]).stdin(file).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    let messages = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && messages.is_empty(), "{messages}");
 }

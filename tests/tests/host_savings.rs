@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table I of [MPTCP-D]: a transfer over several links ends sooner, and on a machine that draws most of its power at rest that saves
-//! energy, although the machine works harder meanwhile. Real traffic over real links, simulated counters, mpwatch's figures.
+//! Table I of [MPTCP-D]: a transfer over several links ends sooner. On a machine with high idle power this saves energy, although the
+//! power is higher during the transfer. The traffic is real, the energy counters are simulated.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use mpwatch_lab::Topology;
-use mpwatch_lab::raplsim::Shape;
-use mpwatch_lab::raplsim::live::Load;
-use mpwatch_lab::topology::Quality;
+use mpwatch_lab::raplsim::Platform;
+use mpwatch_lab::raplsim::live::LoadScope;
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, Transport, Workload};
-use mpwatch_tests::simulated::Simulated;
+use mpwatch_tests::simulated_counters::SimulatedCounters;
 use mpwatch_tests::{Observer, list, may_run_as_root, number};
 use std::time::Duration;
 
-/// A link of the paper's first rows, Mbit/s.
-const LINK: f64 = 19.0;
+/// Rate of a link in the paper's first rows, Mbit/s.
+const LINK_RATE: f64 = 19.0;
 const BYTES: u64 = 20_000_000;
-/// Of energy with idle included, in percent, with two to five links instead of one (i7-3770).
-const PAPER: [f64; 4] = [46.9, 63.6, 69.5, 74.1];
+/// Energy savings in the paper, in percent, including idle energy, with two to five links instead of one (i7-3770).
+const PAPER_SAVINGS: [f64; 4] = [46.9, 63.6, 69.5, 74.1];
 
-/// What one transfer has cost.
+/// Duration and energy of a transfer.
 #[derive(Debug)]
 struct Cost {
     seconds: f64,
-    /// Of the whole machine, idle included.
+    /// Joules of the whole machine, including idle energy.
     full: f64,
-    /// Of the flows, above idle.
+    /// Joules of the flows, above idle.
     active: f64,
 }
 
@@ -34,22 +34,22 @@ impl Cost {
     }
 }
 
-/// The counters move as long as the transfer lasts: what they show is what the machine draws meanwhile.
+/// Runs a transfer. The counters advance only during the transfer, so they show its energy.
 fn transfer(links: usize) -> Cost {
-    let link = Quality::rate(LINK, Duration::from_millis(50));
+    let link = LinkSpec::rate(LINK_RATE, Duration::from_millis(50));
     let topology = Topology::disjoint(&vec![link; links]).unwrap();
-    let mut simulated = Simulated::new(Shape::Intel1);
-    simulated.write_law();
+    let mut simulated = SimulatedCounters::new(Platform::Intel1);
+    simulated.write_power_file();
     let mut arguments: Vec<String> = simulated.arguments().into();
     arguments.push("--tcp".to_owned());
     let observer = Observer::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let mut spec = topology.traffic(Workload::upload(BYTES)).unwrap();
     spec.transport = if links == 1 { Transport::Tcp } else { Transport::Mptcp };
-    simulated.run(Load::Everything);
+    simulated.start(LoadScope::Machine);
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
     let truth = simulated.stop();
     assert_eq!((outcome.client.first_error(), outcome.client.sent()), (None, BYTES));
-    let report = observer.finish_when_quiet(&topology);
+    let report = observer.finish_after_close(&topology);
     let energy = &report.json["energy"];
     let sum =
         |field: &str| list(energy, "zones").iter().map(|zone| number(zone, field)).sum::<u64>() as f64 / 1e6;
@@ -57,7 +57,7 @@ fn transfer(links: usize) -> Cost {
 }
 
 #[test]
-fn more_links_save_energy_by_ending_sooner_as_the_paper_says() {
+fn more_links_save_energy_because_transfers_end_sooner() {
     if !may_run_as_root() {
         return;
     }
@@ -67,7 +67,7 @@ fn more_links_save_energy_by_ending_sooner_as_the_paper_says() {
     );
     println!("| 1 (TCP) | {:.2} s | {:.1} W | - | - | {:.2} J |", tcp.seconds, tcp.watts(), tcp.active);
     let mut last = 0.0;
-    for (links, paper) in (2..).zip(PAPER) {
+    for (links, paper) in (2..).zip(PAPER_SAVINGS) {
         let mptcp = transfer(links);
         let (more_power, less_time) = (mptcp.watts() / tcp.watts() - 1.0, 1.0 - mptcp.seconds / tcp.seconds);
         let saved = 1.0 - mptcp.full / tcp.full;
@@ -80,9 +80,9 @@ fn more_links_save_energy_by_ending_sooner_as_the_paper_says() {
             saved * 100.0,
             mptcp.active
         );
-        // The identity behind the table.
+        // Energy is power times time.
         assert!((saved - (1.0 - (1.0 + more_power) * (1.0 - less_time))).abs() < 1e-9);
-        // Of many links the last ends no sooner when another one has joined late.
+        // With many links, a subflow that joins late saves no time.
         assert!(saved > last - 0.05, "{links} links save {saved}, one less {last}");
         assert!(mptcp.active > 0.0);
         last = saved;

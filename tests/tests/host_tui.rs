@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view on a real terminal (tmux), over the demo's real traffic: it is used as a person uses it, and the terminal is as before
-//! however it ends.
+//! The live view in a real terminal (tmux) with the demo's real traffic. The tests press keys as a user does, and check that the
+//! terminal is restored however the program ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -15,17 +15,17 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A terminal in which a shell runs the program, and writes down what the terminal was like before and after.
+/// A terminal in which a shell runs the program and saves the terminal settings before and after.
 struct Session {
     tmux: Tmux,
     folder: TempDir,
 }
 
 impl Session {
-    /// Runs the program with these arguments, and variables as `env` takes them.
-    fn run(arguments: &str, variables: &str) -> Self {
+    /// Runs the program with arguments, and with variables in the syntax of `env`.
+    fn start(arguments: &str, variables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = format!(
             "cd {folder}\nstty -a > before\nsh -c 'echo $$ > pid; exec env {variables} {program} {arguments} 2> errors'\n\
@@ -43,17 +43,18 @@ impl Session {
         self.tmux.press(keys);
     }
 
-    fn ask(&self, arguments: &[&str]) -> Output {
-        self.tmux.ask(arguments)
+    /// Runs a tmux command.
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        self.tmux.run(arguments)
     }
 
-    /// Waits until the screen is as it should be.
+    /// Waits until the screen is as expected, and returns its text.
     #[track_caller]
-    fn wait_for(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
+    fn wait_for(&self, what: &str, is_expected: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
-        let found = poll_until(what, PATIENCE, || {
+        let found = poll_until(what, TIMEOUT, || {
             last = self.tmux.screen();
-            is_there(&last).then(|| last.clone())
+            is_expected(&last).then(|| last.clone())
         });
         found.unwrap_or_else(|error| panic!("{error}; the screen:\n{last}"))
     }
@@ -75,32 +76,33 @@ impl Session {
         Pid::from_raw(self.read("pid").trim().parse().unwrap())
     }
 
-    /// Waits for the program's end; its exit code. The terminal must be as it was.
+    /// Waits for the end of the program and returns its exit code. Asserts that the terminal is restored.
     #[track_caller]
-    fn ended(&self) -> String {
-        let after = poll_until("the program to end", PATIENCE, || {
+    fn wait_for_exit(&self) -> String {
+        let after = poll_until("the program to end", TIMEOUT, || {
             Some(self.read("after")).filter(|after| after.ends_with('\n'))
         });
         assert_eq!(after.unwrap(), self.read("before"), "{}", self.read("errors"));
-        let screen = self.wait_for("the screen from before", |screen| !screen.contains("Connections]"));
-        let cursor = self.ask(&["display-message", "-p", "#{cursor_flag} #{alternate_on} #{mouse_any_flag}"]);
+        let screen = self.wait_for("the previous screen", |screen| !screen.contains("Connections]"));
+        let cursor =
+            self.tmux(&["display-message", "-p", "#{cursor_flag} #{alternate_on} #{mouse_any_flag}"]);
         assert_eq!(String::from_utf8_lossy(&cursor.stdout).trim(), "1 0 0", "{screen}");
         self.read("code").trim().to_owned()
     }
 }
 
-/// The lines below the tabs, but for the last: what a frozen screen does not change.
+/// The lines between the tabs and the last line. They do not change on a frozen screen.
 fn table(screen: &str) -> Vec<String> {
     let lines: Vec<String> = screen.lines().map(str::to_owned).collect();
     lines[2..lines.len() - 1].to_vec()
 }
 
 #[test]
-fn a_person_finds_their_way_through_the_demo() {
+fn a_user_can_sort_filter_freeze_and_navigate() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::run("demo two-paths --seconds 600", "MPWATCH_SCREEN_CONFIG=");
+    let session = Session::start("demo two-paths --seconds 600", "MPWATCH_SCREEN_CONFIG=");
     session.wait_for("both subflows", |screen| screen.contains("├─ 1") && screen.contains("╰─ 2"));
     session.wait_for_words("DEMO");
 
@@ -129,12 +131,12 @@ fn a_person_finds_their_way_through_the_demo() {
     session.wait_for("the table again", |screen| !screen.contains("what happened"));
 
     session.press(&["Space"]);
-    // The badge counts the snapshots that have come since: data goes on, and nothing else moves.
+    // The badge counts new snapshots. The rest of the screen does not change.
     let first = session.wait_for_words("FROZEN, 1 back");
     let later = session.wait_for_words("FROZEN, 3 back");
     assert_eq!(table(&first), table(&later));
     session.press(&["Space"]);
-    session.wait_for("it to go on", |screen| !screen.contains("FROZEN"));
+    session.wait_for("the end of the freeze", |screen| !screen.contains("FROZEN"));
     for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "What was lost")]
     {
         session.press(&[key]);
@@ -144,98 +146,98 @@ fn a_person_finds_their_way_through_the_demo() {
     session.wait_for_words("help");
     session.press(&["Escape"]);
     session.press(&["q"]);
-    assert_eq!(session.ended(), "0", "{}", session.read("errors"));
-    // What the demo prints at its end is there.
+    assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
+    // The demo prints its report at the end.
     session.wait_for_words("timeline");
 }
 
 #[test]
-fn a_demo_that_is_over_can_still_be_looked_at() {
+fn the_screen_of_a_finished_demo_stays_usable() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::run("demo failover --seconds 6", "MPWATCH_SCREEN_CONFIG=");
+    let session = Session::start("demo failover --seconds 6", "MPWATCH_SCREEN_CONFIG=");
     let screen = session.wait_for_words("THE DEMO IS OVER");
     assert!(screen.contains("DIED at") && screen.contains("GAP of"), "{screen}");
     session.press(&["Enter"]);
     session.wait_for_words("what happened");
     session.press(&["q"]);
-    assert_eq!(session.ended(), "0", "{}", session.read("errors"));
+    assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
     session.wait_for_words("timeline");
 }
 
 #[test]
-fn no_size_of_the_terminal_breaks_it() {
+fn every_terminal_size_works() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::run("demo shared --seconds 600", "MPWATCH_SCREEN_CONFIG=");
+    let session = Session::start("demo shared --seconds 600", "MPWATCH_SCREEN_CONFIG=");
     session.wait_for_words("╰─ 3");
     let mut seed = 1_u32;
     for _ in 0..200 {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let (columns, rows) = (1 + (seed >> 8) % 220, 1 + (seed >> 20) % 70);
-        session.ask(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
+        session.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
         if seed.is_multiple_of(5) {
             session
                 .press(&[["1", "2", "3", "4", "5", "Enter", "?", "Escape", "s"][(seed >> 4) as usize % 9]]);
         }
     }
-    session.ask(&["resize-window", "-x", "40", "-y", "8"]);
+    session.tmux(&["resize-window", "-x", "40", "-y", "8"]);
     session.wait_for_words("mpwatch needs 60x10.");
-    session.ask(&["resize-window", "-x", "120", "-y", "40"]);
+    session.tmux(&["resize-window", "-x", "120", "-y", "40"]);
     session.press(&["Escape", "Escape", "1"]);
     session.wait_for_words("[1 Connections]");
     session.press(&["C-c"]);
-    assert_eq!(session.ended(), "0", "{}", session.read("errors"));
+    assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn a_signal_restores_the_terminal() {
     if !may_run_as_root() {
         return;
     }
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let session = Session::run("top", "MPWATCH_SCREEN_CONFIG=");
+        let session = Session::start("top", "MPWATCH_SCREEN_CONFIG=");
         session.wait_for_words("[1 Connections]");
         kill(session.pid(), signal).unwrap();
-        assert_eq!(session.ended(), "0", "{}", session.read("errors"));
+        assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
     }
 }
 
 #[test]
-fn it_ends_with_its_terminal() {
+fn the_program_ends_with_its_terminal() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::run("top", "MPWATCH_SCREEN_CONFIG=");
+    let session = Session::start("top", "MPWATCH_SCREEN_CONFIG=");
     session.wait_for_words("[1 Connections]");
     let pid = session.pid();
-    session.ask(&["kill-server"]);
-    poll_until("the program to end", PATIENCE, || kill(pid, None).err()).unwrap();
+    session.tmux(&["kill-server"]);
+    poll_until("the program to end", TIMEOUT, || kill(pid, None).err()).unwrap();
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_and_can_be_read() {
+fn a_panic_restores_the_terminal_and_prints_its_message() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::run("top", "MPWATCH_SCREEN_CONFIG= MPWATCH_TEST_PANIC=1");
+    let session = Session::start("top", "MPWATCH_SCREEN_CONFIG= MPWATCH_TEST_PANIC=1");
     session.wait_for_words("[1 Connections]");
     session.press(&["C-l"]);
-    assert_eq!(session.ended(), "101");
+    assert_eq!(session.wait_for_exit(), "101");
     assert!(session.read("errors").contains("MPWATCH_TEST_PANIC is set"));
 }
 
 #[test]
-fn without_rights_and_without_a_daemon_it_says_what_to_do() {
+fn without_privileges_and_without_a_daemon_it_gives_advice() {
     if !may_run_as_root() {
         return;
     }
-    // Root without any of root's rights, so that it can still reach where the program was built.
-    let session = Session::run("", "MPWATCH_SCREEN_CONFIG= setpriv --bounding-set -all --inh-caps -all");
+    // Root without capabilities: unlike other users it can access the build folder.
+    let session = Session::start("", "MPWATCH_SCREEN_CONFIG= setpriv --bounding-set -all --inh-caps -all");
     let screen = session.wait_for_words("Waiting for a daemon");
     assert!(screen.contains("sudo mpwatch"), "{screen}");
     session.press(&["q"]);
-    assert_eq!(session.ended(), "4", "{}", session.read("errors"));
+    assert_eq!(session.wait_for_exit(), "4", "{}", session.read("errors"));
 }

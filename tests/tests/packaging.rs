@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a distribution installs: the service is right and little exposed, samples are good, manifests say what they may.
-//! That the package installs and goes is what host_package.rs tests.
+//! Packaging: the systemd unit is valid and sandboxed, the examples are valid, and the Kubernetes manifest has the right capabilities.
+//! host_package.rs tests installing and purging the package.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 use mpwatch_tests::{list, mpwatch, program, skip, text};
 use serde_json::Value;
 
-/// Highest exposure that the service may have, by systemd's reckoning.
-const EXPOSURE: f64 = 2.5;
+/// Maximum exposure level of the service in `systemd-analyze security`.
+const MAX_EXPOSURE: f64 = 2.5;
 const UNIT: &str = "packaging/systemd/mpwatch.service";
 const SAMPLE: &str = "packaging/examples/mpwatch.toml";
 const DAEMONSET: &str = "packaging/kubernetes/daemonset.yaml";
@@ -25,18 +25,18 @@ fn read(name: &str) -> String {
     fs::read_to_string(in_checkout(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn said(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Values of a setting of the unit, in order.
+/// The values of a setting of the unit, in order.
 fn settings(name: &str) -> Vec<String> {
     let lines: Vec<String> = read(UNIT).lines().map(str::to_owned).collect();
     let values = lines.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     values.map(str::to_owned).collect()
 }
 
-/// The unit, with the program under test in the place of the installed one.
+/// Writes the unit with the path of the program under test.
 fn unit_for_this_machine(folder: &Path) -> PathBuf {
     let path = folder.join("mpwatch.service");
     let program = program().canonicalize().unwrap();
@@ -47,33 +47,33 @@ fn unit_for_this_machine(folder: &Path) -> PathBuf {
 fn systemd_analyze(arguments: &[&str]) -> Option<Output> {
     let output = Command::new("systemd-analyze").args(arguments).output();
     if output.is_err() {
-        skip("there is no systemd-analyze; Debian's package `systemd` has it");
+        skip("systemd-analyze is missing; it is in Debian's package `systemd`");
     }
     output.ok()
 }
 
 #[test]
-fn the_unit_is_right() {
+fn the_unit_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let unit = unit_for_this_machine(folder.path());
     let Some(output) = systemd_analyze(&["verify", "--man=no", unit.to_str().unwrap()]) else { return };
-    assert!(output.status.success() && said(&output).trim().is_empty(), "{}", said(&output));
+    assert!(output.status.success() && text_of(&output).trim().is_empty(), "{}", text_of(&output));
 }
 
 #[test]
-fn the_service_is_little_exposed() {
+fn the_service_is_sandboxed() {
     let folder = tempfile::tempdir().unwrap();
     let unit = unit_for_this_machine(folder.path());
     let arguments = ["security", "--offline=true", "--no-pager", unit.to_str().unwrap()];
     let Some(output) = systemd_analyze(&arguments) else { return };
-    let text = said(&output);
+    let text = text_of(&output);
     let line = text.lines().find(|line| line.contains("Overall exposure level")).expect("a verdict");
     let level: f64 = line.split_whitespace().find_map(|word| word.parse().ok()).expect("a level");
-    assert!(level <= EXPOSURE, "{text}");
+    assert!(level <= MAX_EXPOSURE, "{text}");
 }
 
 #[test]
-fn what_the_service_may_do_is_what_the_manifest_asks_for() {
+fn the_manifest_has_the_capabilities_of_the_service() {
     let of_unit: BTreeSet<String> =
         settings("AmbientCapabilities").join(" ").split(' ').map(|one| one.replace("CAP_", "")).collect();
     assert_eq!(settings("AmbientCapabilities"), settings("CapabilityBoundingSet"));
@@ -84,10 +84,10 @@ fn what_the_service_may_do_is_what_the_manifest_asks_for() {
     assert_eq!(of_unit.len(), 4);
 }
 
-/// The sample, as the keys of the program make it.
+/// The sample configuration, generated from the schema of the program.
 fn sample(head: &str) -> String {
     let schema: Value = serde_json::from_str(&mpwatch(&["config", "schema"]).stdout).unwrap();
-    let mut made = head.to_owned();
+    let mut top_level = head.to_owned();
     let mut tables = String::new();
     let line = |name: &str, key: &Value| {
         let default = if key["default"].is_array() { "[]".to_owned() } else { key["default"].to_string() };
@@ -95,7 +95,7 @@ fn sample(head: &str) -> String {
     };
     for (name, key) in schema["properties"].as_object().unwrap() {
         match key["properties"].as_object() {
-            None => made += &line(name, key),
+            None => top_level += &line(name, key),
             Some(inner) => {
                 tables.extend(["\n[", name, "]\n"]);
                 tables.extend(
@@ -104,7 +104,7 @@ fn sample(head: &str) -> String {
             }
         }
     }
-    made + &tables
+    top_level + &tables
 }
 
 #[test]
@@ -112,16 +112,17 @@ fn the_sample_configuration_has_every_key_with_its_default() {
     let text = if in_checkout(SAMPLE).exists() { read(SAMPLE) } else { String::new() };
     let head: String =
         text.lines().take_while(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect();
-    let made = sample(&head);
+    let generated = sample(&head);
     if std::env::var_os("MPWATCH_BLESS").is_some() {
-        fs::write(in_checkout(SAMPLE), &made).unwrap();
+        fs::write(in_checkout(SAMPLE), &generated).unwrap();
     } else {
-        assert_eq!(text, made, "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test packaging");
+        assert_eq!(text, generated, "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test packaging");
     }
-    // As it is, and with every key that it shows switched on, it is good, and says what is the default anyway.
+    // With all keys uncommented the configuration is the same: all values are defaults.
     let folder = tempfile::tempdir().unwrap();
     let key = |line: &str| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).map(str::to_owned);
-    let on: String = made.lines().map(|line| key(line).unwrap_or_else(|| line.to_owned()) + "\n").collect();
+    let uncommented: String =
+        generated.lines().map(|line| key(line).unwrap_or_else(|| line.to_owned()) + "\n").collect();
     let shown = |text: &str| {
         let file = folder.path().join("mpwatch.toml");
         fs::write(&file, text).unwrap();
@@ -129,11 +130,11 @@ fn the_sample_configuration_has_every_key_with_its_default() {
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
         outcome.stdout
     };
-    assert_eq!(shown(&made), shown(&on));
+    assert_eq!(shown(&generated), shown(&uncommented));
 }
 
 #[test]
-fn the_sample_web_config_file_is_one_of_the_exporters_format() {
+fn the_sample_web_config_file_is_valid_for_mpwatch_and_promtool() {
     let folder = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     fs::write(folder.path().join("server.crt"), pair.cert.pem()).unwrap();
@@ -144,8 +145,8 @@ fn the_sample_web_config_file_is_one_of_the_exporters_format() {
     assert!(access.is_ok(), "{:?}", access.err());
     let output = Command::new("promtool").args(["check", "web-config"]).arg(&file).output();
     match output {
-        Ok(output) => assert!(output.status.success(), "{}", said(&output)),
-        Err(_) => skip("there is no promtool; Debian's package `prometheus` has it"),
+        Ok(output) => assert!(output.status.success(), "{}", text_of(&output)),
+        Err(_) => skip("promtool is missing; it is in Debian's package `prometheus`"),
     }
 }
 
@@ -163,11 +164,11 @@ fn daemonset() -> Value {
 fn the_manifest_is_a_daemonset_without_privileges() {
     let schema: Value =
         serde_json::from_str(&read("tests/fixtures/kubernetes/daemonset.schema.json")).unwrap();
-    let validator = jsonschema::validator_for(&schema).expect("the schema is a schema");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is valid");
     let set = daemonset();
-    let wrong: Vec<String> =
+    let errors: Vec<String> =
         validator.iter_errors(&set).map(|error| format!("{} at {}", error, error.instance_path())).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(errors, Vec::<String>::new());
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let security = &container["securityContext"];
@@ -186,7 +187,7 @@ fn the_manifest_is_a_daemonset_without_privileges() {
 }
 
 #[test]
-fn the_configuration_in_the_manifest_is_good() {
+fn the_configuration_in_the_manifest_is_valid() {
     let map = manifest().into_iter().find(|one| one["kind"] == "ConfigMap").expect("there is a ConfigMap");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mpwatch.toml");
@@ -198,11 +199,11 @@ fn the_configuration_in_the_manifest_is_good() {
 }
 
 #[test]
-fn the_man_page_and_completions_can_be_made() {
+fn the_man_page_and_completions_can_be_generated() {
     let man = mpwatch(&["man"]);
     assert!(man.code == Some(0) && man.stdout.contains(".TH"), "{}", man.stderr);
     for shell in ["bash", "zsh", "fish"] {
-        let made = mpwatch(&["completions", shell]);
-        assert!(made.code == Some(0) && made.stdout.contains("daemon"), "{shell}: {}", made.stderr);
+        let output = mpwatch(&["completions", shell]);
+        assert!(output.code == Some(0) && output.stdout.contains("daemon"), "{shell}: {}", output.stderr);
     }
 }

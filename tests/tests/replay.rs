@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of real runs, replayed: the report of each is kept beside this file, in text, and must not change unless
-//! somebody wants it to. A new case is a recording in `fixtures/events` and one line here.
+//! Replays recordings of real runs. The text reports are snapshots beside this file and must not change unintentionally. To add a case,
+//! add a recording to `fixtures/events` and one line here.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ fn replay(case: &str, arguments: &[&str]) -> String {
     outcome.stdout
 }
 
-/// Reports of any program version are alike but for the version: recordings keep the one that made them.
-fn golden(case: &str) {
+/// Compares the report with its snapshot. The version in it is that of the recorder, so reports do not depend on the program version.
+fn assert_golden(case: &str) {
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("replay_{case}"), replay(case, &[]));
     });
@@ -32,26 +32,26 @@ fn golden(case: &str) {
 
 #[test]
 fn two_paths_carry_one_upload() {
-    golden("two_paths");
+    assert_golden("two_paths");
 }
 
 #[test]
-fn the_other_path_takes_over_when_one_dies() {
-    golden("failover");
+fn the_other_path_takes_over_when_one_fails() {
+    assert_golden("failover");
 }
 
 #[test]
 fn requests_use_the_faster_path() {
-    golden("requests");
+    assert_golden("requests");
 }
 
 #[test]
 fn a_server_without_mptcp_makes_the_client_fall_back() {
-    golden("fallback");
+    assert_golden("fallback");
 }
 
 #[test]
-fn every_recording_has_its_case() {
+fn every_recording_has_a_case() {
     let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
     let recordings = entries.filter(|path| path.extension().is_some_and(|extension| extension == "mpw"));
     let found: BTreeSet<String> =
@@ -60,7 +60,7 @@ fn every_recording_has_its_case() {
 }
 
 #[test]
-fn a_report_depends_on_nothing_but_the_recording() {
+fn a_report_depends_only_on_the_recording() {
     for case in CASES {
         let usual = replay(case, &[]);
         let output = Command::new(program())
@@ -83,7 +83,8 @@ fn the_last_snapshot_of_a_connection_is_its_record_in_the_report() {
         let snapshots: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         for connection in list(&report, "connections") {
             let mut all = snapshots.iter().rev().flat_map(|snapshot| list(snapshot, "connections"));
-            let last = all.find(|one| one["id"] == connection["id"]).expect("it was in a snapshot");
+            let last =
+                all.find(|one| one["id"] == connection["id"]).expect("the connection is in a snapshot");
             for field in ["bytes_sent", "bytes_received", "closed_at", "subflows", "timeline"] {
                 assert_eq!(last[field], connection[field], "{case}: {field} of {}", text(connection, "id"));
             }

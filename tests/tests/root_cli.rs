@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program as users and scripts meet it, on real traffic: exit codes, permissions, valid output, pipes that close.
+//! The command line with real traffic: exit codes, permissions, valid output, closed pipes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -10,46 +10,49 @@ use std::time::Duration;
 
 use mpwatch_exporters::schema::snapshot_schema;
 use mpwatch_lab::poll_until;
-use mpwatch_tests::{Held, Outcome, list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{CommandOutput, OpenConnection, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The user `nobody`, who may nothing.
+/// The unprivileged user `nobody`.
 const NOBODY: u32 = 65_534;
 const BYTES: u64 = 500_000;
 
 #[track_caller]
 fn assert_valid(schema: &Value, text: &str) -> Value {
-    let instance = serde_json::from_str(text).expect("it is JSON");
-    let validator = jsonschema::validator_for(schema).expect("the schema is a schema");
-    let wrong: Vec<String> =
+    let instance = serde_json::from_str(text).expect("valid JSON");
+    let validator = jsonschema::validator_for(schema).expect("the schema is valid");
+    let errors: Vec<String> =
         validator.iter_errors(&instance).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(errors, Vec::<String>::new());
     instance
 }
 
-/// The published schema is the one of the code: `docs_generated.rs` asserts it.
-fn snapshots(outcome: &Outcome) -> Vec<Value> {
+/// Parses snapshots and checks them with the schema. `docs_generated.rs` asserts that it is the published one.
+fn snapshots(outcome: &CommandOutput) -> Vec<Value> {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     outcome.stdout.lines().map(|line| assert_valid(&snapshot_schema(), line)).collect()
 }
 
 fn connection_in<'a>(snapshot: &'a Value, netns: &str) -> &'a Value {
-    let here = |one: &&Value| one["netns"] == netns;
-    list(snapshot, "connections").iter().find(here).unwrap_or_else(|| panic!("nothing in {netns}"))
+    let is_in_netns = |one: &&Value| one["netns"] == netns;
+    list(snapshot, "connections")
+        .iter()
+        .find(is_in_netns)
+        .unwrap_or_else(|| panic!("no connection in {netns}"))
 }
 
 #[test]
-fn json_of_real_traffic_is_as_its_schema_says() {
+fn json_of_real_traffic_is_valid_by_its_schema() {
     if !may_run_as_root() {
         return;
     }
-    let held = Held::upload(BYTES);
+    let open = OpenConnection::after_upload(BYTES);
     let listed = snapshots(&mpwatch(&["ls", "--json"]));
     let [listed] = &listed[..] else { panic!("ls prints one object") };
-    let connection = connection_in(listed, held.client());
+    let connection = connection_in(listed, open.client());
     assert_eq!(number(connection, "bytes_sent"), BYTES);
     assert_eq!(list(connection, "subflows").len(), 2);
 
@@ -57,28 +60,28 @@ fn json_of_real_traffic_is_as_its_schema_says() {
     let batch = snapshots(&mpwatch(&batch));
     assert_eq!(batch.len(), 2);
     for snapshot in &batch {
-        assert_eq!(number(connection_in(snapshot, held.client()), "bytes_sent"), BYTES);
+        assert_eq!(number(connection_in(snapshot, open.client()), "bytes_sent"), BYTES);
     }
     assert!(batch[1]["interval_s"].as_f64().unwrap() > 0.1);
-    let filtered = snapshots(&mpwatch(&["ls", "--json", "--netns", held.client()]));
+    let filtered = snapshots(&mpwatch(&["ls", "--json", "--netns", open.client()]));
     assert_eq!(list(&filtered[0], "connections").len(), 1);
 }
 
 #[test]
-fn csv_of_real_traffic_reads_back_row_by_row() {
+fn csv_of_real_traffic_has_one_row_per_subflow() {
     if !may_run_as_root() {
         return;
     }
-    let held = Held::upload(BYTES);
-    let listed = mpwatch(&["ls", "--csv", "--netns", held.client()]);
+    let open = OpenConnection::after_upload(BYTES);
+    let listed = mpwatch(&["ls", "--csv", "--netns", open.client()]);
     assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
-    // No field of a lab's connection has a comma or a quote in it.
+    // The fields of a lab's connection contain no comma and no quote.
     let rows: Vec<Vec<&str>> = listed.stdout.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(rows.len(), 3, "a title and a row for each subflow: {}", listed.stdout);
+    assert_eq!(rows.len(), 3, "a header and a row per subflow: {}", listed.stdout);
     assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{}", listed.stdout);
     let column = |title: &str| rows[0].iter().position(|cell| *cell == title).expect(title);
     assert_eq!(rows[1][column("bytes_sent")], BYTES.to_string());
-    assert_eq!(rows[1][column("netns")], held.client());
+    assert_eq!(rows[1][column("netns")], open.client());
     assert_ne!(rows[1][column("subflow.local")], rows[2][column("subflow.local")]);
 }
 
@@ -87,9 +90,9 @@ fn a_connection_is_shown_by_its_id_or_token_and_an_unknown_one_is_exit_code_5() 
     if !may_run_as_root() {
         return;
     }
-    let held = Held::upload(BYTES);
+    let open = OpenConnection::after_upload(BYTES);
     let listed = snapshots(&mpwatch(&["ls", "--json"]));
-    let connection = connection_in(&listed[0], held.client());
+    let connection = connection_in(&listed[0], open.client());
     for id in [text(connection, "id"), text(connection, "token")] {
         let shown = mpwatch(&["show", id]);
         assert_eq!(shown.code, Some(0), "{}", shown.stderr);
@@ -105,11 +108,11 @@ fn a_connection_is_shown_by_its_id_or_token_and_an_unknown_one_is_exit_code_5() 
 }
 
 #[test]
-fn without_permission_the_message_names_what_to_grant() {
+fn without_permission_the_error_names_the_capabilities() {
     if !may_run_as_root() {
         return;
     }
-    // Nobody may read the folder that the program was built in.
+    // The unprivileged user may have no access to the build folder.
     let folder = TempDir::with_prefix_in("mpwatch-", std::env::temp_dir()).unwrap();
     let public = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), public).unwrap();
@@ -125,35 +128,38 @@ fn without_permission_the_message_names_what_to_grant() {
             .gid(NOBODY)
             .stdin(Stdio::null())
             .output()
-            .expect("a copy that everyone may run");
-        let said = String::from_utf8_lossy(&output.stderr);
-        println!("{arguments:?}: {said}");
-        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {said}");
-        assert!(said.to_lowercase().contains("cap_") && said.contains("root"), "{arguments:?}: {said}");
-        assert!(!said.contains("panicked") && !said.to_lowercase().contains("backtrace"), "{said}");
-        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+            .expect("the copy can be started");
+        let message = String::from_utf8_lossy(&output.stderr);
+        println!("{arguments:?}: {message}");
+        assert_eq!(output.status.code(), Some(4), "{arguments:?}: {message}");
+        assert!(
+            message.to_lowercase().contains("cap_") && message.contains("root"),
+            "{arguments:?}: {message}"
+        );
+        assert!(!message.contains("panicked") && !message.to_lowercase().contains("backtrace"), "{message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{message}");
     }
-    assert!(!file.exists(), "a recording of nothing was left");
+    assert!(!file.exists(), "an empty recording was left behind");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     if !may_run_as_root() {
         return;
     }
-    let _held = Held::upload(BYTES);
+    let _open = OpenConnection::after_upload(BYTES);
     let batch = &["top", "--batch", "--json", "--interval", "100ms"][..];
     for arguments in [&["--help"][..], &["completions", "zsh"], &["man"], &["ls", "--json"], batch] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        assert_ends_well(spawn(arguments, writer.into()), arguments);
+        assert_exits_without_error(spawn(arguments, writer.into()), arguments);
     }
-    // The same after a line was read, as `head -1` does.
+    // Also after the first line was read, as by `head -1`.
     let mut child = spawn(batch, Stdio::piped());
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert_valid(&snapshot_schema(), &first);
-    assert_ends_well(child, batch);
+    assert_exits_without_error(child, batch);
 }
 
 fn spawn(arguments: &[&str], stdout: Stdio) -> Child {
@@ -163,26 +169,26 @@ fn spawn(arguments: &[&str], stdout: Stdio) -> Child {
 }
 
 #[track_caller]
-fn assert_ends_well(mut child: Child, arguments: &[&str]) {
-    let ended = poll_until("mpwatch to notice", Duration::from_secs(20), || child.try_wait().unwrap());
-    if ended.is_err() {
+fn assert_exits_without_error(mut child: Child, arguments: &[&str]) {
+    let status = poll_until("mpwatch to exit", Duration::from_secs(20), || child.try_wait().unwrap());
+    if status.is_err() {
         let _ = child.kill();
     }
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((ended.unwrap().code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((status.unwrap().code(), errors.as_str()), (Some(0), ""), "{arguments:?}");
 }
 
 #[test]
-fn selftest_agrees_with_every_other_source() {
+fn selftest_agrees_with_all_other_sources() {
     if !may_run_as_root() {
         return;
     }
     let outcome = mpwatch(&["selftest", "--json"]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", outcome.stdout);
-    let verdict: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!((number(&verdict, "schema"), verdict["ok"].as_bool()), (1, Some(true)));
-    let checks = list(&verdict, "checks");
+    let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!((number(&result, "schema"), result["ok"].as_bool()), (1, Some(true)));
+    let checks = list(&result, "checks");
     assert!(checks.len() > 30, "only {} checks", checks.len());
     let sources: BTreeSet<&str> = checks.iter().map(|check| text(check, "source")).collect();
     for source in ["application", "MPTCP_FULL_INFO", "tcp_info", "interfaces", "path", "MPTcpExt"] {
@@ -192,7 +198,7 @@ fn selftest_agrees_with_every_other_source() {
 }
 
 #[test]
-fn an_interrupted_selftest_says_so_and_leaves_nothing() {
+fn an_interrupted_selftest_reports_it_and_leaves_nothing() {
     if !may_run_as_root() {
         return;
     }
@@ -212,8 +218,8 @@ fn an_interrupted_selftest_says_so_and_leaves_nothing() {
     poll_until("its network", Duration::from_secs(20), || (namespaces() > 0).then_some(())).unwrap();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{said}");
-    assert!(said.contains("interrupted"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{message}");
+    assert!(message.contains("interrupted"), "{message}");
     assert_eq!(namespaces(), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every scenario of the demo shows what it promises, and leaves nothing behind, also when it is interrupted.
+//! Every scenario of the demo shows what it should, and leaves nothing behind, also when it is interrupted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::Read as _;
@@ -13,10 +13,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// A demo of three seconds takes about five.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of a demo; one of three seconds takes about five.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A running demo, and what of it can be seen from outside.
+/// A running demo.
 struct Demo {
     child: Child,
 }
@@ -37,7 +37,7 @@ impl Demo {
         Self { child }
     }
 
-    /// Its namespaces: their names begin with its process id.
+    /// Names of its namespaces, which contain its process id.
     fn namespaces(&self) -> Vec<String> {
         let prefix = format!("mpw-{}-", self.child.id());
         let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
@@ -45,22 +45,23 @@ impl Demo {
         names.filter(|name| name.starts_with(&prefix)).collect()
     }
 
-    /// Its report, valid, once it has ended and left nothing.
+    /// Waits for its end and returns its report. Asserts that the report is valid and that no namespaces are left.
     fn report(mut self) -> Value {
         let mut stdout = self.child.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             let mut text = String::new();
             stdout.read_to_string(&mut text).map(|_| text)
         });
-        let status = poll_until("the demo to end", PATIENCE, || self.child.try_wait().unwrap()).unwrap();
+        let status = poll_until("the demo to end", TIMEOUT, || self.child.try_wait().unwrap()).unwrap();
         let text = reader.join().unwrap().unwrap();
         assert_eq!(status.code(), Some(0), "{text}");
         assert_eq!(self.namespaces(), Vec::<String>::new());
-        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"));
-        let validator = jsonschema::validator_for(&report_schema()).expect("the schema is a schema");
-        let wrong: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
-        assert_eq!(wrong, Vec::<String>::new());
-        // A mark or a sample that one program missed while it was itself interrupted takes nothing from any total.
+        let report =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("invalid JSON ({error}): {text}"));
+        let validator = jsonschema::validator_for(&report_schema()).expect("the schema is valid");
+        let errors: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        // A BPF program may miss an event while it is interrupted. That changes no total.
         let mut losses = report["losses"].as_object().unwrap().clone();
         losses.remove("events_missed");
         assert!(losses.values().all(|count| *count == 0), "{losses:?}");
@@ -70,7 +71,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // Only does something after a panic; SIGINT, so that it cleans up.
+        // Needed only after a panic. SIGINT lets it clean up.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT);
             let _ = self.child.wait();
@@ -78,12 +79,12 @@ impl Drop for Demo {
     }
 }
 
-/// Connections of one end.
+/// The connections with a role.
 fn of_role<'a>(report: &'a Value, role: &str) -> Vec<&'a Value> {
     list(report, "connections").iter().filter(|connection| connection["role"] == role).collect()
 }
 
-/// The connection of a scenario with only one, at its client.
+/// The only connection, at its client.
 #[track_caller]
 fn only_client(report: &Value) -> &Value {
     let [clients, servers] = ["client", "server"].map(|role| of_role(report, role));
@@ -96,32 +97,32 @@ fn only_client(report: &Value) -> &Value {
     client
 }
 
-/// What all scenarios with several subflows have in common.
+/// Asserts what all scenarios with several subflows have in common.
 fn assert_multipath(connection: &Value, subflows: usize) {
     let all = list(connection, "subflows");
     assert_eq!(all.len(), subflows, "{connection:#}");
     let shares: Vec<f64> = all.iter().map(|subflow| subflow["share_sent"].as_f64().unwrap()).collect();
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
     let second = &connection["second_path"];
-    // A join takes two round trips and a little more.
+    // A join takes slightly more than two round trips.
     assert!((1_000..500_000).contains(&number(second, "after_us")), "{second}");
     for subflow in all {
         assert!(number(subflow, "rtt_samples") > 10, "{subflow:#}");
-        // A percentile is the middle of a bucket and may be 6 % off.
+        // A percentile is the middle of a histogram bucket, with an error of up to 6 %.
         assert!(number(subflow, "rtt_min_us") * 94 / 100 <= number(subflow, "rtt_p50_us"), "{subflow:#}");
         assert!(number(subflow, "rtt_p50_us") <= number(subflow, "rtt_p99_us"), "{subflow:#}");
     }
 }
 
-/// The lowest RTT is the path's delay, and little more even on a busy machine.
+/// Asserts that the minimum RTT is the delay of the path, or slightly more on a busy machine.
 #[track_caller]
-fn assert_rtt(subflow: &Value, delay_us: u64) {
-    let lowest = number(subflow, "rtt_min_us");
-    assert!((delay_us * 9 / 10..delay_us * 3 / 2).contains(&lowest), "lowest RTT {lowest}, path {delay_us}");
+fn assert_min_rtt(subflow: &Value, delay_us: u64) {
+    let min = number(subflow, "rtt_min_us");
+    assert!((delay_us * 9 / 10..delay_us * 3 / 2).contains(&min), "minimum RTT {min}, path {delay_us}");
 }
 
 #[test]
-fn two_paths_of_different_rate_are_both_used() {
+fn two_paths_with_different_rates_are_both_used() {
     if !may_run_as_root() {
         return;
     }
@@ -129,8 +130,8 @@ fn two_paths_of_different_rate_are_both_used() {
     let connection = only_client(&report);
     assert_multipath(connection, 2);
     let [first, second] = list(connection, "subflows") else { panic!("two") };
-    assert_rtt(first, 10_000);
-    assert_rtt(second, 30_000);
+    assert_min_rtt(first, 10_000);
+    assert_min_rtt(second, 30_000);
     // 40 and 20 Mbit/s.
     let share = first["share_sent"].as_f64().unwrap();
     assert!((0.5..0.85).contains(&share), "the first path carried {share}");
@@ -147,14 +148,14 @@ fn three_subflows_share_one_bottleneck() {
     let connection = only_client(&report);
     assert_multipath(connection, 3);
     for subflow in list(connection, "subflows") {
-        assert_rtt(subflow, 20_000);
+        assert_min_rtt(subflow, 20_000);
     }
     let sent = number(connection, "bytes_sent");
     assert!((5_000_000..16_500_000).contains(&sent), "{sent} bytes in 3 s over 40 Mbit/s");
 }
 
 #[test]
-fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
+fn after_a_path_failure_the_transfer_continues_on_the_other() {
     if !may_run_as_root() {
         return;
     }
@@ -165,21 +166,21 @@ fn a_path_dies_and_the_transfer_goes_on_over_the_other() {
     let connection = only_client(&report);
     assert_multipath(connection, 2);
     let [first, second] = list(connection, "subflows") else { panic!("two") };
-    assert_rtt(second, 20_000);
+    assert_min_rtt(second, 20_000);
     let shares = [first, second].map(|subflow| subflow["share_sent"].as_f64().unwrap());
-    assert!(shares[1] > shares[0], "the path that lived carried more: {shares:?}");
+    assert!(shares[1] > shares[0], "the other path carried more: {shares:?}");
     let stale = list(connection, "timeline").iter().any(|entry| entry["event"] == "subflow_stale");
     let failed = !first["closed"].is_null() && first["closed"]["reason"] != "orderly";
-    assert!(stale || failed, "nothing tells that the first path died: {connection:#}");
+    assert!(stale || failed, "the failure of the first path is not reported: {connection:#}");
     assert!(number(connection, "bytes_reinjected") > 0, "{connection:#}");
-    let drawn = mpwatch(&["report", "--db", file, "--format", "html"]);
-    assert_eq!(drawn.code, Some(0), "{}", drawn.stderr);
-    assert_eq!(drawn.stdout.matches("<section>").count(), 2, "both ends, and nothing of others");
-    assert!(drawn.stdout.contains("class=\"wrong\"") && drawn.stdout.contains("died"), "{}", drawn.stdout);
+    let html = mpwatch(&["report", "--db", file, "--format", "html"]);
+    assert_eq!(html.code, Some(0), "{}", html.stderr);
+    assert_eq!(html.stdout.matches("<section>").count(), 2, "both ends, and no other connections");
+    assert!(html.stdout.contains("class=\"wrong\"") && html.stdout.contains("died"), "{}", html.stdout);
 }
 
 #[test]
-fn many_requests_are_many_connections() {
+fn the_requests_scenario_opens_many_connections() {
     if !may_run_as_root() {
         return;
     }
@@ -187,14 +188,14 @@ fn many_requests_are_many_connections() {
     let clients = of_role(&report, "client");
     assert!(clients.len() >= 4 && clients.len() == of_role(&report, "server").len(), "{}", clients.len());
     for connection in &clients {
-        // 20 exchanges of 200 and 10,000 bytes.
+        // 20 requests of 200 bytes with responses of 10 000 bytes.
         assert_eq!(
             (number(connection, "bytes_sent"), number(connection, "bytes_received")),
             (4_000, 200_000)
         );
-        assert_rtt(&list(connection, "subflows")[0], 10_000);
+        assert_min_rtt(&list(connection, "subflows")[0], 10_000);
     }
-    // On a machine that others use as well, one may be over before its second subflow has joined.
+    // On a busy machine a connection may close before its second subflow has joined.
     let joined = clients.iter().filter(|connection| connection["second_path"].is_object()).count();
     assert!(joined * 2 > clients.len(), "{joined} of {}", clients.len());
 }
@@ -205,16 +206,16 @@ fn an_interrupted_demo_reports_and_leaves_nothing() {
         return;
     }
     let demo = Demo::start("two-paths", "60");
-    let built = || (demo.namespaces().len() >= 4).then_some(());
-    poll_until("the demo's network to be built", PATIENCE, built).unwrap();
-    // Bytes that leave the client's first interface: its traffic runs.
+    let is_built = || (demo.namespaces().len() >= 4).then_some(());
+    poll_until("the demo's network to be built", TIMEOUT, is_built).unwrap();
+    // The client sends: the traffic runs.
     let netdev = || {
         let name = demo.namespaces().into_iter().find(|name| name.ends_with("client"))?;
         let file = std::fs::File::open(format!("/run/netns/{name}")).ok()?;
         sent_bytes(file)
     };
     let flows = || netdev().filter(|bytes| *bytes > 1_000_000);
-    poll_until("the demo's traffic to flow", PATIENCE, flows).unwrap();
+    poll_until("the demo's traffic to flow", TIMEOUT, flows).unwrap();
     kill(Pid::from_raw(demo.child.id().cast_signed()), Signal::SIGINT).unwrap();
     let report = demo.report();
     let [connection] = of_role(&report, "client")[..] else { panic!("{report:#}") };
@@ -222,7 +223,7 @@ fn an_interrupted_demo_reports_and_leaves_nothing() {
     assert!(!text(connection, "id").is_empty());
 }
 
-/// Bytes that all interfaces of a namespace have sent.
+/// Bytes sent by all interfaces of a namespace.
 fn sent_bytes(namespace: std::fs::File) -> Option<u64> {
     let table = std::thread::spawn(move || {
         nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).ok()?;
@@ -233,8 +234,8 @@ fn sent_bytes(namespace: std::fs::File) -> Option<u64> {
     Some(table.lines().filter_map(sent).sum())
 }
 
-/// Every microjoule of every zone has one owner, and a connection is the sum of its subflows.
-fn adds_up(report: &Value, source: &str) {
+/// Asserts that the parts of every zone sum to the zone, and that subflows sum to their connection.
+fn assert_energy_sums(report: &Value, source: &str) {
     let zones = list(&report["energy"], "zones");
     assert!(!zones.is_empty() && report["energy"]["source"] == source, "{}", report["energy"]);
     for zone in zones {
@@ -258,31 +259,31 @@ fn adds_up(report: &Value, source: &str) {
 }
 
 #[test]
-fn simulated_joules_add_up_and_say_what_they_are() {
+fn simulated_energy_adds_up_and_is_marked_as_simulated() {
     if !may_run_as_root() {
         return;
     }
     let report = Demo::start_with("two-paths", "3", &["--simulate-rapl", "--tcp"]).report();
-    adds_up(&report, "simulated");
+    assert_energy_sums(&report, "simulated");
     assert_eq!(report["energy"]["idle"], "calibrated");
-    let said = mpwatch(&["demo", "--headless", "--seconds", "2", "--simulate-rapl"]).stdout;
+    let output = mpwatch(&["demo", "--headless", "--seconds", "2", "--simulate-rapl"]).stdout;
     let is_unit = |word: &str| ["J", "mJ", "uJ", "kJ"].contains(&word.trim_end_matches([',', ';', ')', ']']));
-    for line in said.lines().filter(|line| line.split_whitespace().any(is_unit)) {
+    for line in output.lines().filter(|line| line.split_whitespace().any(is_unit)) {
         assert!(line.contains('~'), "not marked as an estimate: {line}");
     }
-    assert!(said.matches("SIMULATED").count() >= 4, "{said}");
+    assert!(output.matches("SIMULATED").count() >= 4, "{output}");
 }
 
-/// The machines of the tests have no energy counters.
+/// With an empty sysfs root, the machine has no energy counters.
 #[test]
-fn without_counters_joules_are_a_labelled_model_and_one_line_says_what_to_do() {
+fn without_counters_energy_is_a_marked_model_with_one_line_of_advice() {
     if !may_run_as_root() {
         return;
     }
-    let nowhere = tempfile::tempdir().unwrap();
-    let root = nowhere.path().to_str().unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let root = empty.path().to_str().unwrap();
     let report = Demo::start_with("two-paths", "2", &["--sysfs-root", root]).report();
-    adds_up(&report, "model");
+    assert_energy_sums(&report, "model");
     let advice = text(&report["energy"], "advice");
     assert!(advice.contains("modprobe") && advice.lines().count() == 1, "{advice}");
     for connection in list(&report, "connections") {

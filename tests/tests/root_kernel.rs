@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the running kernel can do and what mpwatch says of it: exactly what is on record of it, and of a kernel that cannot be
-//! traced what is missing. Runs on every kernel of the matrix, also on one without BTF and without MPTCP.
+//! The capabilities of the running kernel are as recorded, and mpwatch names what is missing on a kernel that it cannot trace.
+//! Runs on every kernel of the test matrix, also on one without BTF and MPTCP.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -8,22 +8,22 @@ use std::path::Path;
 use std::process::Command;
 
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_tests::kernel::{Kernel, in_guest};
-use mpwatch_tests::{Outcome, btf, list, may_run_as_root, mpwatch, program, text};
+use mpwatch_tests::kernel::{KernelRecord, in_guest};
+use mpwatch_tests::{CommandOutput, btf, list, may_run_as_root, mpwatch, program, text};
 use serde_json::Value;
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// How far an effort of the verifier may be from the one on record, as a part and at least in instructions: a newer patch of a
-/// series moves it a little, what we change moves it more.
+/// Allowed difference of the verifier's instruction count from the record: relative, and at least this many instructions. A stable
+/// update of the kernel changes the count slightly; our changes have a larger effect.
 const TOLERANCE: (f64, u32) = (0.1, 16);
 
 fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim().to_owned()
 }
 
-/// As the program itself tells it.
-fn this_kernel() -> Kernel {
+/// The record of the running kernel, from the output of mpwatch.
+fn running_kernel() -> KernelRecord {
     let listed = mpwatch(&["ls", "--json"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -31,66 +31,63 @@ fn this_kernel() -> Kernel {
     let tracer = Tracer::start(Settings::default()).unwrap();
     let programs = tracer.programs().unwrap();
     let verified = programs.into_iter().map(|(name, stats)| (name, stats.verified_instructions)).collect();
-    Kernel { release: release(), missing, verified }
+    KernelRecord { release: release(), missing, verified }
 }
 
 #[test]
-fn the_kernel_is_as_on_record() {
+fn the_kernel_is_as_recorded() {
     if !may_run_as_root() {
         return;
     }
-    let kernel = this_kernel();
+    let kernel = running_kernel();
     print!("{}", kernel.text());
     if std::env::var_os("MPWATCH_BLESS").is_some() {
-        kernel.record();
+        kernel.save();
         return;
     }
-    let Some(known) = Kernel::on_record(&kernel.series()) else {
-        assert!(!in_guest(), "the kernels of the guests are on record");
-        println!("SKIP: Linux {} is not on record; MPWATCH_BLESS=1 puts it there", kernel.series());
+    let Some(recorded) = KernelRecord::load(&kernel.series()) else {
+        assert!(!in_guest(), "the kernels of the guests are recorded");
+        println!("SKIP: Linux {} has no record; MPWATCH_BLESS=1 writes one", kernel.series());
         return;
     };
-    assert_eq!(kernel.missing, known.missing, "what Linux {} lacks", kernel.release);
-    let names = |kernel: &Kernel| kernel.verified.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&kernel), names(&known), "programs loaded");
+    assert_eq!(kernel.missing, recorded.missing, "what Linux {} lacks", kernel.release);
+    let names = |kernel: &KernelRecord| kernel.verified.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&kernel), names(&recorded), "programs loaded");
     for (program, &count) in &kernel.verified {
-        let before = known.verified[program];
+        let before = recorded.verified[program];
         let allowed = (f64::from(before) * TOLERANCE.0).max(TOLERANCE.1.into());
         assert!(
             f64::from(count.abs_diff(before)) <= allowed,
-            "the verifier of Linux {} processes {count} instructions of {program}, on record are {before}. If that is meant, \
-             bless the new figure (here MPWATCH_BLESS=1, in guests ./dev vm --bless) and say why in the commit",
+            "the verifier of Linux {} processes {count} instructions of {program}, the record has {before}. If this is intended, \
+             update the record (here MPWATCH_BLESS=1, in guests ./dev vm --bless) and explain it in the commit",
             kernel.release
         );
     }
 }
 
-/// Runs mpwatch where a file or an empty folder stands in the place of something of the kernel's, for this process only.
-fn with_in_place_of(stand_in: &Path, place: &str, arguments: &[&str]) -> Outcome {
+/// Runs mpwatch in a mount namespace where a file or folder of the kernel is replaced.
+fn run_with_replaced(replacement: &Path, path: &str, arguments: &[&str]) -> CommandOutput {
     let script = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
     let output = Command::new("unshare")
         .args(["-m", "sh", "-c", script, "sh"])
-        .args([stand_in.as_os_str(), place.as_ref(), program().as_os_str()])
+        .args([replacement.as_os_str(), path.as_ref(), program().as_os_str()])
         .args(arguments)
         .output()
-        .expect("unshare(1) is there");
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+        .expect("unshare(1) can be started");
+    output.into()
 }
 
+/// Asserts exit code 3 and that the output names what is missing.
 #[track_caller]
-fn refused(outcome: &Outcome, names: &str) {
-    assert_eq!(outcome.code, Some(3), "{outcome:?}");
-    let said = format!("{}{}", outcome.stdout, outcome.stderr);
-    assert!(said.contains(names), "`{names}` is not named: {said}");
-    assert!(!said.contains("panicked"), "{said}");
+fn assert_refused(output: &CommandOutput, missing: &str) {
+    assert_eq!(output.code, Some(3), "{output:?}");
+    let text = format!("{}{}", output.stdout, output.stderr);
+    assert!(text.contains(missing), "`{missing}` is not named: {text}");
+    assert!(!text.contains("panicked"), "{text}");
 }
 
-/// Every command that traces, and the doctor.
-const TRACING: [&[&str]; 4] =
+/// Every command that traces, and `doctor`.
+const TRACING_COMMANDS: [&[&str]; 4] =
     [&["ls"], &["top", "--batch", "-n", "1"], &["record", "/dev/null"], &["doctor"]];
 
 #[test]
@@ -98,57 +95,57 @@ fn a_kernel_without_btf_is_refused_with_exit_code_3() {
     if !may_run_as_root() {
         return;
     }
-    let nothing = tempfile::tempdir().unwrap();
-    for arguments in TRACING {
+    let empty = tempfile::tempdir().unwrap();
+    for arguments in TRACING_COMMANDS {
         if Path::new(BTF).exists() {
-            refused(&with_in_place_of(nothing.path(), "/sys/kernel/btf", arguments), BTF);
+            assert_refused(&run_with_replaced(empty.path(), "/sys/kernel/btf", arguments), BTF);
         } else {
-            println!("Linux {} really has none", release());
-            refused(&mpwatch(arguments), BTF);
+            println!("Linux {} has no BTF", release());
+            assert_refused(&mpwatch(arguments), BTF);
         }
     }
 }
 
-/// The running kernel's BTF, in which it lacks what has this name.
-fn kernel_without(name: &str, arguments: &[&str]) -> Outcome {
+/// Runs mpwatch with the running kernel's BTF without one name.
+fn kernel_without(name: &str, arguments: &[&str]) -> CommandOutput {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), btf::without(fs::read(BTF).unwrap(), name)).unwrap();
-    with_in_place_of(file.path(), BTF, arguments)
+    run_with_replaced(file.path(), BTF, arguments)
 }
 
 #[test]
-fn what_a_kernel_cannot_be_traced_without_is_named_with_exit_code_3() {
+fn a_missing_required_feature_is_named_with_exit_code_3() {
     if !may_run_as_root() || !Path::new(BTF).exists() {
         return;
     }
-    let needed = [
+    let required = [
         ("mptcp_sock", "MPTCP"),
         ("btf_trace_inet_sock_set_state", "inet_sock_set_state"),
         ("btf_trace_tcp_destroy_sock", "tcp_destroy_sock"),
         ("bpf_iter_bpf_sk_storage_map", "bpf_sk_storage_map"),
         ("srtt_us", "tcp_sock.srtt_us"),
     ];
-    for (name, told) in needed {
-        refused(&kernel_without(name, &["ls"]), told);
+    for (name, missing) in required {
+        assert_refused(&kernel_without(name, &["ls"]), missing);
     }
-    let (name, told) = needed[0];
-    refused(&kernel_without(name, &["doctor"]), told);
+    let (name, missing) = required[0];
+    assert_refused(&kernel_without(name, &["doctor"]), missing);
 }
 
 #[test]
-fn what_a_kernel_can_do_without_is_named_and_costs_nothing_else() {
+fn a_missing_optional_feature_is_named_and_tracing_works() {
     if !may_run_as_root() || !Path::new(BTF).exists() {
         return;
     }
-    for (name, told) in [("btf_trace_tcp_probe", "tcp_probe"), ("bpf_iter_task_file", "task_file")] {
+    for (name, hook) in [("btf_trace_tcp_probe", "tcp_probe"), ("bpf_iter_task_file", "task_file")] {
         let listed = kernel_without(name, &["ls", "--json"]);
         assert_eq!(listed.code, Some(0), "{listed:?}");
         let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
         let missing = list(&snapshot["host"], "missing");
-        let this_one = missing.iter().find(|one| text(one, "what") == told).expect("it is named");
-        assert!(!text(this_one, "costs").is_empty() && !text(this_one, "why").is_empty(), "{this_one}");
+        let entry = missing.iter().find(|one| text(one, "what") == hook).expect("the hook is named");
+        assert!(!text(entry, "costs").is_empty() && !text(entry, "why").is_empty(), "{entry}");
         let doctor = kernel_without(name, &["doctor"]);
         assert_eq!(doctor.code, Some(0), "{doctor:?}");
-        assert!(doctor.stdout.contains(told), "{}", doctor.stdout);
+        assert!(doctor.stdout.contains(hook), "{}", doctor.stdout);
     }
 }

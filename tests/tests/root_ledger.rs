@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU ledger: it closes on every CPU, agrees with the kernel's own account of the endpoints, misses no short flow, and is
-//! not there when it is switched off.
+//! The CPU ledger: its accounts sum to the elapsed time of every CPU, it agrees with the kernel's CPU time of the endpoints, misses no
+//! short flow, and is not loaded when it is disabled.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use mpwatch_ebpf::hook::{HOOKS, Part};
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::Topology;
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Spec, Workload};
-use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, pace};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
@@ -22,11 +22,11 @@ const ACCOUNTS: [&str; 7] =
 const CLASSES: [&str; 5] = ["syscall", "rx_softirq", "tx", "timer", "worker"];
 
 #[test]
-fn the_accounts_of_every_cpu_sum_to_the_time_that_passed() {
+fn the_accounts_of_every_cpu_sum_to_the_elapsed_time() {
     if !may_run_as_root() {
         return;
     }
-    let (_, _, report) = bulk([0, last_cpu()], Duration::from_secs(3));
+    let (_, _, report) = run_bulk([0, last_cpu()], Duration::from_secs(3));
     let cpus = list(&report.json, "cpus");
     assert!(!cpus.is_empty());
     for cpu in cpus {
@@ -41,64 +41,64 @@ fn the_accounts_of_every_cpu_sum_to_the_time_that_passed() {
 
 #[test]
 fn cpu_time_of_bulk_flows_is_that_of_their_endpoints_on_two_cpus() {
-    bulk_agrees([0, last_cpu()], |truth| truth.task_clock);
+    assert_bulk_cpu_time([0, last_cpu()], |truth| truth.task_clock);
 }
 
-/// Here no wake-up comes from another CPU, so that the scheduler's own account holds.
+/// On one CPU there are no wake-ups from other CPUs, so schedstat is accurate.
 #[test]
 fn cpu_time_of_bulk_flows_is_that_of_their_endpoints_on_one_cpu() {
-    bulk_agrees([0, 0], |truth| truth.schedstat);
+    assert_bulk_cpu_time([0, 0], |truth| truth.schedstat);
 }
 
-/// Part of the endpoints' work is done by the kernel's softirq threads, of which nobody else tells for whom they work: the lab is
-/// taken to be their only customer. They work before a packet has found its socket, too. On a machine that others use as well, a run
-/// may be disturbed (their softirqs, a hypervisor that takes the CPU away): one of three has to agree.
-fn bulk_agrees(cpus: [usize; 2], endpoints: impl Fn(&Truth) -> u64) {
+/// Compares with the CPU time of the endpoints and of the kernel's softirq threads, which process packets also before their socket is
+/// known. The test assumes that the softirq threads work only for the lab. Other programs or a hypervisor may disturb a run: one of
+/// three must agree.
+fn assert_bulk_cpu_time(cpus: [usize; 2], cpu_time_of_endpoints: impl Fn(&KernelCpuTime) -> u64) {
     if !may_run_as_root() {
         return;
     }
-    // Emulated, every tick costs a good part of a millisecond, which belongs to nobody here and to whom it hits there.
-    if pace::is_emulated() {
-        bulk_errors(cpus, &endpoints);
+    // On an emulated machine every timer tick takes a large part of a millisecond, which the two sources attribute differently.
+    if emulation::is_emulated() {
+        bulk_errors(cpus, &cpu_time_of_endpoints);
         return;
     }
     let (mut error, mut direct) = (f64::INFINITY, 0.0);
     for _ in 0..3 {
-        (error, direct) = bulk_errors(cpus, &endpoints);
+        (error, direct) = bulk_errors(cpus, &cpu_time_of_endpoints);
         if error.abs() <= 3.0 && direct >= 95.0 {
             break;
         }
     }
-    assert!(error.abs() <= 3.0, "{error:+.2} % off the kernel's own account");
+    assert!(error.abs() <= 3.0, "{error:+.2} % compared with the kernel's CPU time");
     assert!(direct >= 95.0, "only {direct:.2} % of network time is direct");
 }
 
-/// By how much the ledger is off, and which part of network time is direct, in percent.
-fn bulk_errors(cpus: [usize; 2], endpoints: &impl Fn(&Truth) -> u64) -> (f64, f64) {
-    let (truth, found, _) = bulk(cpus, Duration::from_secs(5));
-    let all = (found.flows + found.app + found.net_shared) as f64;
+/// The error of the ledger, and the share of network time that is charged to flows directly, in percent.
+fn bulk_errors(cpus: [usize; 2], cpu_time_of_endpoints: &impl Fn(&KernelCpuTime) -> u64) -> (f64, f64) {
+    let (truth, charged, _) = run_bulk(cpus, Duration::from_secs(5));
+    let all = (charged.flows + charged.app + charged.net_shared) as f64;
     let error = |endpoints: u64| (all / (endpoints + truth.softirq_threads) as f64 - 1.0) * 100.0;
-    let direct = 100.0 * found.flows as f64 / (found.flows + found.net_shared) as f64;
+    let direct = 100.0 * charged.flows as f64 / (charged.flows + charged.net_shared) as f64;
     let (by_clock, by_schedstat) = (error(truth.task_clock), error(truth.schedstat));
     println!("by task-clock {by_clock:+.2} %, by schedstat {by_schedstat:+.2} %");
-    println!("direct {direct:.2} %, app by user time {:.3}", found.app as f64 / truth.user as f64);
-    (error(endpoints(&truth)), direct)
+    println!("direct {direct:.2} %, app by user time {:.3}", charged.app as f64 / truth.user as f64);
+    (error(cpu_time_of_endpoints(&truth)), direct)
 }
 
 #[test]
-fn every_one_of_many_short_flows_has_its_cpu_time_in_its_final_record() {
+fn every_short_flow_has_its_cpu_time_in_its_final_record() {
     if !may_run_as_root() {
         return;
     }
     let topology = lab();
-    let observer = Observer::start_whole(&[]);
-    let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(1_000));
-    let flows = if pace::is_emulated() { 100 } else { 1_000 };
-    (spec.connections, spec.concurrency, spec.account) = (flows, 1, false);
-    let began = process_time();
+    let observer = Observer::start_complete(&[]);
+    let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload(1_000));
+    let flows = if emulation::is_emulated() { 100 } else { 1_000 };
+    (spec.connections, spec.concurrency, spec.read_socket_info) = (flows, 1, false);
+    let before = process_time();
     traffic::run(topology.client(), topology.server(), &spec).unwrap();
-    let endpoints = (process_time() - began) as f64;
-    let report = observer.finish_when_quiet(&topology);
+    let endpoints = (process_time() - before) as f64;
+    let report = observer.finish_after_close(&topology);
     let mut ages: Vec<f64> = Vec::new();
     for end in [topology.client(), topology.server()] {
         let connections = report.connections_in(end.name());
@@ -109,39 +109,39 @@ fn every_one_of_many_short_flows_has_its_cpu_time_in_its_final_record() {
         }
     }
     ages.sort_by(f64::total_cmp);
-    let found = Costs::of(&report, &topology);
+    let charged = ChargedTime::of(&report, &topology);
     let median = ages[ages.len() / 2] * 1e3;
-    // What the endpoints' threads did themselves, with the one that then waits for all to be quiet. Softirqs hit them as well; the
-    // rest of those, and the workers that join the second path, use time that is not theirs.
-    let own = (found.by_class[0] + found.app) as f64 / endpoints;
-    let all = (found.flows + found.app) as f64 / endpoints;
+    // `own`: system calls and application code, with the thread that waits for the end. The process time also includes softirqs that
+    // interrupt its threads; other softirqs, and the kernel workers that join the second path, are not in it.
+    let own = (charged.by_class[0] + charged.app) as f64 / endpoints;
+    let all = (charged.flows + charged.app) as f64 / endpoints;
     println!(
-        "median age {median:.2} ms, by the endpoints' time: calls and app {own:.3}, all {all:.3}, {found:?}"
+        "median age {median:.2} ms, by the endpoints' time: calls and app {own:.3}, all {all:.3}, {charged:?}"
     );
-    // Half of it on 6.1, where nothing tells whose a system call is.
+    // About half on Linux 6.1, which does not report the socket of a system call.
     assert!((0.4..=1.4).contains(&own), "{own}");
     assert!((0.8..=2.5).contains(&all), "{all}");
     assert_eq!(number(&report.json["losses"], "ledger_full"), 0);
 }
 
 #[test]
-fn without_the_ledger_none_of_its_programs_is_there() {
+fn without_the_ledger_none_of_its_programs_is_loaded() {
     if !may_run_as_root() {
         return;
     }
-    let of_ledger = |name: &str| HOOKS.iter().any(|hook| hook.program == name && hook.part != Part::Flows);
+    let is_of_ledger = |name: &str| HOOKS.iter().any(|hook| hook.program == name && hook.part != Part::Flows);
     let names = |ledger| -> Vec<String> {
         let tracer = Tracer::start(Settings { ledger, ..Settings::default() }).unwrap();
         tracer.programs().unwrap().into_iter().map(|(name, _)| name).collect()
     };
-    assert!(names(true).iter().any(|name| of_ledger(name)));
-    assert_eq!(names(false).iter().filter(|name| of_ledger(name)).count(), 0);
+    assert!(names(true).iter().any(|name| is_of_ledger(name)));
+    assert_eq!(names(false).iter().filter(|name| is_of_ledger(name)).count(), 0);
 
     let topology = lab();
-    let observer = Observer::start_whole(&["--no-ledger"]);
-    let spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload(100_000));
+    let observer = Observer::start_complete(&["--no-ledger"]);
+    let spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload(100_000));
     traffic::run(topology.client(), topology.server(), &spec).unwrap();
-    let report = observer.finish_when_quiet(&topology);
+    let report = observer.finish_after_close(&topology);
     assert_eq!(report.json["cpus"], Value::Null);
     let connection = report.only_connection_in(topology.client().name());
     assert_eq!(connection["cpu_ns"], Value::Null);
@@ -151,50 +151,50 @@ fn without_the_ledger_none_of_its_programs_is_there() {
 }
 
 fn lab() -> Topology {
-    Topology::two_paths(Quality::default(), Quality::default()).unwrap()
+    Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap()
 }
 
-/// What the kernel says that this process, in which both ends of the traffic are, and its own softirq threads have used.
+/// CPU time of this process, which runs both ends of the traffic, and of the softirq threads, as reported by the kernel. Nanoseconds.
 #[derive(Debug)]
-struct Truth {
-    /// From each switch to an endpoint's thread to each switch away from it; and what else this process did.
+struct KernelCpuTime {
+    /// `task-clock` of the endpoints' threads, plus the CPU time of the rest of this process.
     task_clock: u64,
-    /// The scheduler's account. Of a thread that another CPU wakes up it also counts the way to the switch, some microseconds
-    /// each time.
+    /// schedstat. For a thread that another CPU wakes up it includes the time until the switch, some microseconds each time.
     schedstat: u64,
-    /// The part of it that was not in the kernel; sampled at the kernel's ticks.
+    /// User time of the process, sampled by the kernel at its timer ticks.
     user: u64,
     softirq_threads: u64,
 }
 
-/// The virtual machines have only one.
+/// CPU 0 on the virtual machines, which have one CPU.
 fn last_cpu() -> usize {
     std::thread::available_parallelism().map_or(0, |cpus| cpus.get() - 1)
 }
 
-/// One bulk upload, its two ends pinned, and what mpwatch reports of it. Emulated, a second at full speed takes many.
-fn bulk(cpus: [usize; 2], duration: Duration) -> (Truth, Costs, Report) {
+/// Runs a bulk upload with pinned ends. On an emulated machine it is shorter.
+fn run_bulk(cpus: [usize; 2], duration: Duration) -> (KernelCpuTime, ChargedTime, Report) {
     let topology = lab();
-    let observer = Observer::start_whole(&[]);
-    let duration = if pace::is_emulated() { duration / 10 } else { duration };
-    let mut spec = Spec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(duration));
+    let observer = Observer::start_complete(&[]);
+    let duration = if emulation::is_emulated() { duration / 10 } else { duration };
+    let mut spec =
+        TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(duration));
     spec.cpus = Some(cpus);
     let before = (process_time(), user_time(), softirq_threads());
     let own = thread_time();
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
-    let endpoints = outcome.client.cpu.unwrap() + outcome.server.cpu.unwrap();
+    let endpoints = outcome.client.cpu_time.unwrap() + outcome.server.cpu_time.unwrap();
     let (own, after) = (thread_time() - own, process_time());
-    let report = observer.finish_when_quiet(&topology);
-    // As a sibling of the endpoints, the thread that waits for all this counts as the application.
-    let truth = Truth {
+    let report = observer.finish_after_close(&topology);
+    // The thread that waits belongs to the process of the endpoints, so mpwatch counts it as the application.
+    let truth = KernelCpuTime {
         task_clock: nanoseconds(endpoints) + own + (process_time() - after),
         schedstat: process_time() - before.0,
         user: user_time() - before.1,
         softirq_threads: softirq_threads() - before.2,
     };
-    let costs = Costs::of(&report, &topology);
-    println!("{truth:?}\n{costs:?}");
-    (truth, costs, report)
+    let charged = ChargedTime::of(&report, &topology);
+    println!("{truth:?}\n{charged:?}");
+    (truth, charged, report)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -226,9 +226,9 @@ fn softirq_threads() -> u64 {
     sum
 }
 
-/// What the ledger says.
+/// CPU time in the report, nanoseconds.
 #[derive(Debug, Default)]
-struct Costs {
+struct ChargedTime {
     flows: u64,
     app: u64,
     net_shared: u64,
@@ -236,37 +236,37 @@ struct Costs {
     accounts: [u64; 7],
 }
 
-impl Costs {
+impl ChargedTime {
     fn of(report: &Report, topology: &Topology) -> Self {
-        let mut costs = Self::default();
+        let mut charged = Self::default();
         for end in [topology.client(), topology.server()] {
             for connection in report.connections_in(end.name()) {
-                costs.flows += total(connection);
-                for (sum, class) in costs.by_class.iter_mut().zip(classes(connection)) {
+                charged.flows += total(connection);
+                for (sum, class) in charged.by_class.iter_mut().zip(classes(connection)) {
                     *sum += class;
                 }
             }
         }
         for cpu in list(&report.json, "cpus") {
-            costs.app += number(cpu, "app_ns");
-            costs.net_shared += number(cpu, "net_shared_ns");
-            for (sum, account) in costs.accounts.iter_mut().zip(ACCOUNTS) {
+            charged.app += number(cpu, "app_ns");
+            charged.net_shared += number(cpu, "net_shared_ns");
+            for (sum, account) in charged.accounts.iter_mut().zip(ACCOUNTS) {
                 *sum += number(cpu, account);
             }
         }
-        costs
+        charged
     }
 }
 
-/// Of a connection, having looked whether it is the sum of its subflows.
+/// CPU time of a connection. Asserts that it is the sum of its subflows.
 fn total(connection: &Value) -> u64 {
-    let whole = classes(connection).iter().sum();
+    let total = classes(connection).iter().sum();
     let parts = list(connection, "subflows").iter().flat_map(classes);
-    assert_eq!(parts.sum::<u64>(), whole);
-    whole
+    assert_eq!(parts.sum::<u64>(), total);
+    total
 }
 
-/// Kernels before 6.3 do not tell whose a system call is: those count as the application's.
+/// CPU time by class. Kernels before 6.3 do not report the socket of a system call; that time counts as the application's.
 fn classes(value: &Value) -> [u64; 5] {
     CLASSES.map(|class| match &value["cpu_ns"][class] {
         Value::Null if class == "syscall" => 0,

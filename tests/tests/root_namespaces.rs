@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Namespaces and connections that were there before the agent, or come later.
+//! Namespaces and connections that exist before mpwatch starts, or appear later.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Control, Spec, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{Observer, list, may_run_as_root, mpwatch, number, pace, text};
+use mpwatch_tests::{Observer, emulation, list, may_run_as_root, mpwatch, number, text};
 use serde_json::Value;
 
 #[test]
@@ -33,7 +33,7 @@ fn identical_four_tuples_in_two_namespaces_are_two_connections() {
 }
 
 #[test]
-fn a_running_transfer_is_shown_within_two_seconds_with_exact_totals() {
+fn an_open_connection_is_listed_within_two_seconds_with_exact_totals() {
     if !may_run_as_root() {
         return;
     }
@@ -42,19 +42,19 @@ fn a_running_transfer_is_shown_within_two_seconds_with_exact_totals() {
     let transfer =
         Transfer::start(lab.client(), lab.server(), &spec(&lab, Workload::upload(3_000_000)), &control)
             .unwrap();
-    poll_until("the transfer to be held", Duration::from_secs(20), || (control.held() == 1).then_some(()))
+    poll_until("the end of the transfer", Duration::from_secs(20), || (control.held() == 1).then_some(()))
         .unwrap();
 
-    let began = Instant::now();
+    let started = Instant::now();
     let listed = mpwatch(&["ls", "--json"]);
-    let took = began.elapsed();
+    let took = started.elapsed();
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
-    assert!(took < pace::limit(Duration::from_secs(2)), "it took {took:?}");
+    assert!(took < emulation::timeout(Duration::from_secs(2)), "it took {took:?}");
     let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
     for (namespace, sent, received) in [(lab.client(), 3_000_000, 0), (lab.server(), 0, 3_000_000)] {
         let here: Vec<&Value> =
             list(&snapshot, "connections").iter().filter(|c| c["netns"] == namespace.name()).collect();
-        let [connection] = here[..] else { panic!("not one connection: {here:#?}") };
+        let [connection] = here[..] else { panic!("expected one connection: {here:#?}") };
         assert_eq!(
             (number(connection, "bytes_sent"), number(connection, "bytes_received")),
             (sent, received)
@@ -72,16 +72,16 @@ fn a_running_transfer_is_shown_within_two_seconds_with_exact_totals() {
     let observer = Observer::start(&[]);
     control.release();
     let outcome = transfer.join().unwrap();
-    let report = observer.finish_when_quiet(&lab);
+    let report = observer.finish_after_close(&lab);
     let connection = report.only_connection_in(lab.client().name());
     assert_eq!(number(connection, "bytes_sent"), outcome.client.sent());
-    assert!(connection["closed_at"].is_string(), "its end was seen: {connection:#}");
+    assert!(connection["closed_at"].is_string(), "its close was recorded: {connection:#}");
     let events: Vec<&str> = list(connection, "timeline").iter().map(|entry| text(entry, "event")).collect();
     assert_eq!(events.first(), Some(&"adopted"), "{events:?}");
 }
 
 #[test]
-fn ids_survive_a_restart_of_the_agent() {
+fn ids_are_stable_across_a_restart_of_mpwatch() {
     if !may_run_as_root() {
         return;
     }
@@ -90,13 +90,13 @@ fn ids_survive_a_restart_of_the_agent() {
     let first = Observer::start(&[]);
     let transfer =
         Transfer::start(lab.client(), lab.server(), &spec(&lab, Workload::upload(10_000)), &control).unwrap();
-    poll_until("the transfer to be held", Duration::from_secs(20), || (control.held() == 1).then_some(()))
+    poll_until("the end of the transfer", Duration::from_secs(20), || (control.held() == 1).then_some(()))
         .unwrap();
     let before = first.finish();
     let second = Observer::start(&[]);
     control.release();
     transfer.join().unwrap();
-    let after = second.finish_when_quiet(&lab);
+    let after = second.finish_after_close(&lab);
     for namespace in [lab.client(), lab.server()] {
         let [old, new] = [&before, &after].map(|report| report.only_connection_in(namespace.name()));
         assert_eq!(text(old, "id"), text(new, "id"));
@@ -117,7 +117,7 @@ fn a_namespace_that_appears_later_is_found_and_named() {
     }
     let observer = Observer::start(&[]);
     let lab = two_paths();
-    // Longer than a tick: before Linux 6.3 the owner of an accepted socket is found by a look at the open files at each.
+    // Longer than a tick: before Linux 6.3 mpwatch finds the owner of an accepted socket by scanning open files once per tick.
     let workload = Workload::upload_for(Duration::from_millis(500));
     let outcome = traffic::run(lab.client(), lab.server(), &spec(&lab, workload)).unwrap();
     let report = observer.finish();
@@ -134,9 +134,9 @@ fn a_namespace_that_appears_later_is_found_and_named() {
 }
 
 fn two_paths() -> Topology {
-    Topology::two_paths(Quality::default(), Quality::default()).unwrap()
+    Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap()
 }
 
-fn spec(lab: &Topology, workload: Workload) -> Spec {
-    Spec::new(lab.path(0).unwrap().server_address(), workload)
+fn spec(lab: &Topology, workload: Workload) -> TrafficSpec {
+    TrafficSpec::new(lab.path(0).unwrap().server_address(), workload)
 }

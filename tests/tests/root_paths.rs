@@ -1,76 +1,76 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the two ends agree on: which path is a backup, which addresses there are, whether it is MPTCP at all.
+//! What the two ends negotiate: backup paths, announced addresses, and whether the connection uses MPTCP.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-mod ends;
+mod observed;
 
-use ends::{PATIENCE, Run, lab, listens, on_path, reason, show, told};
-use mpwatch_lab::topology::{How, JoinBy, Quality};
+use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure};
 use mpwatch_lab::traffic::{Control, Transport, Workload, run_client, run_server};
 use mpwatch_lab::{Topology, join, poll_until};
 use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
+use observed::{ObservedTransfer, TIMEOUT, has_listener, lab, on_path, reason, show, timeline_entries};
 use serde_json::Value;
 
 const BYTES: u64 = 1_000_000;
 
 #[test]
-fn a_backup_rests_while_the_primary_works() {
+fn a_backup_is_not_used_while_the_primary_works() {
     if !may_run_as_root() {
         return;
     }
-    let run = Run::start(lab(JoinBy::ClientSubflow, true), 4_000_000);
-    run.held();
-    let ended = run.finish();
-    ended.assert_complete();
-    for connection in [ended.client(), ended.server()] {
+    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, true), 4_000_000);
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    for connection in [result.client(), result.server()] {
         let (primary, backup) = (on_path(connection, 1), on_path(connection, 2));
         assert_eq!((&primary["backup"], &backup["backup"]), (&Value::from(false), &Value::from(true)));
         assert_eq!(number(backup, "bytes_sent"), 0, "{}", show(connection));
-        assert!(told(connection, "priority_changed").is_empty(), "{}", show(connection));
+        assert!(timeline_entries(connection, "priority_changed").is_empty(), "{}", show(connection));
     }
-    let (primary, backup) = (picks(ended.client(), 1), picks(ended.client(), 2));
+    let (primary, backup) = (picks(result.client(), 1), picks(result.client(), 2));
     println!("(considered, picked): primary {primary:?}, backup {backup:?}");
-    assert!(backup.0 > 10, "the scheduler looks at a backup too");
-    assert_eq!(backup.1, 0, "and never picks it");
+    assert!(backup.0 > 10, "the scheduler also considers a backup");
+    assert_eq!(backup.1, 0, "but never picks it");
     assert!(primary.1 > 100);
 }
 
 #[test]
-fn a_backup_takes_over_when_the_primary_dies() {
+fn a_backup_takes_over_when_the_primary_fails() {
     if !may_run_as_root() {
         return;
     }
-    let run = Run::start(lab(JoinBy::ClientSubflow, true), 6_000_000);
-    run.received(2_000_000);
-    run.lab.path(0).unwrap().kill(How::LinkDown).unwrap();
-    run.held();
-    let ended = run.finish();
-    ended.assert_complete();
-    let backup = on_path(ended.client(), 2);
+    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, true), 6_000_000);
+    run.wait_for_bytes(2_000_000);
+    run.lab.path(0).unwrap().fail(PathFailure::LinkDown).unwrap();
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    let backup = on_path(result.client(), 2);
     assert!(
-        number(backup, "bytes_sent") > 3_000_000 && picks(ended.client(), 2).1 > 10,
+        number(backup, "bytes_sent") > 3_000_000 && picks(result.client(), 2).1 > 10,
         "{}",
-        show(ended.client())
+        show(result.client())
     );
-    assert_eq!((reason(on_path(ended.client(), 1)), reason(backup)), ("unreachable", "fin"));
-    assert!(!told(ended.client(), "stalled").is_empty(), "{}", show(ended.client()));
+    assert_eq!((reason(on_path(result.client(), 1)), reason(backup)), ("unreachable", "fin"));
+    assert!(!timeline_entries(result.client(), "stalled").is_empty(), "{}", show(result.client()));
 }
 
 #[test]
-fn a_change_of_priority_is_told_at_both_ends() {
+fn both_ends_report_a_change_of_priority() {
     if !may_run_as_root() {
         return;
     }
-    let run = Run::start(lab(JoinBy::ClientSubflow, false), 10_000_000);
-    run.received(1_000_000);
+    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, false), 10_000_000);
+    run.wait_for_bytes(1_000_000);
     run.lab.path(1).unwrap().set_backup(true).unwrap();
-    run.received(6_000_000);
+    run.wait_for_bytes(6_000_000);
     run.lab.path(1).unwrap().set_backup(false).unwrap();
-    run.held();
-    let ended = run.finish();
-    ended.assert_complete();
-    for connection in [ended.client(), ended.server()] {
-        let changes: Vec<_> = told(connection, "priority_changed");
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    for connection in [result.client(), result.server()] {
+        let changes: Vec<_> = timeline_entries(connection, "priority_changed");
         let id = &on_path(connection, 2)["id"];
         assert!(changes.iter().all(|change| change["source"] == "sampled" && change["subflow"] == *id));
         let backup: Vec<&Value> = changes.iter().map(|change| &change["backup"]).collect();
@@ -79,49 +79,49 @@ fn a_change_of_priority_is_told_at_both_ends() {
 }
 
 #[test]
-fn addresses_announced_and_withdrawn_are_told_at_both_ends() {
+fn both_ends_report_announced_and_removed_addresses() {
     if !may_run_as_root() {
         return;
     }
-    let run = Run::start(lab(JoinBy::ServerSignal, false), 8_000_000);
-    run.received(4_000_000);
-    run.lab.path(1).unwrap().kill(How::PeerRemovesAddress).unwrap();
-    run.held();
-    let ended = run.finish();
-    ended.assert_complete();
-    let announced = told(ended.client(), "peer_address_announced");
-    assert_eq!(announced.len(), 1, "{}", show(ended.client()));
+    let run = ObservedTransfer::start(lab(JoinBy::ServerSignal, false), 8_000_000);
+    run.wait_for_bytes(4_000_000);
+    run.lab.path(1).unwrap().fail(PathFailure::PeerRemovesAddress).unwrap();
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    let announced = timeline_entries(result.client(), "peer_address_announced");
+    assert_eq!(announced.len(), 1, "{}", show(result.client()));
     assert_eq!(number(announced[0], "address_id"), 2);
     assert!(text(announced[0], "address").starts_with("10.2.2.2:"), "{}", announced[0]);
-    let removed = told(ended.client(), "peer_address_removed");
-    assert_eq!((removed.len(), number(removed[0], "address_id")), (1, 2), "{}", show(ended.client()));
-    let by_server = told(ended.server(), "address_announced");
-    assert_eq!((by_server.len(), number(by_server[0], "total")), (1, 1), "{}", show(ended.server()));
+    let removed = timeline_entries(result.client(), "peer_address_removed");
+    assert_eq!((removed.len(), number(removed[0], "address_id")), (1, 2), "{}", show(result.client()));
+    let by_server = timeline_entries(result.server(), "address_announced");
+    assert_eq!((by_server.len(), number(by_server[0], "total")), (1, 1), "{}", show(result.server()));
 }
 
 #[test]
 fn a_server_without_mptcp_makes_the_client_fall_back() {
     for enabled in [true, false] {
-        // Where MPTCP is disabled its sockets cannot even be made: the listener is plain TCP either way.
+        // With MPTCP disabled, MPTCP sockets cannot be created: the listener is plain TCP in both cases.
         let Some((lab, report)) = mixed(Transport::Mptcp, Transport::Tcp, enabled) else { return };
         let client = report.only_connection_in(lab.client().name());
         let why = format!("MPTCP enabled at the server: {enabled}\n{}", show(client));
         assert_eq!(text(&client["fallback"], "reason"), "no_mp_capable_in_syn_ack", "{why}");
         assert_eq!((text(client, "protocol"), number(client, "bytes_sent")), ("mptcp", BYTES), "{why}");
-        assert_eq!(told(client, "fell_back").len(), 1, "{why}");
+        assert_eq!(timeline_entries(client, "fell_back").len(), 1, "{why}");
         assert_eq!(reason(&list(client, "subflows")[0]), "fin", "{why}");
         assert_plain(report.only_connection_in(lab.server().name()), "server", "bytes_received");
     }
 }
 
 #[test]
-fn a_plain_tcp_client_is_plain_tcp_also_at_a_listener_of_mptcp() {
+fn a_plain_tcp_client_is_plain_tcp_also_with_an_mptcp_listener() {
     let Some((lab, report)) = mixed(Transport::Tcp, Transport::Mptcp, true) else { return };
     assert_plain(report.only_connection_in(lab.client().name()), "client", "bytes_sent");
     assert_plain(report.only_connection_in(lab.server().name()), "server", "bytes_received");
 }
 
-/// Plain TCP with the application's bytes.
+/// Asserts plain TCP with the application's bytes.
 #[track_caller]
 fn assert_plain(connection: &Value, role: &str, bytes: &str) {
     assert_eq!((text(connection, "protocol"), text(connection, "role")), ("tcp", role), "{connection:#}");
@@ -130,12 +130,12 @@ fn assert_plain(connection: &Value, role: &str, bytes: &str) {
     assert_eq!(reason(&list(connection, "subflows")[0]), "fin", "{connection:#}");
 }
 
-/// An upload between ends of different transports, watched with `--tcp`.
+/// An upload between ends with different transports, recorded with `--tcp`.
 fn mixed(client: Transport, server: Transport, enabled: bool) -> Option<(Topology, Report)> {
     if !may_run_as_root() {
         return None;
     }
-    let lab = Topology::disjoint(&[Quality::default()]).unwrap();
+    let lab = Topology::disjoint(&[LinkSpec::default()]).unwrap();
     lab.server().sysctl("net.mptcp.enabled", if enabled { "1" } else { "0" }).unwrap();
     let mut spec = lab.traffic(Workload::upload(BYTES)).unwrap();
     spec.transport = server;
@@ -144,7 +144,7 @@ fn mixed(client: Transport, server: Transport, enabled: bool) -> Option<(Topolog
         let spec = spec.clone();
         move || run_server(&spec, &Control::default())
     });
-    poll_until("the server to listen", PATIENCE, || listens(lab.server()).then_some(())).unwrap();
+    poll_until("the server to listen", TIMEOUT, || has_listener(lab.server()).then_some(())).unwrap();
     spec.transport = client;
     let sent = lab.client().enter(|| run_client(&spec, &Control::default())).unwrap().unwrap();
     let received = join(serving.unwrap()).unwrap();

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use mpwatch_store::{Limits, Store};
-use mpwatch_tests::{Outcome, list, mpwatch, number};
+use mpwatch_tests::{CommandOutput, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ fn recording(case: &str) -> String {
 }
 
 #[track_caller]
-fn good(outcome: Outcome) -> String {
+fn good(outcome: CommandOutput) -> String {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     outcome.stdout
 }

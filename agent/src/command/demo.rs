@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
-use mpwatch_lab::topology::{How, PathSpec, Quality, TopologySpec};
-use mpwatch_lab::traffic::{Control, Spec, Transfer, Transport, Workload};
+use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::series::CounterSeries;
 use mpwatch_tui::screen::{Link, Settings};
@@ -102,12 +102,11 @@ fn open_screen(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<
 
 fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
     let queue = Duration::from_millis(50);
-    let path = |mbit: f64, rtt: u64| Quality::rate(mbit, queue).rtt(Duration::from_millis(rtt));
+    let path = |mbit: f64, rtt: u64| LinkSpec::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     match scenario {
         Scenario::TwoPaths | Scenario::Requests => Topology::two_paths(path(40.0, 10), path(20.0, 30)),
         Scenario::Failover => {
-            let paths =
-                [path(30.0, 10), path(30.0, 20)].map(|quality| PathSpec { quality, ..PathSpec::default() });
+            let paths = [path(30.0, 10), path(30.0, 20)].map(|link| PathSpec { link, ..PathSpec::default() });
             // The kernel gives up the failed path within the demo, not after a quarter of an hour.
             Topology::build(&TopologySpec {
                 paths: paths.into(),
@@ -116,7 +115,7 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
             })
         }
         Scenario::Shared => {
-            let access = Quality::default();
+            let access = LinkSpec::default();
             Topology::shared(&[access, access, access], path(40.0, 20))
         }
     }
@@ -137,14 +136,14 @@ impl Traffic {
         let spec = spec(topology, options)?;
         traffic.add(topology, &spec)?;
         if tcp_too {
-            let mut tcp = Spec { transport: Transport::Tcp, ..spec };
+            let mut tcp = TrafficSpec { transport: Transport::Tcp, ..spec };
             tcp.server.set_port(TCP_PORT);
             traffic.add(topology, &tcp)?;
         }
         Ok(traffic)
     }
 
-    fn add(&mut self, topology: &Topology, spec: &Spec) -> anyhow::Result<()> {
+    fn add(&mut self, topology: &Topology, spec: &TrafficSpec) -> anyhow::Result<()> {
         let control = Arc::new(Control::default());
         self.transfers.push(Transfer::start(topology.client(), topology.server(), spec, &control)?);
         self.controls.push(control);
@@ -161,7 +160,7 @@ impl Traffic {
         let total = Duration::from_secs(options.seconds);
         if options.scenario == Scenario::Failover && !self.path_failed && elapsed >= total / 2 {
             self.path_failed = true;
-            topology.path(0)?.kill(How::LinkDown)?;
+            topology.path(0)?.fail(PathFailure::LinkDown)?;
         }
         let ended = self.controls.iter().all(|control| control.client_finished());
         if self.ended_at.is_none() && (ended || elapsed > total + CLOSE_TIMEOUT) {
@@ -181,7 +180,7 @@ impl Traffic {
     }
 }
 
-fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<Spec> {
+fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<TrafficSpec> {
     let duration = Duration::from_secs(options.seconds);
     let server = topology.path(0)?.server_address();
     let think = Duration::from_millis(5);
@@ -189,16 +188,21 @@ fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<Spec> {
         Scenario::Requests => {
             // An exchange takes about 16 ms: 10 ms on the path, 5 ms of think time.
             let count = options.seconds * 1000 / 16 / 20;
-            let workload = Workload::Requests { count: 20, up: 200, down: 10_000, think };
-            Spec {
+            let workload = Workload::Requests {
+                count: 20,
+                request_bytes: 200,
+                response_bytes: 10_000,
+                think_time: think,
+            };
+            TrafficSpec {
                 connections: u32::try_from(count.max(1) * 4)?,
                 concurrency: 4,
-                ..Spec::new(server, workload)
+                ..TrafficSpec::new(server, workload)
             }
         }
-        _ => Spec::new(server, Workload::upload_for(duration)),
+        _ => TrafficSpec::new(server, Workload::upload_for(duration)),
     };
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = duration + Duration::from_mins(1);
+    spec.timeout = duration + Duration::from_mins(1);
     Ok(spec)
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{ConnectionReport, Control, Outcome, Report, Transfer, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{ConnectionReport, Control, TrafficReport, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
     let queue = Duration::from_millis(50);
-    let path = |mbit, rtt| Quality::rate(mbit, queue).rtt(Duration::from_millis(rtt));
+    let path = |mbit, rtt| LinkSpec::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     let topology = Topology::two_paths(path(100.0, 10), path(50.0, 20))?;
     let mut live = TraceOptions::default().start(INTERVAL, Arc::clone(&stop))?;
     let checks = compare::all(&gather(&topology, &mut live, &stop)?);
@@ -88,7 +88,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
 /// Requests on an idle network, then the known transfer.
 struct Traffic {
     running: Option<(Transfer, Arc<Control>)>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<TransferOutcome>,
     /// Everything was acknowledged before the latest tick.
     is_acknowledged: bool,
     /// Taken after everything was acknowledged.
@@ -97,7 +97,12 @@ struct Traffic {
 
 impl Traffic {
     fn start(topology: &Topology) -> anyhow::Result<Self> {
-        let requests = Workload::Requests { count: REQUESTS, up: 100, down: 100, think: Duration::ZERO };
+        let requests = Workload::Requests {
+            count: REQUESTS,
+            request_bytes: 100,
+            response_bytes: 100,
+            think_time: Duration::ZERO,
+        };
         let running = Some(transfer(topology, requests, Control::default())?);
         Ok(Self { running, outcomes: Vec::new(), is_acknowledged: false, idle: None })
     }
@@ -133,7 +138,7 @@ fn transfer(
 ) -> anyhow::Result<(Transfer, Arc<Control>)> {
     let mut spec = topology.traffic(workload)?;
     spec.congestion = Some("cubic".to_owned());
-    spec.deadline = TIMEOUT;
+    spec.timeout = TIMEOUT;
     let control = Arc::new(control);
     Ok((Transfer::start(topology.client(), topology.server(), &spec, &control)?, control))
 }
@@ -143,7 +148,7 @@ fn is_open(snapshot: &Snapshot, topology: &Topology) -> bool {
     snapshot.connections.iter().any(|one| one.is_open() && ours.contains(&one.netns.as_str()))
 }
 
-fn only_connection(report: &Report) -> anyhow::Result<ConnectionReport> {
+fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
     if let Some(error) = report.first_error() {
         anyhow::bail!("the traffic failed: {error}");
     }
@@ -155,7 +160,7 @@ fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> any
 }
 
 fn built(path: &mpwatch_lab::topology::Path<'_>) -> BuiltPath {
-    let quality = path.spec().quality;
+    let quality = path.spec().link;
     let rtt = quality.forward_impairment.delay + quality.backward_impairment.delay;
     BuiltPath { client: path.client_address(), rtt }
 }

@@ -54,7 +54,7 @@ impl Pages for Site {
         self.status.readiness()
     }
 
-    fn access_changed(&self, outcome: Result<(), WebConfigError>) {
+    fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>) {
         self.status.web_config_was_read(outcome.is_ok());
         match outcome {
             Ok(()) => tracing::info!("web-config file and certificates reloaded"),

@@ -138,7 +138,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_lab::raplsim::{Fault, Layout, Shape, Tree};
+    use mpwatch_lab::raplsim::{Fault, Platform, PowercapTree, SysfsLayout};
 
     fn hardware(root: &Path) -> Hardware {
         Hardware { in_vm: false, cpus: 2, ..Hardware::detect(Some(root)) }
@@ -152,12 +152,12 @@ mod tests {
 
     #[test]
     fn every_shape_has_its_source() {
-        for shape in Shape::ALL {
+        for shape in Platform::ALL {
             let root = tempfile::tempdir().unwrap();
-            let _tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
+            let _tree = PowercapTree::create(root.path(), shape, SysfsLayout::Linked).unwrap();
             let expected = match shape {
-                Shape::Empty => EnergySource::Model,
-                Shape::VmShare => EnergySource::VmShare,
+                Platform::Empty => EnergySource::Model,
+                Platform::VmShare => EnergySource::VmShare,
                 _ => EnergySource::RaplPowercap,
             };
             assert_eq!(discover(&hardware(root.path())).source, expected, "{shape:?}");
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn counters_in_a_virtual_machine_are_a_share() {
         let root = tempfile::tempdir().unwrap();
-        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
+        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
         let hardware = Hardware { in_vm: true, ..hardware(root.path()) };
         assert_eq!(discover(&hardware).source, EnergySource::VmShare);
     }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn counters_without_a_number_are_not_used_and_noted() {
         let root = tempfile::tempdir().unwrap();
-        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Flat).unwrap();
+        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Flat).unwrap();
         let class = root.path().join("class/powercap");
         for folder in std::fs::read_dir(&class).unwrap().flatten() {
             let counter = folder.path().join("energy_uj");
@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn denied_counters_are_not_used() {
         let root = tempfile::tempdir().unwrap();
-        let mut tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
-        tree.fault("intel-rapl:0", Fault::Denied).unwrap();
+        let mut tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
+        tree.inject_fault("intel-rapl:0", Fault::Denied).unwrap();
         let found = discover(&hardware(root.path()));
         // Root can read it nevertheless.
         if !nix::unistd::geteuid().is_root() {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_pmu_is_preferred_and_powercap_replaces_a_denied_one() {
         let root = tempfile::tempdir().unwrap();
-        let _tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
+        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
         let power = root.path().join("bus/event_source/devices/power");
         fs::create_dir_all(power.join("events")).unwrap();
         for (name, text) in [

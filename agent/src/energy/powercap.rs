@@ -99,19 +99,19 @@ fn reader(file: File) -> ReadCounter {
 mod tests {
     use super::*;
     use crate::energy::zone::{Role, assign_roles};
-    use mpwatch_lab::raplsim::{Layout, Shape, Tree};
+    use mpwatch_lab::raplsim::{Platform, PowercapTree, SysfsLayout};
 
-    const LAYOUTS: [Layout; 3] = [Layout::Linked, Layout::Nested, Layout::Flat];
+    const LAYOUTS: [SysfsLayout; 3] = [SysfsLayout::Linked, SysfsLayout::Nested, SysfsLayout::Flat];
 
-    fn tree(shape: Shape, layout: Layout) -> (tempfile::TempDir, Tree) {
+    fn tree(shape: Platform, layout: SysfsLayout) -> (tempfile::TempDir, PowercapTree) {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), shape, layout).unwrap();
+        let tree = PowercapTree::create(root.path(), shape, layout).unwrap();
         (root, tree)
     }
 
     #[test]
     fn the_right_zones_are_counted_in_every_shape_and_layout() {
-        for (shape, layout) in Shape::ALL.iter().flat_map(|shape| LAYOUTS.map(|layout| (*shape, layout))) {
+        for (shape, layout) in Platform::ALL.iter().flat_map(|shape| LAYOUTS.map(|layout| (*shape, layout))) {
             let (root, tree) = tree(shape, layout);
             let found = scan(root.path());
             let mut expected: Vec<_> = tree.zones().map(|spec| (spec.device, spec.counted)).collect();
@@ -120,7 +120,7 @@ mod tests {
             let counted = assign_roles(&zones).into_iter().map(|role| matches!(role, Role::Counted(_)));
             let found: Vec<_> = zones.iter().map(|zone| zone.device.as_str()).zip(counted).collect();
             // Only time shows that a counter is dead or a mirror of another.
-            let is_found_later = matches!(shape, Shape::MirroredDies | Shape::DeadZone);
+            let is_found_later = matches!(shape, Platform::MirroredDies | Platform::DeadZone);
             let expected: Vec<_> =
                 expected.into_iter().map(|(device, counted)| (device, counted || is_found_later)).collect();
             assert_eq!(found, expected, "{shape:?} {layout:?}");
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn values_and_ranges_equal_those_of_an_independent_reader() {
-        for shape in Shape::ALL {
-            let (root, tree) = tree(shape, Layout::Nested);
+        for shape in Platform::ALL {
+            let (root, tree) = tree(shape, SysfsLayout::Nested);
             let Ok(other) = powercap::PowerCap::try_from(root.path().join("class/powercap")) else {
                 assert!(
-                    matches!(shape, Shape::Empty | Shape::MmioOnly),
+                    matches!(shape, Platform::Empty | Platform::MmioOnly),
                     "{shape:?}: the other reader found zones"
                 );
                 continue;
@@ -141,7 +141,7 @@ mod tests {
             let mut compared = 0;
             for mut found in scan(root.path()) {
                 let ours = (found.read.as_mut().unwrap()().unwrap(), found.zone.max);
-                assert_eq!(Some(ours.0), tree.shown(&found.zone.device));
+                assert_eq!(Some(ours.0), tree.energy_uj(&found.zone.device));
                 compared += usize::from(check(&other, &found.zone, ours));
             }
             let theirs: usize =
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_an_error_and_not_zero() {
-        let (root, mut tree) = tree(Shape::Intel2, Layout::Linked);
+        let (root, mut tree) = tree(Platform::Intel2, SysfsLayout::Linked);
         let mut found = scan(root.path());
-        tree.fault("intel-rapl:0", mpwatch_lab::raplsim::Fault::Vanished).unwrap();
+        tree.inject_fault("intel-rapl:0", mpwatch_lab::raplsim::Fault::Vanished).unwrap();
         assert_eq!(found[0].read.as_mut().unwrap()().unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(scan(root.path()).len(), 1);
     }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
-use mpwatch_lab::raplsim::replay::{Scenario, Who, Window as Load};
-use mpwatch_lab::raplsim::{Layout, Machine, Picojoules, Shape, Tree};
+use mpwatch_lab::raplsim::scenario::{Consumer, Scenario, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Picojoules, Platform, PowercapTree, SimulatedMachine, SysfsLayout};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
 
@@ -52,19 +52,19 @@ fn flow(number: u32) -> SubflowId {
     SubflowId { cookie: SocketCookie(u64::from(number) + 1), generation: 0 }
 }
 
-fn account(who: Who) -> Account {
+fn account(who: Consumer) -> Account {
     match who {
-        Who::Flow(number) => Account::Flow(flow(number)),
-        Who::App => Account::App,
-        Who::Bystander => Account::Other,
-        Who::Shared => Account::NetShared,
-        Who::Irq => Account::Irq,
-        Who::Own => Account::Own,
+        Consumer::Flow(number) => Account::Flow(flow(number)),
+        Consumer::App => Account::App,
+        Consumer::Bystander => Account::Other,
+        Consumer::Shared => Account::NetShared,
+        Consumer::Irq => Account::Irq,
+        Consumer::Observer => Account::Own,
     }
 }
 
 /// What calibration would find on a simulated machine.
-fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
+fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
     let idle = f64::from(machine.power.idle()) / 1000.0;
     let zone = |name: &str| MeasuredZone {
         name: name.to_owned(),
@@ -79,8 +79,8 @@ fn calibrated(tree: &Tree, machine: &Machine) -> Calibration {
 /// A simulated machine and everything that watches it.
 struct Rig {
     root: tempfile::TempDir,
-    tree: Tree,
-    machine: Machine,
+    tree: PowercapTree,
+    machine: SimulatedMachine,
     sampler: Sampler,
     split: Split,
     window: EnergyWindow,
@@ -91,9 +91,9 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(shape: Shape, machine: Machine) -> Self {
+    fn new(shape: Platform, machine: SimulatedMachine) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), shape, Layout::Linked).unwrap();
+        let tree = PowercapTree::create(root.path(), shape, SysfsLayout::Linked).unwrap();
         tree.write_topology(&machine).unwrap();
         let cpus = machine.cpus * machine.packages;
         let hardware = Hardware { in_vm: false, cpus, ..Hardware::detect(Some(root.path())) };
@@ -109,7 +109,7 @@ impl Rig {
     }
 
     /// With what calibration would find.
-    fn calibrated(shape: Shape, machine: Machine) -> Self {
+    fn calibrated(shape: Platform, machine: SimulatedMachine) -> Self {
         let mut rig = Self::new(shape, machine);
         rig.split = Split::new(machine.cpus * machine.packages, calibrated(&rig.tree, &machine));
         rig
@@ -121,16 +121,18 @@ impl Rig {
 
     /// Lets time pass and someone work.
     fn work(&mut self, load: &Load) {
-        let scenario = Scenario { name: String::new(), machine: self.machine, windows: Vec::new() };
+        let scenario = Scenario { name: String::new(), machine: self.machine, slices: Vec::new() };
         let drawn = scenario.energy(load);
-        self.tree.add(&drawn);
+        self.tree.add_energy(&drawn);
         self.drawn.iter_mut().zip(&drawn).for_each(|(sum, drawn)| *sum += drawn);
-        self.tree.publish().unwrap();
+        self.tree.update_files().unwrap();
         let mut now = self.now.lock().unwrap();
         now.monotonic += Nanos(load.elapsed);
         now.boot += Nanos(load.elapsed);
         drop(now);
-        self.tick(&load.busy.iter().map(|busy| (busy.cpu, account(busy.who), busy.time)).collect::<Vec<_>>());
+        self.tick(
+            &load.busy.iter().map(|busy| (busy.cpu, account(busy.consumer), busy.time)).collect::<Vec<_>>(),
+        );
     }
 
     fn tick(&mut self, times: &[(u32, Account, u64)]) {

@@ -68,14 +68,14 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_lab::raplsim::{Layout, Machine, Power, Shape, Tree};
+    use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout};
 
     #[test]
     fn cpus_are_found_by_package_and_die() {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), Shape::Dies, Layout::Linked).unwrap();
-        let power = Power::Linear { idle: 1, dynamic: 1 };
-        tree.write_topology(&Machine { packages: 2, cpus: 4, power }).unwrap();
+        let tree = PowercapTree::create(root.path(), Platform::Dies, SysfsLayout::Linked).unwrap();
+        let power = PowerModel::Linear { idle: 1, dynamic: 1 };
+        tree.write_topology(&SimulatedMachine { packages: 2, cpus: 4, power }).unwrap();
         let topology = Topology::read(root.path());
         let at = |package, die| topology.cpus(CpuLocation { package, die });
         assert_eq!(at(Some(1), None), Cpus::These(vec![4, 5, 6, 7]));

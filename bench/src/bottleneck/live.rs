@@ -49,7 +49,7 @@ fn wait_for_end(lab: &Topology, cell: &Cell, start: Instant) -> Result<Option<Ti
     if cell.layout == Layout::Switching {
         sleep_until(start + duration / 2);
         // The initial subflow: those that join later are bound to the interface of their endpoint.
-        lab.path(0)?.send_over(&lab.path(1)?)?;
+        lab.path(0)?.reroute_over(&lab.path(1)?)?;
         switched = Some(boot_time());
     }
     sleep_until(start + duration);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpwatch_lab::link::Discipline;
-use mpwatch_lab::topology::{PathSpec, Quality, TopologySpec};
-use mpwatch_lab::traffic::{Control, PORT, Spec, Transfer, Transport, Workload};
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_lab::{Error, Topology};
 
 use crate::bottleneck::cell::{App, Cell, Cross, Layout};
@@ -18,17 +18,17 @@ const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 /// The network.
 pub(crate) fn topology(cell: &Cell) -> TopologySpec {
     // Acknowledgements are not limited.
-    let limit = |queue: usize| Quality {
+    let limit = |queue: usize| LinkSpec {
         backward: None,
-        ..Quality::rate(f64::from(cell.rate_of(queue)), milliseconds(cell.buffer_ms()))
+        ..LinkSpec::rate(f64::from(cell.rate_of(queue)), milliseconds(cell.buffer_ms()))
     };
     let rtt = |subflow: usize| milliseconds(cell.rtt_ms(subflow));
     let paths = (0..cell.subflows).map(|subflow| match cell.layout {
         Layout::Disjoint | Layout::Switching => {
-            PathSpec { quality: limit(subflow).rtt(rtt(subflow)), ..PathSpec::default() }
+            PathSpec { link: limit(subflow).rtt(rtt(subflow)), ..PathSpec::default() }
         }
         Layout::Shared | Layout::Partly | Layout::TwoRates | Layout::Fair => PathSpec {
-            quality: if cell.unequal { Quality::default().rtt(rtt(subflow)) } else { Quality::default() },
+            link: if cell.unequal { LinkSpec::default().rtt(rtt(subflow)) } else { LinkSpec::default() },
             bottleneck: Some(if cell.layout == Layout::Fair { 0 } else { cell.queue_of(subflow, false) }),
             ..PathSpec::default()
         },
@@ -41,7 +41,7 @@ pub(crate) fn topology(cell: &Cell) -> TopologySpec {
     let bottleneck = |queue: usize| {
         let mut quality = limit(queue);
         if cell.layout == Layout::Fair {
-            quality.forward = quality.forward.map(|shape| shape.by(Discipline::Fair));
+            quality.forward = quality.forward.map(|shape| shape.with_discipline(Discipline::Fair));
         }
         if cell.unequal { quality } else { quality.rtt(rtt(0)) }
     };
@@ -65,7 +65,7 @@ pub(crate) fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
     spec.congestion = Some(cell.congestion.name().to_owned());
     spec.concurrency = cell.connections;
     spec.connections = if cell.app == App::Short { u32::MAX } else { cell.connections };
-    (spec.account, spec.deadline, spec.seed) = (false, TRAFFIC_DURATION, cell.seed.into());
+    (spec.read_socket_info, spec.timeout, spec.seed) = (false, TRAFFIC_DURATION, cell.seed.into());
     Transfer::start(lab.client(), lab.server(), &spec, &Arc::new(Control::default()))
 }
 
@@ -83,11 +83,11 @@ pub(crate) fn cross_traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Transfer>
             _ if cell.queues() == 1 => (Workload::upload_for(TRAFFIC_DURATION), 1 + cell.seed % 3),
             _ => (Workload::upload_for(TRAFFIC_DURATION), 1),
         };
-        let mut spec = Spec::new(path.server_address(), workload);
+        let mut spec = TrafficSpec::new(path.server_address(), workload);
         let port = PORT + 1 + u16::try_from(queue).unwrap_or(0);
         spec.server = SocketAddr::new(path.server_address(), port);
         spec.client = Some(path.client_address());
-        (spec.transport, spec.account, spec.deadline) = (Transport::Tcp, false, TRAFFIC_DURATION);
+        (spec.transport, spec.read_socket_info, spec.timeout) = (Transport::Tcp, false, TRAFFIC_DURATION);
         spec.congestion = Some("cubic".to_owned());
         (spec.connections, spec.concurrency) = (connections, connections.min(3));
         transfers.push(Transfer::start(lab.client(), lab.server(), &spec, &Arc::new(Control::default()))?);

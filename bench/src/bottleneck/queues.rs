@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::link::{QueueWatch, fair_handle};
+use mpwatch_lab::link::{QueueReader, fair_handle};
 use mpwatch_lab::{Direction, Error, Topology};
 use nix::time::{ClockId, clock_gettime};
 
@@ -46,22 +46,23 @@ impl Sampler {
 }
 
 /// The interfaces of all queues, each with the handles of its queues.
-fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueWatch, Vec<u16>)>, Error> {
+fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueReader, Vec<u16>)>, Error> {
     const LIMIT: u16 = 1;
     let mut watches = Vec::new();
     match cell.layout {
         Layout::Fair => {
             let of_paths = (1..=9).take(cell.subflows).map(fair_handle).collect();
-            watches.extend(lab.watch_bottleneck(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
+            watches
+                .extend(lab.bottleneck_queue_reader(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
         }
         Layout::Disjoint | Layout::Switching => {
             for path in lab.paths() {
-                watches.extend(path.watch_queue(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
+                watches.extend(path.queue_reader(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
             }
         }
         Layout::Shared | Layout::Partly | Layout::TwoRates => {
             for queue in 0..cell.queues() {
-                let watch = lab.watch_bottleneck(queue, Direction::Forward)?;
+                let watch = lab.bottleneck_queue_reader(queue, Direction::Forward)?;
                 watches.extend(watch.map(|watch| (watch, vec![LIMIT])));
             }
         }
@@ -69,7 +70,7 @@ fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueWatch, Vec<u16>)>, E
     Ok(watches)
 }
 
-fn sample(watches: &[(QueueWatch, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
+fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
     let (mut samples, mut late) = (Vec::new(), 0_u32);
     let mut due = Instant::now();
     while !stop.load(Ordering::Relaxed) {

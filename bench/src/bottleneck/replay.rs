@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_engine::bottleneck::{self as engine, Contestant, Detector, PairEvaluation, TERMS, groups};
+use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, Variant, groups};
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, SubflowId};
 
@@ -29,18 +29,19 @@ pub fn replay(trace: &Path) -> Result<Verdicts, String> {
     let connections: BTreeMap<SubflowId, SocketCookie> =
         subflows.iter().map(|(id, subflow)| (*id, subflow.connection)).collect();
     let mut verdicts = Verdicts::new(subflows);
-    let methods = Contestant::all();
+    let variants = Variant::all();
     let mut detectors: BTreeMap<(SocketCookie, usize), Detector> = BTreeMap::new();
     for event in &events {
         let KernelEvent::Samples(samples) = event else { continue };
         let Some(&connection) = connections.get(&samples.id) else { continue };
-        for (index, method) in methods.iter().enumerate() {
-            let detector = detectors.entry((connection, index)).or_insert_with(|| method.detector());
-            detector.take_and(samples, &mut |result| verdicts.push(&method.name, connection, copied(result)));
+        for (index, variant) in variants.iter().enumerate() {
+            let detector = detectors.entry((connection, index)).or_insert_with(|| variant.detector());
+            detector
+                .take_and(samples, &mut |result| verdicts.push(&variant.name, connection, copied(result)));
         }
     }
     for ((connection, index), detector) in &mut detectors {
-        let method = &methods[*index].name;
+        let method = &variants[*index].name;
         detector.finish_and(&mut |result| verdicts.push(method, *connection, copied(result)));
     }
     Ok(verdicts)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch record` beside traffic, and the report that it prints when it is stopped.
+//! Runs `mpwatch record` beside the traffic of a test, and parses the report that it prints at its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::pace;
-use crate::harness::program::program;
+use super::command::program;
+use super::emulation;
+use super::json::list;
 
-/// How long a run may take to print its report after it was stopped.
+/// Timeout for sockets to close, and for mpwatch to print its report.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running `mpwatch record`.
@@ -25,22 +26,23 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts it and returns once it traces: it sees the start of every connection opened from now on. On an emulated machine it runs
-    /// without the ledger and without detection: attaching their programs takes two fifths of the start there, and few tests need them.
+    /// Starts it and returns as soon as it traces, so that it sees all later connections from their beginning. On an emulated machine
+    /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
+    /// start-up time there.
     pub fn start(arguments: &[&str]) -> Self {
         let mut arguments = arguments.to_vec();
-        if pace::is_emulated() {
+        if emulation::is_emulated() {
             arguments.extend(["--no-ledger", "--no-bottlenecks"]);
         }
         Self::start_every("200ms", &arguments)
     }
 
-    /// Like [`Self::start`], but with ledger and detection on every machine.
-    pub fn start_whole(arguments: &[&str]) -> Self {
+    /// As [`Observer::start`], with the ledger and bottleneck detection on every machine.
+    pub fn start_complete(arguments: &[&str]) -> Self {
         Self::start_every("200ms", arguments)
     }
 
-    /// Like [`Self::start_whole`], with another interval than 200 ms.
+    /// As [`Observer::start_complete`], with another sampling interval.
     pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder for the recording");
         let mut child = Command::new(program())
@@ -54,26 +56,30 @@ impl Observer {
             .spawn()
             .expect("the program can be started");
         let mut stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let mut line = String::new();
-        stderr.read_line(&mut line).expect("standard error can be read");
-        assert!(line.contains("recording"), "mpwatch did not begin to record: {line}{}", remaining(stderr));
+        let mut first_line = String::new();
+        stderr.read_line(&mut first_line).expect("standard error can be read");
+        assert!(
+            first_line.contains("recording"),
+            "mpwatch does not record: {first_line}{}",
+            read_all(stderr)
+        );
         // A full pipe would block it.
-        std::thread::spawn(move || eprint!("{}", remaining(stderr)));
+        std::thread::spawn(move || eprint!("{}", read_all(stderr)));
         Self { child, folder }
     }
 
-    /// Process id of the program.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until all sockets of a lab have closed, then stops it and reads its report.
-    pub fn finish_when_quiet(self, lab: &Topology) -> Report {
+    /// Waits until the kernel has removed all sockets of a lab's connections, then stops it and reads its report.
+    pub fn finish_after_close(self, lab: &Topology) -> Report {
         for namespace in [lab.client(), lab.server()] {
-            let quiet = poll_until("the last sockets to close", pace::limit(TIMEOUT), || {
-                is_quiet(namespace).then_some(())
+            let closed = poll_until("the last sockets to close", emulation::timeout(TIMEOUT), || {
+                is_without_connections(namespace).then_some(())
             });
-            quiet.expect("sockets close when the traffic is over");
+            closed.expect("sockets close after the traffic has ended");
         }
         self.finish()
     }
@@ -86,14 +92,15 @@ impl Observer {
             stdout.read_to_string(&mut text).map(|_| text)
         });
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
-        kill(pid, Signal::SIGINT).expect("our own child can be interrupted");
-        let status = poll_until("mpwatch to end", pace::limit(TIMEOUT), || {
-            self.child.try_wait().expect("our own child")
+        kill(pid, Signal::SIGINT).expect("a child process can be interrupted");
+        let status = poll_until("mpwatch to end", emulation::timeout(TIMEOUT), || {
+            self.child.try_wait().expect("a child process")
         });
         let status = status.expect("mpwatch ends when it is interrupted");
         let text = reader.join().expect("the reader does not panic").expect("standard output can be read");
         assert!(status.success(), "mpwatch failed with {status}: {text}");
-        let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON ({error}): {text}"));
+        let json =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("invalid JSON ({error}): {text}"));
         let folder = std::mem::replace(&mut self.folder, TempDir::new().expect("a folder"));
         Report { json, text, folder }
     }
@@ -101,15 +108,15 @@ impl Observer {
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        // After `finish` it has already ended. After a panic it has not.
+        // Needed only after a panic: `finish` waits for its end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The report of a run.
+/// The report of mpwatch.
 pub struct Report {
-    /// Parsed.
+    /// As JSON.
     pub json: Value,
     /// As printed.
     pub text: String,
@@ -122,14 +129,9 @@ impl Report {
         self.folder().join("run.mpw")
     }
 
-    /// Connections in a namespace, by its name, in the order in which they were opened.
+    /// Connections in a namespace, in the order in which they were opened.
     pub fn connections_in(&self, namespace: &str) -> Vec<&Value> {
-        self.json["connections"]
-            .as_array()
-            .expect("a report lists connections")
-            .iter()
-            .filter(|connection| connection["netns"] == namespace)
-            .collect()
+        list(&self.json, "connections").iter().filter(|connection| connection["netns"] == namespace).collect()
     }
 
     /// The only connection in a namespace.
@@ -145,8 +147,8 @@ impl Report {
     }
 }
 
-/// Whether no TCP sockets exist but listening ones and those in TIME_WAIT, which no longer belong to a flow.
-fn is_quiet(namespace: &Namespace) -> bool {
+/// Whether a namespace has only TCP sockets in LISTEN and TIME_WAIT.
+fn is_without_connections(namespace: &Namespace) -> bool {
     const TIME_WAIT: &str = "06";
     const LISTEN: &str = "0A";
     let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
@@ -159,9 +161,9 @@ fn is_quiet(namespace: &Namespace) -> bool {
     states.into_iter().all(|state| [TIME_WAIT, LISTEN].contains(&state))
 }
 
-fn remaining(mut stderr: impl Read) -> String {
+fn read_all(mut stderr: impl Read) -> String {
     let mut text = String::new();
-    // It is only shown: an error does not matter.
+    // The text is only for error messages.
     let _ = stderr.read_to_string(&mut text);
     text
 }

@@ -20,10 +20,10 @@ const SIZE: (u16, u16) = (120, 22);
 const MIN_HISTORY: usize = 12;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A picture: its name, the command, and words that the screen shows once it is worth a picture.
+/// A picture: its name, the command, and parts of the findings that the screen shows once it is worth a picture.
 pub const PICTURES: [(&str, &str, &[&str]); 2] = [
-    ("shared", "demo shared --seconds 120", &["SHARE one bottleneck"]),
-    ("failover", "demo failover --seconds 40", &["DIED at", "GAP of"]),
+    ("shared", "demo shared --seconds 120", &["share one bottleneck"]),
+    ("failover", "demo failover --seconds 40", &["failed at", "outage from"]),
 ];
 
 /// Draws all pictures into a folder. Needs root.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::run_statistics::RunStatistics;
-use mpwatch_lab::topology::Quality;
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};
 use mpwatch_model::bottleneck::Verdict;
@@ -75,10 +75,10 @@ fn table(workload: &DetectionWorkload, effort: Effort) -> String {
     let DetectionWorkload { connections, paths, mbit_per_subflow, queue } = *workload;
     eprintln!("bench: detection with {connections} connections of {paths} subflows");
     let rate = mbit_per_subflow * f64::from(connections);
-    let lab = Topology::disjoint(&vec![Quality::rate(rate, queue); paths]).expect("the lab can be built");
+    let lab = Topology::disjoint(&vec![LinkSpec::rate(rate, queue); paths]).expect("the lab can be built");
     let mut spec = lab.traffic(Workload::upload_for(TRAFFIC_DURATION)).expect("a first path");
     spec.congestion = Some("cubic".to_owned());
-    (spec.account, spec.deadline) = (false, TRAFFIC_DURATION);
+    (spec.read_socket_info, spec.timeout) = (false, TRAFFIC_DURATION);
     (spec.connections, spec.concurrency) = (connections, connections);
     let control = Arc::new(Control::default());
     let traffic = Transfer::start(lab.client(), lab.server(), &spec, &control).expect("traffic begins");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mpwatch_ebpf::run_statistics::RunStatistics;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_lab::traffic::{Crowd, Spec, Workload};
+use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
@@ -44,9 +44,10 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
     allow_files(u64::from(subflows) + 256);
     let lab = lab();
     let mut tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
-    let mut spec = Spec::new(lab.path(0).expect("a first path").server_address(), Workload::upload(0));
+    let mut spec = TrafficSpec::new(lab.path(0).expect("a first path").server_address(), Workload::upload(0));
     spec.connections = subflows / 4;
-    let connections = Crowd::open(lab.client(), lab.server(), &spec).expect("connections can be opened");
+    let connections =
+        IdleConnections::open(lab.client(), lab.server(), &spec).expect("connections can be opened");
     wait_for_joins(&mut tracer, subflows as usize + connections.sockets());
 
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::topology::Quality;
-use mpwatch_lab::traffic::{self, Control, Report, Spec, Workload};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, Control, TrafficReport, TrafficSpec, Workload};
 use mpwatch_lab::{Error, Namespace, Topology, poll_until};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -43,7 +43,12 @@ pub(crate) fn workloads() -> [BenchWorkload; 3] {
         name: "64 B requests, one CPU",
         unit: "exchange",
         bytes_per_unit: f64::from(2 * MESSAGE),
-        workload: Workload::Requests { count: u64::MAX, up: MESSAGE, down: MESSAGE, think: Duration::ZERO },
+        workload: Workload::Requests {
+            count: u64::MAX,
+            request_bytes: MESSAGE,
+            response_bytes: MESSAGE,
+            think_time: Duration::ZERO,
+        },
         cpus: [0, 0],
         targets: [2.0, 6.0],
     };
@@ -63,13 +68,13 @@ pub(crate) fn workloads() -> [BenchWorkload; 3] {
 
 /// Two namespaces, connected by two links without a rate limit.
 pub(crate) fn lab() -> Topology {
-    Topology::two_paths(Quality::default(), Quality::default()).expect("the lab can be built")
+    Topology::two_paths(LinkSpec::default(), LinkSpec::default()).expect("the lab can be built")
 }
 
 /// One busy connection. It ends when this is dropped.
 pub(crate) struct Traffic {
     control: Arc<Control>,
-    ends: Vec<JoinHandle<Result<Report, Error>>>,
+    ends: Vec<JoinHandle<Result<TrafficReport, Error>>>,
     bytes_per_unit: f64,
 }
 
@@ -87,10 +92,11 @@ pub(crate) struct Speed {
 impl Traffic {
     /// Starts it and returns when it runs.
     pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
-        let mut spec = Spec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
+        let mut spec =
+            TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
         // The kernel's default, unless an administrator has chosen another.
         spec.congestion = Some("cubic".to_owned());
-        (spec.account, spec.deadline) = (false, DEADLINE);
+        (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
         let control = Arc::new(Control::default());
         let [client, server] = workload.cpus;
         let ends = vec![
@@ -129,10 +135,10 @@ impl Drop for Traffic {
 fn end(
     namespace: &Namespace,
     cpu: usize,
-    spec: &Spec,
+    spec: &TrafficSpec,
     control: &Arc<Control>,
-    work: fn(&Spec, &Control) -> Result<Report, Error>,
-) -> JoinHandle<Result<Report, Error>> {
+    work: fn(&TrafficSpec, &Control) -> Result<TrafficReport, Error>,
+) -> JoinHandle<Result<TrafficReport, Error>> {
     let (spec, control) = (spec.clone(), Arc::clone(control));
     let end = namespace.spawn("bench-end", move || {
         pin_to(cpu);

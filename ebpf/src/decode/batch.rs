@@ -37,7 +37,7 @@ pub(super) fn batch(bytes: &[u8]) -> Result<SampleBatch, DecodeError> {
     };
     Ok(SampleBatch {
         id: SubflowId { cookie: SocketCookie(cookie), generation },
-        points: samples.into_iter().take(count as usize).map(sample).collect(),
+        samples: samples.into_iter().take(count as usize).map(sample).collect(),
     })
 }
 
@@ -61,7 +61,7 @@ mod tests {
         };
         let found = decoded(&raw, 1).unwrap();
         let sample = DelaySample { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
-        assert_eq!((found.id.cookie, found.points), (SocketCookie(9), vec![sample]));
+        assert_eq!((found.id.cookie, found.samples), (SocketCookie(9), vec![sample]));
         assert!(decoded(&raw, 0).is_err() && decoded(&raw, 2).is_err(), "it has one sample");
         assert!(batch(&bytemuck::bytes_of(&raw)[..HEAD - 1]).is_err());
         for count in [abi::MPW_BATCH_SAMPLES + 1, u32::MAX] {

@@ -47,7 +47,7 @@ impl Detector {
 
     /// As [`Detector::take`]; calls `each` with the result of every evaluation that becomes due.
     pub fn take_and(&mut self, batch: &SampleBatch, each: &mut dyn FnMut(&Evaluation<'_>)) {
-        let samples: &[DelaySample] = &batch.points;
+        let samples: &[DelaySample] = &batch.samples;
         let Some(latest) = samples.last() else { return };
         // The clock was set back: evaluations begin again at the new time.
         if latest.at.0 + MAX_GAP < self.newest {

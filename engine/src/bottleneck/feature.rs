@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From two series to the figures that a verdict rests on. Each is symmetric in the two.
-
-use mpwatch_model::bottleneck::Evidence;
+//! The features of a connection's subflows in one window, and the evidence that a pair of them gives. All evidence is symmetric.
 
 use std::collections::BTreeMap;
 
+use mpwatch_model::bottleneck::Evidence;
 use mpwatch_model::id::SubflowId;
 
 use super::series::{BIN_NS, Series, Window};
@@ -12,249 +11,256 @@ use super::statistics::{
     aligned, concordance, high_pass, mean, partial_correlations, smoothness, variance, variation,
 };
 
-/// Bins of a step in which is counted who waits: 10 ms.
-const STEP: u64 = 2;
-/// What is slower than 200 ms to each side is a trend; for bursts, than 40 ms.
+/// Steps in which queueing is counted: 10 ms.
+const QUEUE_STEP: u64 = 2;
+/// Half width of the high-pass filters: 200 ms for delays, 40 ms for bursts.
 const TREND: usize = 40;
 const BURST_TREND: usize = 8;
-/// Rates are over 50 ms; how steady one is over 100 ms, because the count of segments in less is too coarse.
+/// Rates are computed over 50 ms; their variation over 100 ms, because segment counts of shorter steps are too coarse.
 const RATE_STEP: u64 = 10;
-const STEADY_STEP: u64 = 20;
-/// Fewer steps than this that both have tell nothing: half a second.
-const LEAST_STEPS: usize = 100;
-/// And fewer rates.
-const LEAST_RATES: usize = 12;
-/// With fewer segments than this in a step of 50 ms on average their number is mostly chance, and so is what a rate seems to tell.
-const LEAST_SEGMENTS: f64 = 5.5;
-/// Less than this part of the window is a trickle.
-const LEAST_COVERAGE: f64 = 0.35;
-/// So is less than this many samples a second.
+const VARIATION_STEP: u64 = 20;
+/// Bins that two rows of delays must have in common: half a second.
+const MIN_COMMON_BINS: usize = 100;
+/// Rates that two rows must have in common.
+const MIN_RATES: usize = 12;
+/// With fewer segments per step of 50 ms on average, the rate is mostly chance.
+const MIN_SEGMENTS: f64 = 5.5;
+/// A subflow with delays in a smaller part of the window, or with fewer samples per second, is not compared.
+const MIN_COVERAGE: f64 = 0.35;
 pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
-/// What some subflows got together is looked at over so many steps of 100 ms at least.
-const LEAST_TOGETHER: usize = 15;
-/// A subflow with rates for less than this part of the window explains nothing of the others.
-const LEAST_EXPLAINING: f64 = 0.8;
-/// Delays that vary by less are the noise of the end hosts, in milliseconds.
+/// Steps of 100 ms over which the total rate of several subflows is computed, at least.
+const MIN_TOTAL_STEPS: usize = 15;
+/// A subflow with rates for a smaller part of the window is left out of the partial correlations.
+const MIN_RATE_COVERAGE: f64 = 0.8;
+/// Delays that vary by less are noise of the end hosts, in milliseconds.
 const NOISE_MS: f64 = 0.1;
-/// Who is held up for longer waits in a queue, in milliseconds: hosts that are busy hold packets up for less.
+/// A longer delay is a queue, in milliseconds: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
-/// What is longer than this part of the base RTT is no noise of the way.
-const PART_OF_FLOOR: f64 = 0.1;
-/// Part of the time in which who is congested waits.
+/// A delay above this part of the base RTT is not noise of the path.
+const PART_OF_BASE_RTT: f64 = 0.1;
+/// A subflow is congested if it queues for this part of the time.
 const CONGESTED: f64 = 0.2;
-/// Rates that take from one another divide something, be it only what an application sends.
-const DIVIDING: f64 = -0.5;
-/// Losses nearer than this are one event.
-const TOGETHER: u64 = 10;
-/// Losses of each that it takes to compare their times.
-const LEAST_LOSSES: usize = 3;
-/// Longest difference of base RTTs that is looked across: 100 ms.
-const MOST_LAG: isize = 20;
+/// Rates with this correlation or less compete for something, if only for what the application sends.
+const COMPETING: f64 = -0.5;
+/// Losses at most this many bins apart coincide.
+const LOSS_DISTANCE: u64 = 10;
+/// Losses of each subflow that are needed to compare their times.
+const MIN_LOSSES: usize = 3;
+/// Largest difference of base RTTs that is compensated: 100 ms.
+const MAX_LAG: isize = 20;
 
-/// One subflow in one window, worked out once for all its pairs.
-pub(super) struct View {
-    floor_ms: f64,
-    slow: Vec<Option<f64>>,
-    /// Whether these vary by more than noise.
-    moves: bool,
-    fast: Vec<Option<f64>>,
-    /// How much of `slow` is no noise.
+/// The features of one subflow, computed once for all its pairs.
+pub(super) struct SubflowFeatures {
+    base_rtt_ms: f64,
+    /// Delays without what varies slower than 200 ms, and without what varies slower than 40 ms.
+    delays: Vec<Option<f64>>,
+    bursts: Vec<Option<f64>>,
+    /// Whether the delays vary by more than noise.
+    varies: bool,
+    /// Part of the variation of the delays that is not noise.
     signal: Option<f64>,
     rates: Vec<Option<f64>>,
-    steady: Vec<Option<f64>>,
+    /// The same over longer steps.
+    coarse_rates: Vec<Option<f64>>,
     losses: Vec<u64>,
-    /// Part of the time in which it waits in a queue for certain, and in which it may.
+    /// Part of the time with certain queueing delay, and with possible queueing delay.
     busy: f64,
-    held_up: f64,
+    maybe_busy: f64,
     coverage: f64,
-    /// Bins with samples of their own.
-    measured_a_second: f64,
+    samples_per_second: f64,
     window: Window,
 }
 
-impl View {
-    /// `None`: nothing in this window. `reach`: half of the longest base RTT of the connection, in bins. What leaves a queue at one time
-    /// is told of half a base RTT later, if ways there and back are alike.
-    fn of(series: &Series, window: Window, reach: f64) -> Option<Self> {
-        let floor_ms = series.floor()?.0 as f64 / 1e3;
-        let rtts = series.rtts(window, STEP);
+impl SubflowFeatures {
+    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. The sender learns half an
+    /// RTT late what left the queue; rates are shifted by the difference so that those of all subflows refer to the same time.
+    fn of(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
+        let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
+        let rtts = series.rtts(window, QUEUE_STEP);
         let present: Vec<f64> = rtts.iter().flatten().copied().collect();
         if present.is_empty() {
             return None;
         }
-        let part_above = |least_ms: f64| {
-            let limit = floor_ms + least_ms.max(PART_OF_FLOOR * floor_ms);
+        let part_above = |delay_ms: f64| {
+            let limit = base_rtt_ms + delay_ms.max(PART_OF_BASE_RTT * base_rtt_ms);
             present.iter().filter(|rtt| **rtt > limit).count() as f64 / present.len() as f64
         };
-        let (delays, known) = series.delays(window);
-        let slow = high_pass(&delays, TREND);
-        let slow_places = slow.iter().flatten().count();
-        let measured_bins = known.iter().filter(|known| **known).count();
-        let measured = slow.iter().zip(known).filter_map(|(value, known)| value.filter(|_| known));
-        let before = reach - half_bins(series)?;
-        let rates = series.delivered(window, RATE_STEP, before);
+        let (all_delays, is_sampled) = series.delays(window);
+        let delays = high_pass(&all_delays, TREND);
+        let covered = delays.iter().flatten().count();
+        let sampled_bins = is_sampled.iter().filter(|is_sampled| **is_sampled).count();
+        let sampled =
+            delays.iter().zip(is_sampled).filter_map(|(delay, is_sampled)| delay.filter(|_| is_sampled));
+        let shift = max_half_rtt - half_rtt_bins(series)?;
+        let rates = series.delivered(window, RATE_STEP, shift);
         let counts: Vec<f64> = rates.iter().flatten().copied().collect();
-        let is_counted = mean(&counts).is_some_and(|segments| segments >= LEAST_SEGMENTS);
-        let counted = |rates: Vec<Option<f64>>| if is_counted { rates } else { Vec::new() };
+        let has_rates = mean(&counts).is_some_and(|segments| segments >= MIN_SEGMENTS);
+        let only_if_known = |rates: Vec<Option<f64>>| if has_rates { rates } else { Vec::new() };
         Some(Self {
-            floor_ms,
-            signal: smoothness(&measured.collect::<Vec<_>>()),
-            moves: moves(&slow),
-            slow,
-            fast: high_pass(&delays, BURST_TREND),
-            steady: counted(series.delivered(window, STEADY_STEP, before)),
-            rates: counted(rates),
+            base_rtt_ms,
+            signal: smoothness(&sampled.collect::<Vec<_>>()),
+            varies: varies(&delays),
+            delays,
+            bursts: high_pass(&all_delays, BURST_TREND),
+            coarse_rates: only_if_known(series.delivered(window, VARIATION_STEP, shift)),
+            rates: only_if_known(rates),
             losses: series.losses(window),
             busy: part_above(QUEUE_MS),
-            held_up: part_above(NOISE_MS),
-            measured_a_second: measured_bins as f64 * 1e9 / window.length().0.max(1) as f64,
-            coverage: slow_places as f64 / window.bins().max(1) as f64,
+            maybe_busy: part_above(NOISE_MS),
+            samples_per_second: sampled_bins as f64 * 1e9 / window.length().0.max(1) as f64,
+            coverage: covered as f64 / window.bins().max(1) as f64,
             window,
         })
     }
 
-    /// Enough to be compared; else a trickle, or it stands still.
-    fn is_dense(&self) -> bool {
-        self.coverage >= LEAST_COVERAGE && self.measured_a_second >= MIN_SAMPLES_PER_SECOND
+    /// Whether there are enough samples to compare it.
+    fn is_comparable(&self) -> bool {
+        self.coverage >= MIN_COVERAGE && self.samples_per_second >= MIN_SAMPLES_PER_SECOND
     }
 
-    /// Whether it waited in a queue or lost something.
+    /// Whether it queued or lost segments.
     pub(super) fn is_congested(&self) -> bool {
-        self.busy >= CONGESTED || self.losses.len() >= LEAST_LOSSES
+        self.busy >= CONGESTED || self.losses.len() >= MIN_LOSSES
     }
 
-    /// Whether it did not wait, as far as delays can tell. Between this and congestion there is no telling: a fast link that is full may
-    /// hold a packet up for no longer than a busy host does.
-    fn is_free(&self) -> bool {
-        self.held_up < CONGESTED && self.losses.len() < LEAST_LOSSES
+    /// Whether it did not queue at all. Between this and congestion the delays do not tell: a saturated fast link may delay a packet no
+    /// longer than a busy host does.
+    fn is_uncongested(&self) -> bool {
+        self.maybe_busy < CONGESTED && self.losses.len() < MIN_LOSSES
     }
 
-    fn steadiness(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.steady.iter().flatten().copied().collect();
-        (rates.len() * 2 >= LEAST_RATES).then(|| variation(&rates)).flatten()
+    fn rate_variation(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.coarse_rates.iter().flatten().copied().collect();
+        (rates.len() * 2 >= MIN_RATES).then(|| variation(&rates)).flatten()
     }
 }
 
 /// Whether delays vary by more than noise.
-fn moves(delays: &[Option<f64>]) -> bool {
+fn varies(delays: &[Option<f64>]) -> bool {
     let values: Vec<f64> = delays.iter().flatten().copied().collect();
     variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
 }
 
-/// Whether it has samples enough to be compared; else it is a trickle.
-fn is_sampled(series: &Series, window: Window) -> bool {
-    series.has_measured(window, MIN_SAMPLES_PER_SECOND * window.length().0 as f64 / 1e9)
+/// Whether there are enough samples to compute features.
+fn has_enough_samples(series: &Series, window: Window) -> bool {
+    series.is_sampled(window, MIN_SAMPLES_PER_SECOND * window.length().0 as f64 / 1e9)
 }
 
-fn half_bins(series: &Series) -> Option<f64> {
-    Some(series.floor()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
+/// Half of the base RTT, in bins.
+fn half_rtt_bins(series: &Series) -> Option<f64> {
+    Some(series.base_rtt()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
 }
 
-/// What some subflows got together.
-pub(super) struct Together {
+/// The rates of several subflows together.
+pub(super) struct Total {
     /// Variance of the sum of their rates over the sum of their variances.
     pub(super) sum_variation: f64,
-    /// Coefficients of variation: of the sum, and of the rate that moves least.
-    pub(super) sum_swing: f64,
+    /// Coefficients of variation: of the sum, and of the rate that varies least.
+    pub(super) variation: f64,
     pub(super) least_variation: f64,
-    /// In the order of the subflows.
-    pub(super) segments_a_second: Vec<f64>,
+    /// Rate of each subflow, in their order.
+    pub(super) segments_per_second: Vec<f64>,
 }
 
-/// Places at which all rows have a value.
-fn common_steps(rows: &[&[Option<f64>]]) -> Vec<usize> {
-    let steps = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-    (0..steps).filter(|step| rows.iter().all(|row| row[*step].is_some())).collect()
+/// Indices at which all rows have a value.
+fn common_indices(rows: &[&[Option<f64>]]) -> Vec<usize> {
+    let length = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+    (0..length).filter(|index| rows.iter().all(|row| row[*index].is_some())).collect()
 }
 
-/// All subflows of a connection in one window.
-pub(super) struct Scene {
-    views: BTreeMap<SubflowId, View>,
-    rates: BTreeMap<(SubflowId, SubflowId), f64>,
+/// The features of all subflows of a connection in one window.
+pub(super) struct Features {
+    subflows: BTreeMap<SubflowId, SubflowFeatures>,
+    rate_correlations: BTreeMap<(SubflowId, SubflowId), f64>,
 }
 
-impl Scene {
+impl Features {
     pub(super) fn of(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
-        // Where no two can be compared nothing need be worked out: a trickle costs next to nothing.
-        let comparable = series.values().filter(|series| is_sampled(series, window));
+        // Without two subflows to compare, this costs next to nothing.
+        let comparable = series.values().filter(|series| has_enough_samples(series, window));
         if comparable.take(2).count() < 2 {
-            return Self { views: BTreeMap::new(), rates: BTreeMap::new() };
+            return Self { subflows: BTreeMap::new(), rate_correlations: BTreeMap::new() };
         }
-        let reach = series.values().filter_map(half_bins).fold(0.0, f64::max);
-        let view = |(id, series): (&SubflowId, &Series)| Some((*id, View::of(series, window, reach)?));
-        let views: BTreeMap<SubflowId, View> = series.iter().filter_map(view).collect();
-        let explain = |(_, view): &(&SubflowId, &View)| {
-            let known = view.rates.iter().flatten().count();
-            known > 0 && known as f64 >= LEAST_EXPLAINING * view.rates.len() as f64
+        let max_half_rtt = series.values().filter_map(half_rtt_bins).fold(0.0, f64::max);
+        let features = |(id, series): (&SubflowId, &Series)| {
+            Some((*id, SubflowFeatures::of(series, window, max_half_rtt)?))
         };
-        let explaining: Vec<(&SubflowId, &View)> = views.iter().filter(explain).collect();
-        let rates = among(&explaining);
-        Self { views, rates }
-    }
-
-    pub(super) fn view(&self, id: SubflowId) -> Option<&View> {
-        self.views.get(&id)
-    }
-
-    /// Whether a subflow has all the rate that it wants: it does not wait, and does not divide anything with another one.
-    pub(super) fn is_free(&self, id: SubflowId) -> bool {
-        let divides = |((one, other), rate): (&(SubflowId, SubflowId), &f64)| {
-            (*one == id || *other == id) && *rate <= DIVIDING
+        let subflows: BTreeMap<SubflowId, SubflowFeatures> = series.iter().filter_map(features).collect();
+        let has_rates = |(_, subflow): &(&SubflowId, &SubflowFeatures)| {
+            let known = subflow.rates.iter().flatten().count();
+            known > 0 && known as f64 >= MIN_RATE_COVERAGE * subflow.rates.len() as f64
         };
-        self.view(id).is_some_and(View::is_free) && !self.rates.iter().any(divides)
+        let with_rates: Vec<_> = subflows.iter().filter(has_rates).collect();
+        let rate_correlations = rate_correlations(&with_rates);
+        Self { subflows, rate_correlations }
     }
 
-    /// What these subflows got together, over the steps in which all have a rate. `None`: of one of them too little is known.
-    pub(super) fn together(&self, ids: &[SubflowId]) -> Option<Together> {
-        let views: Vec<&View> = ids.iter().map(|id| self.view(*id)).collect::<Option<_>>()?;
-        let rows: Vec<&[Option<f64>]> = views.iter().map(|view| view.steady.as_slice()).collect();
-        let common = common_steps(&rows);
-        if common.len() < LEAST_TOGETHER {
+    pub(super) fn subflow(&self, id: SubflowId) -> Option<&SubflowFeatures> {
+        self.subflows.get(&id)
+    }
+
+    /// Whether a subflow gets all it sends: it does not queue and competes with no other subflow.
+    pub(super) fn is_uncongested(&self, id: SubflowId) -> bool {
+        let competes = |((one, other), correlation): (&(SubflowId, SubflowId), &f64)| {
+            (*one == id || *other == id) && *correlation <= COMPETING
+        };
+        self.subflow(id).is_some_and(SubflowFeatures::is_uncongested)
+            && !self.rate_correlations.iter().any(competes)
+    }
+
+    /// The rates of these subflows together, over the steps in which all have one. `None`: there are too few.
+    pub(super) fn total(&self, ids: &[SubflowId]) -> Option<Total> {
+        let subflows: Vec<&SubflowFeatures> =
+            ids.iter().map(|id| self.subflow(*id)).collect::<Option<_>>()?;
+        let rows: Vec<&[Option<f64>]> =
+            subflows.iter().map(|subflow| subflow.coarse_rates.as_slice()).collect();
+        let common = common_indices(&rows);
+        if common.len() < MIN_TOTAL_STEPS {
             return None;
         }
         let rates: Vec<Vec<f64>> =
-            rows.iter().map(|row| common.iter().filter_map(|step| row[*step]).collect()).collect();
+            rows.iter().map(|row| common.iter().filter_map(|index| row[*index]).collect()).collect();
         let sum: Vec<f64> = (0..common.len()).map(|step| rates.iter().map(|row| row[step]).sum()).collect();
         let parts: f64 = rates.iter().filter_map(|row| variance(row)).sum();
-        let steps_a_second = 1e9 / (STEADY_STEP * BIN_NS) as f64;
-        Some(Together {
+        let steps_per_second = 1e9 / (VARIATION_STEP * BIN_NS) as f64;
+        Some(Total {
             sum_variation: (parts > 0.0).then(|| variance(&sum).map(|sum| sum / parts)).flatten()?,
-            sum_swing: variation(&sum)?,
+            variation: variation(&sum)?,
             least_variation: rates.iter().filter_map(|row| variation(row)).reduce(f64::min)?,
-            segments_a_second: rates.iter().filter_map(|row| Some(mean(row)? * steps_a_second)).collect(),
+            segments_per_second: rates.iter().filter_map(|row| Some(mean(row)? * steps_per_second)).collect(),
         })
     }
 
     fn rate_correlation(&self, one: SubflowId, other: SubflowId) -> Option<f64> {
-        self.rates.get(&(one.min(other), one.max(other))).copied().or_else(|| {
-            // One of them pauses too often to be put beside all others.
-            let two = [(&one, self.view(one)?), (&other, self.view(other)?)];
-            among(&two).into_values().next()
+        self.rate_correlations.get(&(one.min(other), one.max(other))).copied().or_else(|| {
+            // One of them has too many gaps to be related to all other subflows.
+            let two = [(&one, self.subflow(one)?), (&other, self.subflow(other)?)];
+            rate_correlations(&two).into_values().next()
         })
     }
 
-    /// What can be said of two subflows. `None`: too little of either.
+    /// The evidence on a pair of subflows. `None`: one of them has too few samples.
     pub(super) fn compare(&self, one: SubflowId, other: SubflowId) -> Option<Evidence> {
-        let (a, b) = (self.view(one)?, self.view(other)?);
-        if !a.is_dense() || !b.is_dense() {
+        let (a, b) = (self.subflow(one)?, self.subflow(other)?);
+        if !a.is_comparable() || !b.is_comparable() {
             return None;
         }
-        let moves = a.moves || b.moves;
+        let varies = a.varies || b.varies;
         let (rate_a, rate_b) = aligned(&a.rates, &b.rates, 0);
         let sum: Vec<f64> = rate_a.iter().zip(&rate_b).map(|(a, b)| a + b).collect();
         let parts = variance(&rate_a).zip(variance(&rate_b)).map(|(a, b)| a + b);
-        let steadiness = a.steadiness().zip(b.steadiness());
+        let variations = a.rate_variation().zip(b.rate_variation());
         Some(Evidence {
-            queue_concordance: moves.then(|| alike(a, b, |view| &view.slow)).flatten(),
-            burst_concordance: moves.then(|| alike(a, b, |view| &view.fast)).flatten(),
+            queue_concordance: varies.then(|| best_concordance(a, b, |subflow| &subflow.delays)).flatten(),
+            burst_concordance: varies.then(|| best_concordance(a, b, |subflow| &subflow.bursts)).flatten(),
             queue_signal: a.signal.zip(b.signal).map(|(a, b)| a.min(b)),
             rate_correlation: self.rate_correlation(one, other),
             sum_variation: parts
                 .filter(|parts| *parts > 0.0)
                 .and_then(|parts| variance(&sum).map(|sum| sum / parts)),
-            rate_variation: steadiness.map(|(a, b)| a.max(b)),
-            least_variation: steadiness.map(|(a, b)| a.min(b)),
-            loss_coincidence: coincidence(a, b),
+            rate_variation: variations.map(|(a, b)| a.max(b)),
+            least_variation: variations.map(|(a, b)| a.min(b)),
+            loss_coincidence: loss_coincidence(a, b),
             busy_a: a.busy,
             busy_b: b.busy,
             coverage: a.coverage.min(b.coverage),
@@ -263,18 +269,18 @@ impl Scene {
     }
 }
 
-/// Correlations of rates with the others' influence taken out, over the steps in which all have one.
-fn among(subflows: &[(&SubflowId, &View)]) -> BTreeMap<(SubflowId, SubflowId), f64> {
-    let steps = subflows.iter().map(|(_, view)| view.rates.len()).min().unwrap_or(0);
+/// Partial correlations of the rates of some subflows, over the steps in which all have one. Empty: there are too few steps.
+fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<(SubflowId, SubflowId), f64> {
+    let steps = subflows.iter().map(|(_, subflow)| subflow.rates.len()).min().unwrap_or(0);
     let rates: Vec<&[Option<f64>]> =
-        subflows.iter().map(|(_, view)| &view.rates[view.rates.len() - steps..]).collect();
-    let common = common_steps(&rates);
+        subflows.iter().map(|(_, subflow)| &subflow.rates[subflow.rates.len() - steps..]).collect();
+    let common = common_indices(&rates);
     let mut found = BTreeMap::new();
-    if common.len() < LEAST_RATES.max(2 * subflows.len()) {
+    if common.len() < MIN_RATES.max(2 * subflows.len()) {
         return found;
     }
     let rows: Vec<Vec<f64>> =
-        rates.iter().map(|row| common.iter().filter_map(|step| row[*step]).collect()).collect();
+        rates.iter().map(|row| common.iter().filter_map(|index| row[*index]).collect()).collect();
     let partial = partial_correlations(&rows);
     for (i, (one, _)) in subflows.iter().enumerate() {
         for (j, (other, _)) in subflows.iter().enumerate().skip(i + 1) {
@@ -284,28 +290,33 @@ fn among(subflows: &[(&SubflowId, &View)]) -> BTreeMap<(SubflowId, SubflowId), f
     found
 }
 
-/// How far two rows of delays agree, at the best lag that the difference of base RTTs allows: what goes by the longer way was sent
-/// earlier than what it meets in the queue, by no more than that difference.
-fn alike(a: &View, b: &View, row: impl Fn(&View) -> &[Option<f64>]) -> Option<f64> {
-    let (near, far) = if a.floor_ms <= b.floor_ms { (a, b) } else { (b, a) };
-    #[allow(clippy::cast_possible_truncation, reason = "a whole number of steps, at most twenty")]
-    let most = (((far.floor_ms - near.floor_ms) / (BIN_NS as f64 / 1e6)).ceil() as isize).min(MOST_LAG);
+/// Concordance of two rows at the best lag that the difference of base RTTs allows: a packet on the longer path was sent earlier than
+/// the one it meets in the queue, by at most that difference.
+fn best_concordance(
+    a: &SubflowFeatures,
+    b: &SubflowFeatures,
+    row: impl Fn(&SubflowFeatures) -> &[Option<f64>],
+) -> Option<f64> {
+    let (near, far) = if a.base_rtt_ms <= b.base_rtt_ms { (a, b) } else { (b, a) };
+    #[allow(clippy::cast_possible_truncation, reason = "a whole number of bins, at most twenty")]
+    let most = (((far.base_rtt_ms - near.base_rtt_ms) / (BIN_NS as f64 / 1e6)).ceil() as isize).min(MAX_LAG);
     let lags = (-most - 1)..=1;
-    lags.filter_map(|lag| concordance_of(aligned(row(near), row(far), lag))).reduce(f64::max)
+    let at_lag = |lag| {
+        let (x, y) = aligned(row(near), row(far), lag);
+        (x.len() >= MIN_COMMON_BINS).then(|| concordance(&x, &y)).flatten()
+    };
+    lags.filter_map(at_lag).reduce(f64::max)
 }
 
-fn concordance_of((x, y): (Vec<f64>, Vec<f64>)) -> Option<f64> {
-    (x.len() >= LEAST_STEPS).then(|| concordance(&x, &y)).flatten()
-}
-
-/// Mean over the two of: the part of its losses that has one of the other near it, less what chance would give.
-fn coincidence(a: &View, b: &View) -> Option<f64> {
-    let (few, window) = (a.losses.len().min(b.losses.len()), a.window.bins() as f64);
-    let one_way = |mine: &[u64], others: &[u64]| {
-        let has_near = |at: &&u64| others.iter().any(|other| other.abs_diff(**at) <= TOGETHER);
-        let found = mine.iter().filter(has_near).count() as f64 / mine.len() as f64;
-        let expected = (2 * TOGETHER + 1) as f64 * others.len() as f64 / window;
+/// Part of the losses of one subflow that coincide with a loss of the other, beyond chance; the mean of both directions.
+fn loss_coincidence(a: &SubflowFeatures, b: &SubflowFeatures) -> Option<f64> {
+    let (fewest, window) = (a.losses.len().min(b.losses.len()), a.window.bins() as f64);
+    let one_way = |own: &[u64], others: &[u64]| {
+        let coincides = |at: &&u64| others.iter().any(|other| other.abs_diff(**at) <= LOSS_DISTANCE);
+        let found = own.iter().filter(coincides).count() as f64 / own.len() as f64;
+        let expected = (2 * LOSS_DISTANCE + 1) as f64 * others.len() as f64 / window;
         found - (1.0 - (-expected).exp())
     };
-    (few >= LEAST_LOSSES).then(|| f64::midpoint(one_way(&a.losses, &b.losses), one_way(&b.losses, &a.losses)))
+    (fewest >= MIN_LOSSES)
+        .then(|| f64::midpoint(one_way(&a.losses, &b.losses), one_way(&b.losses, &a.losses)))
 }

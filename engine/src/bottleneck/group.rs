@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From evaluations on pairs to groups: which subflows are behind one bottleneck.
+//! From verdicts on pairs to groups of subflows that share a bottleneck.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,30 @@ use mpwatch_model::id::SubflowId;
 
 use super::evaluation::PairEvaluation;
 
-/// Two groups become one only if on average this much speaks for it.
-const LIKELY: f64 = 0.8;
+/// Mean probability of sharing between two groups that are merged, at least.
+const MIN_LINKAGE: f64 = 0.8;
 
-/// The subflows in groups: a partition, each group and the list of groups in the order of `subflows`. Groups grow from pairs that
-/// share by average linkage: of all pairs between two groups none may be disjoint, at least one shares, and on average they probably
-/// do; so one wrong pair does not chain two bottlenecks together.
-pub fn groups(subflows: &[SubflowId], evaluations: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
-    if !evaluations.iter().any(|evaluation| evaluation.verdict == Verdict::Shared) {
+/// Partitions the subflows by average linkage. Two groups are merged if no pair between them is disjoint, at least one pair shares, and
+/// the mean probability is high; so one wrong pair does not join two bottlenecks. Groups and their members are in the order of `subflows`.
+pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
+    if !pairs.iter().any(|pair| pair.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();
     }
-    let by_pair: BTreeMap<(SubflowId, SubflowId), &PairEvaluation> =
-        evaluations.iter().map(|evaluation| (ordered(evaluation.a, evaluation.b), evaluation)).collect();
-    // By id, so that what is equally likely does not depend on the order.
+    let by_ids: BTreeMap<(SubflowId, SubflowId), &PairEvaluation> =
+        pairs.iter().map(|pair| (ordered(pair.a, pair.b), pair)).collect();
+    // By id, so that ties do not depend on the order of the subflows.
     let mut sorted = subflows.to_vec();
     sorted.sort_unstable();
     let mut groups: Vec<Vec<SubflowId>> = sorted.into_iter().map(|subflow| vec![subflow]).collect();
-    while let Some((into, from)) = closest(&groups, &by_pair) {
+    while let Some((into, from)) = closest(&groups, &by_ids) {
         let moved = groups.remove(from);
         groups[into].extend(moved);
     }
-    let place = |subflow: &SubflowId| subflows.iter().position(|other| other == subflow);
+    let position = |subflow: &SubflowId| subflows.iter().position(|other| other == subflow);
     for group in &mut groups {
-        group.sort_by_key(place);
+        group.sort_by_key(position);
     }
-    groups.sort_by_key(|group| group.first().and_then(place));
+    groups.sort_by_key(|group| group.first().and_then(position));
     groups
 }
 
@@ -40,16 +39,16 @@ fn ordered(a: SubflowId, b: SubflowId) -> (SubflowId, SubflowId) {
     if a <= b { (a, b) } else { (b, a) }
 }
 
-/// The two groups that belong together most, the lower index first. `None`: no two do.
+/// The two groups with the highest linkage, the lower index first. `None`: no two can be merged.
 fn closest(
     groups: &[Vec<SubflowId>],
-    by_pair: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
+    by_ids: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
 ) -> Option<(usize, usize)> {
     let mut best: Option<(f64, usize, usize)> = None;
     for (into, group) in groups.iter().enumerate() {
         for (from, other) in groups.iter().enumerate().skip(into + 1) {
-            if let Some(linkage) = linkage(group, other, by_pair)
-                && best.is_none_or(|(most, ..)| linkage > most)
+            if let Some(linkage) = linkage(group, other, by_ids)
+                && best.is_none_or(|(highest, ..)| linkage > highest)
             {
                 best = Some((linkage, into, from));
             }
@@ -58,24 +57,25 @@ fn closest(
     best.map(|(_, into, from)| (into, from))
 }
 
+/// Mean probability of sharing between two groups. `None`: they must not be merged.
 fn linkage(
     group: &[SubflowId],
     other: &[SubflowId],
-    by_pair: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
+    by_ids: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
 ) -> Option<f64> {
     let (mut sum, mut count, mut shared) = (0.0, 0.0, false);
     for a in group {
         for b in other {
-            let evaluation = by_pair.get(&ordered(*a, *b));
-            match evaluation.map(|evaluation| evaluation.verdict) {
+            let pair = by_ids.get(&ordered(*a, *b));
+            match pair.map(|pair| pair.verdict) {
                 Some(Verdict::Disjoint | Verdict::NoBottleneck) => return None,
                 Some(Verdict::Shared) => {
                     shared = true;
-                    sum += evaluation.and_then(|evaluation| evaluation.probability).unwrap_or(1.0);
+                    sum += pair.and_then(|pair| pair.probability).unwrap_or(1.0);
                     count += 1.0;
                 }
                 Some(Verdict::Unknown) => {
-                    if let Some(probability) = evaluation.and_then(|evaluation| evaluation.probability) {
+                    if let Some(probability) = pair.and_then(|pair| pair.probability) {
                         sum += probability;
                         count += 1.0;
                     }
@@ -85,5 +85,5 @@ fn linkage(
         }
     }
     let linkage = sum / count;
-    (shared && linkage > LIKELY).then_some(linkage)
+    (shared && linkage > MIN_LINKAGE).then_some(linkage)
 }

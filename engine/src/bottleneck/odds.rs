@@ -1,116 +1,120 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From evidence to the log-odds that two congested subflows share a bottleneck: a sum of terms, each with a reason that can be told.
-//! A term is above 0 where the evidence speaks for sharing and below where it speaks against it; its weight is never negative. The
-//! weights are those of a logistic regression on training runs (docs/bottleneck.md tells the command), times `LOOKS`, and are frozen here.
+//! From evidence to the log-odds that two congested subflows share a bottleneck: a weighted sum of terms. A term is positive where the
+//! evidence supports sharing and negative where it contradicts it; no weight is negative. The weights are those of a logistic regression
+//! on training runs (docs/bottleneck.md has the command), times `EVALUATIONS`, and are constants here.
 
 use mpwatch_model::bottleneck::Evidence;
 
-/// What speaks, and how loud.
+/// One term of the sum.
 pub struct Term {
-    /// For people, and for the table that the regression prints.
+    /// Name in the tables of the bench.
     pub name: &'static str,
     weight: f64,
-    /// Of the evidence.
+    /// Its value for some evidence, before it is weighted.
     pub of: fn(&Evidence) -> f64,
 }
 
-/// The regression weighs single looks; a verdict rests on several that agree, so each weighs this much more than it found.
+/// The regression weights single evaluations. A verdict needs several that agree, so each weight is this much larger.
 #[cfg(test)]
-const LOOKS: f64 = 1.8;
+const EVALUATIONS: f64 = 1.8;
 
 /// Log-odds without any evidence.
 const BIAS: f64 = -2.6;
 
 /// All terms.
 pub const TERMS: [Term; 9] = [
-    Term { name: "alike", weight: 5.6, of: alike },
-    Term { name: "very alike", weight: 4.6, of: very_alike },
-    Term { name: "unlike", weight: 4.1, of: unlike },
-    Term { name: "takes away", weight: 7.0, of: takes_away },
-    Term { name: "rise together", weight: 6.8, of: rise_together },
-    Term { name: "one steady", weight: 5.0, of: one_steady },
-    Term { name: "pushed", weight: 3.1, of: pushed },
+    Term { name: "concordance", weight: 5.6, of: queue_concordance },
+    Term { name: "high concordance", weight: 4.6, of: high_concordance },
+    Term { name: "discordance", weight: 4.1, of: discordance },
+    Term { name: "competing rates", weight: 7.0, of: competing_rates },
+    Term { name: "rising together", weight: 6.8, of: rates_rise_together },
+    Term { name: "steady rate", weight: 5.0, of: steady_rate },
+    Term { name: "varying rates", weight: 3.1, of: varying_rates },
     Term { name: "bursts", weight: 5.0, of: bursts },
-    Term { name: "losses", weight: 2.2, of: losses },
+    Term { name: "losses", weight: 2.2, of: coinciding_losses },
 ];
 
 /// Log-odds that two congested subflows share a bottleneck.
 pub(super) fn log_odds(evidence: &Evidence) -> f64 {
-    BIAS * told(evidence) + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+    BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
 }
 
-/// How much it means that nothing is seen. Where rates are too coarse to tell anything, only as much as delays are no noise.
-fn told(evidence: &Evidence) -> f64 {
+/// How much the absence of evidence counts. Without rates it counts only as far as the delays are not noise.
+fn absence(evidence: &Evidence) -> f64 {
     if evidence.rate_variation.is_some() { 1.0 } else { evidence.queue_signal.unwrap_or(0.0) }
 }
 
-/// How much likeness counts. Two who share a link push each other about, within a second or two. Where neither is pushed, each has a link
-/// for itself, and equal links that fill and drain in step look exactly alike.
+/// How much similar delays count. Subflows that share a link disturb each other's rates within a second or two. If both rates are
+/// steady, each subflow has a link of its own, and equal links that fill and drain in step have the same delays.
 fn credit(evidence: &Evidence) -> f64 {
-    const UNMOVED: f64 = 0.015;
-    const MOVED: f64 = 0.035;
-    evidence.rate_variation.map_or(1.0, |most| ((most - UNMOVED) / (MOVED - UNMOVED)).clamp(0.0, 1.0))
+    const STEADY: f64 = 0.015;
+    const DISTURBED: f64 = 0.035;
+    evidence
+        .rate_variation
+        .map_or(1.0, |variation| ((variation - STEADY) / (DISTURBED - STEADY)).clamp(0.0, 1.0))
 }
 
-/// One queue is one process: delays move together in microseconds.
-fn alike(evidence: &Evidence) -> f64 {
-    evidence.queue_concordance.map_or(0.0, |alike| alike.max(0.0) * credit(evidence))
+/// Delays in one queue are equal in microseconds.
+fn queue_concordance(evidence: &Evidence) -> f64 {
+    evidence.queue_concordance.map_or(0.0, |concordance| concordance.max(0.0) * credit(evidence))
 }
 
-/// Two queues may look alike for a while; hardly as much as one queue looks like itself.
-fn very_alike(evidence: &Evidence) -> f64 {
-    const VERY: f64 = 0.75;
-    evidence.queue_concordance.map_or(0.0, |alike| (alike - VERY).max(0.0) / (1.0 - VERY) * credit(evidence))
+/// Two queues may be similar for a while, but hardly as similar as one queue is to itself.
+fn high_concordance(evidence: &Evidence) -> f64 {
+    const HIGH: f64 = 0.75;
+    evidence
+        .queue_concordance
+        .map_or(0.0, |concordance| (concordance - HIGH).max(0.0) / (1.0 - HIGH) * credit(evidence))
 }
 
-/// Delays that clearly move, and not together, are those of two queues.
-fn unlike(evidence: &Evidence) -> f64 {
-    const LITTLE: f64 = 0.5;
+/// Delays that clearly vary, but not together, are those of two queues.
+fn discordance(evidence: &Evidence) -> f64 {
+    const LOW: f64 = 0.5;
     let signal = evidence.queue_signal.unwrap_or(0.0);
-    evidence.queue_concordance.map_or(0.0, |alike| -(LITTLE - alike).max(0.0) * signal)
+    evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// What one gets the other one loses, while both wait: they divide something. An application that sends at a constant rate divides
-/// that between its paths as well; but then no queue stands.
-fn takes_away(evidence: &Evidence) -> f64 {
+/// One subflow gains what the other loses while both queue. An application that sends at a constant rate divides that rate between its
+/// subflows as well, but then there is no queue.
+fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);
     if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { (-correlation).max(0.0) }
 }
 
-/// Those that divide something do not rise and fall together, unless other traffic makes them. By the two alone: where all subflows rise
-/// together, each explains the others.
-fn rise_together(evidence: &Evidence) -> f64 {
+/// Rates that compete do not rise and fall together, unless cross traffic makes them. This uses the two rates alone: where all subflows
+/// rise together, the partial correlation hides it.
+fn rates_rise_together(evidence: &Evidence) -> f64 {
     -evidence.sum_variation.map_or(0.0, |variation| (variation - 1.0).max(0.0))
 }
 
-/// Whoever shares a link is pushed about by the other one.
-fn one_steady(evidence: &Evidence) -> f64 {
+/// A subflow that shares a link does not have a steady rate.
+fn steady_rate(evidence: &Evidence) -> f64 {
     const STEADY: f64 = 0.02;
-    const PUSHED: f64 = 0.08;
-    let steadiness = |variation: f64| ((PUSHED - variation) / (PUSHED - STEADY)).clamp(0.0, 1.0);
+    const DISTURBED: f64 = 0.08;
+    let steadiness = |variation: f64| ((DISTURBED - variation) / (DISTURBED - STEADY)).clamp(0.0, 1.0);
     -evidence.least_variation.map_or(0.0, steadiness)
 }
 
-/// And the more there are, the wider its rate swings.
-fn pushed(evidence: &Evidence) -> f64 {
+/// The more subflows share a link, the more their rates vary.
+fn varying_rates(evidence: &Evidence) -> f64 {
     const A_LITTLE: f64 = 0.08;
     const MUCH: f64 = 0.4;
-    let swing = |variation: f64| (variation.max(A_LITTLE) / A_LITTLE).ln() / (MUCH / A_LITTLE).ln();
-    evidence.least_variation.map_or(0.0, |variation| swing(variation).min(1.0))
+    let scaled = |variation: f64| (variation.max(A_LITTLE) / A_LITTLE).ln() / (MUCH / A_LITTLE).ln();
+    evidence.least_variation.map_or(0.0, |variation| scaled(variation).min(1.0))
 }
 
-/// Bursts are too short for two senders to be in step about them.
+/// Bursts are too short for two senders to be in step by chance.
 fn bursts(evidence: &Evidence) -> f64 {
-    const USUAL: f64 = 0.3;
-    evidence.burst_concordance.map_or(0.0, |alike| {
-        let speaks = alike - USUAL;
-        if speaks > 0.0 { speaks * credit(evidence) } else { speaks * told(evidence) }
+    const BY_CHANCE: f64 = 0.3;
+    evidence.burst_concordance.map_or(0.0, |concordance| {
+        let excess = concordance - BY_CHANCE;
+        if excess > 0.0 { excess * credit(evidence) } else { excess * absence(evidence) }
     })
 }
 
-/// A queue that overflows drops packets of all who are in it; but equal links overflow at the same time as well.
-fn losses(evidence: &Evidence) -> f64 {
+/// A queue that overflows drops packets of all its subflows; but equal links may overflow at the same time as well.
+fn coinciding_losses(evidence: &Evidence) -> f64 {
     evidence.loss_coincidence.unwrap_or(0.0) * credit(evidence)
 }
 
@@ -119,17 +123,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_term_says_nothing_where_nothing_is_known() {
+    fn every_term_is_zero_without_evidence() {
         let nothing = Evidence::default();
         assert!(TERMS.iter().all(|term| (term.of)(&nothing).abs() < f64::EPSILON));
     }
 
-    /// What the regression found on the training runs, times the looks that agree: the frozen weights are these, rounded.
-    #[test]
-    fn weights_are_those_of_the_regression() {
-        let found = FITTED.map(|weight: f64| (weight * LOOKS * 10.0).round() / 10.0);
-        assert!(TERMS.iter().zip(found).all(|(term, found)| (term.weight - found).abs() < 1e-9), "{found:?}");
-    }
-
+    /// The result of the regression on the training runs.
     const FITTED: [f64; 9] = [3.12, 2.53, 2.25, 3.90, 3.77, 2.80, 1.71, 2.75, 1.21];
+
+    #[test]
+    fn weights_are_those_of_the_regression_rounded() {
+        let fitted = FITTED.map(|weight: f64| (weight * EVALUATIONS * 10.0).round() / 10.0);
+        let is_equal = |(term, fitted): (&Term, f64)| (term.weight - fitted).abs() < 1e-9;
+        assert!(TERMS.iter().zip(fitted).all(is_equal), "{fitted:?}");
+    }
 }

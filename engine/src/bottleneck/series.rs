@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The points of one subflow, gathered into bins of 5 ms as they come, so that a subflow takes the same few kilobytes whatever its
-//! rate. A bin keeps the lowest RTT: of delayed acknowledgements and bursts only the least delayed tells of the queue.
+//! The samples of one subflow in bins of 5 ms, so that memory does not depend on the sample rate. A bin keeps its lowest RTT: delayed
+//! acknowledgements and bursts raise the others, and only the lowest one reflects the queue.
 
 use std::collections::VecDeque;
 
@@ -9,74 +9,54 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 /// Width of a bin.
 pub(super) const BIN_NS: u64 = 5_000_000;
-/// Bins in the longest window, and some to spare for what comes late.
-const KEPT: usize = 800;
-/// The lowest RTT is looked for over so many seconds: a new route has a new one.
-const FLOOR_SECONDS: usize = 10;
+/// Bins kept: the longest window, and a reserve for late samples.
+const MAX_BINS: usize = 800;
+/// The base RTT is the lowest one of this many seconds: a new route has a new one.
+const BASE_RTT_SECONDS: usize = 10;
+/// Longest gap between known delays that is interpolated: 80 ms.
+const MAX_DELAY_GAP: u64 = 16;
+/// Longest gap between known delivery counts that is interpolated: 200 ms.
+const MAX_DELIVERY_GAP: u64 = 40;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
-    /// Lowest RTT of what was sent in this bin: packets that enter a queue at one time wait equally long, however their
-    /// acknowledgements come. `None`: nothing.
+    /// Lowest RTT of the segments sent in this bin: packets that enter a queue together wait equally long, whenever their acknowledgements
+    /// arrive. `None`: no sample.
     rtt_us: Option<u32>,
-    /// When what had the lowest RTT was sent, in nanoseconds from the beginning of the bin.
+    /// When the segment with the lowest RTT was sent, from the start of the bin.
     sent_ns: u32,
-    /// When the last point of this bin came, likewise. `None`: none did.
-    came_ns: Option<u32>,
-    /// Running totals after the last point of this bin or, if it is empty, of an earlier one.
+    /// When the last acknowledgement of this bin arrived, from the start of the bin. `None`: none did.
+    acked_ns: Option<u32>,
+    /// Running totals after the last sample of this bin or, if it is empty, of an earlier bin.
     delivered: u32,
     lost: u32,
-    /// A cut of the congestion window began here.
+    /// A reduction of the congestion window began in this bin.
     cut: bool,
 }
 
-/// What came of one subflow.
+/// The samples of one subflow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    /// Number, from boot on, of the first bin that is kept.
+    /// Number of the first bin, counted from boot.
     first: u64,
     bins: VecDeque<Bin>,
-    /// Of these, how many have samples of their own.
-    measured: usize,
-    /// Second, and lowest RTT in it.
-    floors: VecDeque<(u64, u32)>,
-    cutting: bool,
-    begun: Option<u64>,
+    /// How many of the bins have an RTT.
+    sampled: usize,
+    /// Each second with samples, and its lowest RTT in microseconds.
+    lowest_rtts: VecDeque<(u64, u32)>,
+    is_cut: bool,
+    begin: Option<u64>,
 }
 
-/// A stretch of time, in bins.
+/// A span of time, in bins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// Bins between two known delays that may be filled in: 80 ms.
-const LONGEST_GAP: u64 = 16;
-/// And for what was delivered: 200 ms.
-const LONGEST_PAUSE: u64 = 40;
-
-/// Nanoseconds from the beginning of the bin that holds this time.
-fn within(time: Nanos) -> u32 {
-    u32::try_from(time.0 % BIN_NS).unwrap_or(0)
-}
-
-/// The values at some places on the straight lines between the known ones; both are in order of place. `None` beyond those that are
-/// known, and where they are further apart than `most`.
-fn between(known: &[(f64, f64)], places: impl Iterator<Item = f64>, most: f64) -> Vec<Option<f64>> {
-    let mut next = 0;
-    let at = |place: f64| {
-        while known.get(next).is_some_and(|(known, _)| *known <= place) {
-            next += 1;
-        }
-        let ((before, from), (after, to)) = (*known.get(next.checked_sub(1)?)?, *known.get(next)?);
-        (after - before <= most).then(|| from + (to - from) * (place - before) / (after - before))
-    };
-    places.map(at).collect()
-}
-
 impl Window {
-    /// The time up to `at`, so many bins long.
+    /// The last `bins` bins before `at`.
     pub(super) fn before(at: Nanos, bins: u64) -> Self {
         let to = at.0 / BIN_NS;
         Self { from: to.saturating_sub(bins), to }
@@ -91,33 +71,53 @@ impl Window {
     }
 }
 
+/// Time since the start of its bin, in nanoseconds.
+fn offset_in_bin(time: Nanos) -> u32 {
+    u32::try_from(time.0 % BIN_NS).unwrap_or(0)
+}
+
+/// Linear interpolation at some positions; these and the known (position, value) pairs are sorted. `None` outside of the known ones, and
+/// where these are more than `max_gap` apart.
+fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_gap: f64) -> Vec<Option<f64>> {
+    let mut next = 0;
+    let at = |position: f64| {
+        while known.get(next).is_some_and(|(known, _)| *known <= position) {
+            next += 1;
+        }
+        let ((before, from), (after, to)) = (*known.get(next.checked_sub(1)?)?, *known.get(next)?);
+        (after - before <= max_gap).then(|| from + (to - from) * (position - before) / (after - before))
+    };
+    positions.map(at).collect()
+}
+
 impl Series {
-    pub(super) fn take(&mut self, points: &[DelaySample]) {
-        for point in points {
-            self.push(point);
+    /// Adds samples, in order of time.
+    pub(super) fn take(&mut self, samples: &[DelaySample]) {
+        for sample in samples {
+            self.push(sample);
         }
     }
 
-    fn push(&mut self, point: &DelaySample) {
-        let number = point.at.0 / BIN_NS;
-        let Ok(rtt_us) = u32::try_from(point.rtt.0) else { return };
-        self.make_room(number, point);
-        let begins = point.cut && !self.cutting;
+    fn push(&mut self, sample: &DelaySample) {
+        let number = sample.at.0 / BIN_NS;
+        let Ok(rtt_us) = u32::try_from(sample.rtt.0) else { return };
+        self.make_room(number, sample);
+        let cut_begins = sample.cut && !self.is_cut;
         if let Some(bin) = self.bin_mut(number) {
-            bin.delivered = point.delivered;
-            bin.lost = point.lost;
-            bin.came_ns = Some(within(point.at));
-            bin.cut |= begins;
+            bin.delivered = sample.delivered;
+            bin.lost = sample.lost;
+            bin.acked_ns = Some(offset_in_bin(sample.at));
+            bin.cut |= cut_begins;
         }
-        self.cutting = point.cut;
-        self.note_floor(point.at.0 / 1_000_000_000, rtt_us);
-        let sent = point.at.since(Nanos(point.rtt.0.saturating_mul(1_000)));
+        self.is_cut = sample.cut;
+        self.note_lowest(sample.at.0 / 1_000_000_000, rtt_us);
+        let sent = sample.at.since(Nanos(sample.rtt.0.saturating_mul(1_000)));
         if let Some(bin) = self.bin_mut(sent.0 / BIN_NS)
             && bin.rtt_us.is_none_or(|lowest| rtt_us < lowest)
         {
             let is_first = bin.rtt_us.is_none();
-            (bin.rtt_us, bin.sent_ns) = (Some(rtt_us), within(sent));
-            self.measured += usize::from(is_first);
+            (bin.rtt_us, bin.sent_ns) = (Some(rtt_us), offset_in_bin(sent));
+            self.sampled += usize::from(is_first);
         }
     }
 
@@ -125,45 +125,44 @@ impl Series {
         self.bins.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Has a bin of this number last, unless it is older than the last one. After a leap of time in either direction nothing that
-    /// was before says anything about what comes.
-    fn make_room(&mut self, number: u64, point: &DelaySample) {
+    /// Appends bins up to this number. After a jump of the clock in either direction all earlier bins are discarded.
+    fn make_room(&mut self, number: u64, sample: &DelaySample) {
         let end = self.first + self.bins.len() as u64;
-        if self.bins.is_empty() || number >= end + KEPT as u64 || number + (KEPT as u64) < end {
-            *self = Self { first: number, begun: Some(number), ..Self::default() };
-            self.bins.push_back(Bin { delivered: point.delivered, lost: point.lost, ..Bin::default() });
+        if self.bins.is_empty() || number >= end + MAX_BINS as u64 || number + (MAX_BINS as u64) < end {
+            *self = Self { first: number, begin: Some(number), ..Self::default() };
+            self.bins.push_back(Bin { delivered: sample.delivered, lost: sample.lost, ..Bin::default() });
             return;
         }
-        // All at once: a slow subflow has hundreds of empty bins between two points.
+        // In one call: a slow subflow has hundreds of empty bins between two samples.
         let Bin { delivered, lost, .. } = self.bins.back().copied().unwrap_or_default();
         let new = usize::try_from((number + 1).saturating_sub(end)).unwrap_or(0);
         self.bins.resize(self.bins.len() + new, Bin { delivered, lost, ..Bin::default() });
-        let too_many = self.bins.len().saturating_sub(KEPT);
-        self.measured -= self.bins.drain(..too_many).filter(|bin| bin.rtt_us.is_some()).count();
-        self.first += too_many as u64;
+        let excess = self.bins.len().saturating_sub(MAX_BINS);
+        self.sampled -= self.bins.drain(..excess).filter(|bin| bin.rtt_us.is_some()).count();
+        self.first += excess as u64;
     }
 
-    fn note_floor(&mut self, second: u64, rtt_us: u32) {
-        match self.floors.back_mut() {
+    fn note_lowest(&mut self, second: u64, rtt_us: u32) {
+        match self.lowest_rtts.back_mut() {
             Some((latest, lowest)) if *latest == second => *lowest = rtt_us.min(*lowest),
-            _ => self.floors.push_back((second, rtt_us)),
+            _ => self.lowest_rtts.push_back((second, rtt_us)),
         }
-        if self.floors.len() > FLOOR_SECONDS {
-            self.floors.pop_front();
+        if self.lowest_rtts.len() > BASE_RTT_SECONDS {
+            self.lowest_rtts.pop_front();
         }
     }
 
-    /// Lowest RTT of the last seconds: what it would be without a queue, if the queue was ever empty meanwhile.
-    pub(super) fn floor(&self) -> Option<Micros> {
-        self.floors.iter().map(|(_, lowest)| Micros((*lowest).into())).min()
+    /// Lowest RTT of the last seconds: the RTT without queueing delay, if the queue was empty at some time.
+    pub(super) fn base_rtt(&self) -> Option<Micros> {
+        self.lowest_rtts.iter().map(|(_, lowest)| Micros((*lowest).into())).min()
     }
 
-    /// First bin since time last leapt.
-    pub(super) fn begun(&self) -> Option<u64> {
-        self.begun
+    /// First bin since the clock last jumped.
+    pub(super) fn begin(&self) -> Option<u64> {
+        self.begin
     }
 
-    /// Bin of the latest point.
+    /// Bin of the latest sample.
     pub(super) fn latest(&self) -> Option<u64> {
         (self.first + self.bins.len() as u64).checked_sub(1).filter(|_| !self.bins.is_empty())
     }
@@ -172,68 +171,66 @@ impl Series {
         self.bins.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Whether so many bins of a window have samples of their own.
-    pub(super) fn has_measured(&self, window: Window, least: f64) -> bool {
-        let measured = |(_, bin): &(u64, &Bin)| bin.rtt_us.is_some();
-        // Mostly, where they are too few in a window, they are too few in all that is kept.
-        self.measured as f64 >= least
-            && self.inside(window.from, window.to).filter(measured).count() as f64 >= least
+    /// Whether at least this many bins of a window have an RTT.
+    pub(super) fn is_sampled(&self, window: Window, min_bins: f64) -> bool {
+        let is_sampled = |(_, bin): &(u64, &Bin)| bin.rtt_us.is_some();
+        // The first condition is cheap and usually decides for subflows with few samples.
+        self.sampled as f64 >= min_bins
+            && self.bins_in(window.from, window.to).filter(is_sampled).count() as f64 >= min_bins
     }
 
-    /// The bins that there are from one number to before another one, with their numbers.
-    fn inside(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bin)> {
-        let place = |number: u64| {
-            let place = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
-            place.min(self.bins.len())
+    /// The existing bins from one number to before another one, with their numbers.
+    fn bins_in(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bin)> {
+        let index = |number: u64| {
+            let index = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+            index.min(self.bins.len())
         };
-        let (from, to) = (place(from), place(to));
+        let (from, to) = (index(from), index(to));
         let numbers = self.first + from as u64..;
         numbers.zip(self.bins.range(from..to.max(from)))
     }
 
     /// Lowest RTT of every `step` bins, in milliseconds.
     pub(super) fn rtts(&self, window: Window, step: u64) -> Vec<Option<f64>> {
-        let lowest = |from: u64| self.inside(from, from + step).filter_map(|(_, bin)| bin.rtt_us).min();
+        let lowest = |from: u64| self.bins_in(from, from + step).filter_map(|(_, bin)| bin.rtt_us).min();
         let starts = (window.from..window.to).step_by(usize::try_from(step).unwrap_or(1));
         starts.map(|from| lowest(from).map(|rtt_us| f64::from(rtt_us) / 1e3)).collect()
     }
 
-    /// What was lowest in each bin, by when it was sent, in milliseconds; in empty bins what lies between their neighbours, unless those
-    /// are further apart than [`LONGEST_GAP`]. With which of them are not made up.
+    /// The lowest RTT of every bin, in milliseconds, interpolated to the middle of the bin; and which bins have an RTT of their own.
     pub(super) fn delays(&self, window: Window) -> (Vec<Option<f64>>, Vec<bool>) {
         let known: Vec<(f64, f64)> = self
-            .inside(window.from.saturating_sub(LONGEST_GAP), window.to + LONGEST_GAP)
+            .bins_in(window.from.saturating_sub(MAX_DELAY_GAP), window.to + MAX_DELAY_GAP)
             .filter_map(|(number, bin)| {
                 let sent = number as f64 + f64::from(bin.sent_ns) / BIN_NS as f64;
                 Some((sent, f64::from(bin.rtt_us?) / 1e3))
             })
             .collect();
-        let places = (window.from..window.to).map(|number| number as f64 + 0.5);
+        let middles = (window.from..window.to).map(|number| number as f64 + 0.5);
         let is_known = |number: u64| self.bin(number).is_some_and(|bin| bin.rtt_us.is_some());
-        let delays = between(&known, places, LONGEST_GAP as f64);
+        let delays = interpolate(&known, middles, MAX_DELAY_GAP as f64);
         (delays, (window.from..window.to).map(is_known).collect())
     }
 
-    /// Segments delivered in every `step` bins, of which the last one ends so many bins (and parts of them) before the window does.
-    /// `None` where it was not sampled.
-    pub(super) fn delivered(&self, window: Window, step: u64, before: f64) -> Vec<Option<f64>> {
+    /// Segments delivered in every `step` bins; the last step ends `shift` bins before the window does. `None` where there are no samples.
+    pub(super) fn delivered(&self, window: Window, step: u64, shift: f64) -> Vec<Option<f64>> {
         let first = self.bin(window.from.max(self.first)).map_or(0, |bin| bin.delivered);
         let known: Vec<(f64, f64)> = self
-            .inside(window.from.saturating_sub(LONGEST_PAUSE), window.to + LONGEST_PAUSE + 1)
+            .bins_in(window.from.saturating_sub(MAX_DELIVERY_GAP), window.to + MAX_DELIVERY_GAP + 1)
             .filter_map(|(number, bin)| {
-                let came = number as f64 + f64::from(bin.came_ns?) / BIN_NS as f64;
-                Some((came, f64::from(bin.delivered.wrapping_sub(first).cast_signed())))
+                let acked = number as f64 + f64::from(bin.acked_ns?) / BIN_NS as f64;
+                Some((acked, f64::from(bin.delivered.wrapping_sub(first).cast_signed())))
             })
             .collect();
-        let whole = window.bins() / step;
-        let places = (0..=whole).rev().map(|steps| (window.to - steps * step) as f64 - before);
-        let totals = between(&known, places, LONGEST_PAUSE as f64);
+        let steps = window.bins() / step;
+        let ends = (0..=steps).rev().map(|steps| (window.to - steps * step) as f64 - shift);
+        let totals = interpolate(&known, ends, MAX_DELIVERY_GAP as f64);
         totals.windows(2).map(|total| Some(total[1]? - total[0]?)).collect()
     }
 
-    /// The bins in which segments were marked lost or the congestion window began to be cut.
+    /// The bins in which segments were marked lost or a reduction of the congestion window began.
     pub(super) fn losses(&self, window: Window) -> Vec<u64> {
-        let bins = || self.inside(window.from.saturating_sub(1), window.to);
+        let bins = || self.bins_in(window.from.saturating_sub(1), window.to);
         let is_loss =
             |((_, before), (_, bin)): &((u64, &Bin), (u64, &Bin))| bin.cut || bin.lost != before.lost;
         bins().zip(bins().skip(1)).filter(is_loss).map(|(_, (number, _))| number).collect()

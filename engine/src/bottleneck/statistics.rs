@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few figures of statistics that bottlenecks are found by, over rows in which values may be missing.
+//! The statistics that bottleneck detection needs, over rows in which values may be missing. Pure.
 
-/// Mean; `None` of nothing.
+/// Mean. `None`: no values.
 pub(super) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Population variance; `None` of nothing.
+/// Population variance. `None`: no values.
 pub(super) fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     Some(values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
 }
 
-/// Standard deviation over mean. `None` where the mean is not positive.
+/// Coefficient of variation: standard deviation over mean. `None`: the mean is not positive.
 pub(super) fn variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean > 0.0)?;
     Some(variance(values)?.sqrt() / mean)
 }
 
-/// Both moments of two rows together.
+/// Second moments of two rows.
 struct Joint {
     variance_x: f64,
     variance_y: f64,
     covariance: f64,
 }
 
-/// Of rows of one length, in two goes through both.
+/// Of rows of the same length, in two passes.
 fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
     let (mean_x, mean_y) = (mean(x)?, mean(y)?);
     let count = x.len().min(y.len()) as f64;
@@ -39,27 +39,27 @@ fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
     Some(Joint { variance_x: squares_x / count, variance_y: squares_y / count, covariance: products / count })
 }
 
-/// Pearson's correlation of rows of one length. `None` where one of them does not vary.
+/// Pearson's correlation of rows of the same length. `None`: one of them does not vary.
 pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let product = joint.variance_x * joint.variance_y;
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))
 }
 
-/// Lin's concordance without its term for the means: 1 only where both move by the same amount, not merely in proportion.
-/// The means are left out because the delay without a queue is known for neither. `None` where both stand still.
+/// Lin's concordance without its term for the means: 1 only if both vary by the same amount, not merely in proportion. The means are left
+/// out because the delay without a queue is known for neither row. `None`: neither varies.
 pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let sum = joint.variance_x + joint.variance_y;
     (sum > 0.0).then(|| (2.0 * joint.covariance / sum).clamp(-1.0, 1.0))
 }
 
-/// Correlation of each two rows with what all other rows explain taken out (from the inverse of the matrix of correlations, with a
-/// little added to its diagonal, so that rows that add up to a constant can be told from each other). Of two rows: their correlation.
-/// Rows have one length; those that do not vary have no correlation.
+/// Partial correlations: of every two rows, given all other rows. Computed from the inverse of the correlation matrix, whose diagonal is
+/// raised a little because rows that add up to a constant make it singular. Rows have the same length; a row that does not vary has
+/// correlation 0.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    const ADDED: f64 = 0.05;
-    let mut matrix = vec![vec![1.0 + ADDED; rows.len()]; rows.len()];
+    const RIDGE: f64 = 0.05;
+    let mut matrix = vec![vec![1.0 + RIDGE; rows.len()]; rows.len()];
     for (i, x) in rows.iter().enumerate() {
         for (j, y) in rows.iter().enumerate().skip(i + 1) {
             let correlation = correlation(x, y).unwrap_or(0.0);
@@ -72,35 +72,35 @@ pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     (0..rows.len()).map(row).collect()
 }
 
-/// Of a positive definite matrix (which needs no pivots), by elimination.
+/// Inverse of a positive definite matrix by elimination; such a matrix needs no pivoting.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let size = matrix.len();
-    for (place, row) in matrix.iter_mut().enumerate() {
-        row.extend((0..size).map(|column| f64::from(u8::from(column == place))));
+    for (index, row) in matrix.iter_mut().enumerate() {
+        row.extend((0..size).map(|column| f64::from(u8::from(column == index))));
     }
-    for place in 0..size {
-        let pivot = matrix[place][place];
-        let row: Vec<f64> = matrix[place].iter().map(|value| value / pivot).collect();
-        for other in (0..size).filter(|other| *other != place) {
-            let factor = matrix[other][place];
+    for index in 0..size {
+        let pivot = matrix[index][index];
+        let row: Vec<f64> = matrix[index].iter().map(|value| value / pivot).collect();
+        for other in (0..size).filter(|other| *other != index) {
+            let factor = matrix[other][index];
             for (value, subtracted) in matrix[other].iter_mut().zip(&row) {
                 *value -= factor * subtracted;
             }
         }
-        matrix[place] = row;
+        matrix[index] = row;
     }
     matrix.into_iter().map(|mut row| row.split_off(size)).collect()
 }
 
-/// How smooth a row is: 1, neighbours hardly differ; 0, they differ as much as any two values, as noise does. `None`: too few values,
-/// or it does not vary.
+/// Smoothness of a row: 1 if neighbours hardly differ, 0 if they differ like any two values, as in noise. `None`: it has too few values or
+/// does not vary.
 pub(super) fn smoothness(values: &[f64]) -> Option<f64> {
     let variance = variance(values).filter(|variance| values.len() > 10 && *variance > 0.0)?;
     let steps: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
     Some((1.0 - steps / (values.len() - 1) as f64 / (2.0 * variance)).clamp(0.0, 1.0))
 }
 
-/// Takes out what moves slower than `half` places to each side: each value less the mean around it.
+/// High-pass filter: every value minus the mean of the values up to `half` positions away.
 pub(super) fn high_pass(row: &[Option<f64>], half: usize) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0_u32)];
     let mut running = (0.0, 0);
@@ -108,14 +108,14 @@ pub(super) fn high_pass(row: &[Option<f64>], half: usize) -> Vec<Option<f64>> {
         running = value.map_or(running, |value| (running.0 + value, running.1 + 1));
         sums.push(running);
     }
-    let around = |place: usize| {
-        let (from, to) = (place.saturating_sub(half), (place + half + 1).min(row.len()));
+    let mean_around = |index: usize| {
+        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(row.len()));
         (sums[to].0 - sums[from].0) / f64::from(sums[to].1 - sums[from].1)
     };
-    row.iter().enumerate().map(|(place, value)| value.map(|value| value - around(place))).collect()
+    row.iter().enumerate().map(|(index, value)| value.map(|value| value - mean_around(index))).collect()
 }
 
-/// The places at which both rows have a value, the second one moved by `lag` places.
+/// The values at positions where both rows have one, with the second row shifted by `lag` positions.
 pub(super) fn aligned(x: &[Option<f64>], y: &[Option<f64>], lag: isize) -> (Vec<f64>, Vec<f64>) {
     let skipped = lag.unsigned_abs();
     let (x, y) = if lag < 0 {
@@ -123,15 +123,15 @@ pub(super) fn aligned(x: &[Option<f64>], y: &[Option<f64>], lag: isize) -> (Vec<
     } else {
         (x, y.get(skipped..).unwrap_or_default())
     };
-    let most = x.len().min(y.len());
-    let (mut of_x, mut of_y) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    let length = x.len().min(y.len());
+    let (mut both_x, mut both_y) = (Vec::with_capacity(length), Vec::with_capacity(length));
     for (x, y) in x.iter().zip(y) {
         if let (Some(x), Some(y)) = (x, y) {
-            of_x.push(*x);
-            of_y.push(*y);
+            both_x.push(*x);
+            both_y.push(*y);
         }
     }
-    (of_x, of_y)
+    (both_x, both_y)
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn concordance_asks_for_the_same_amount_and_correlation_for_the_same_shape() {
+    fn concordance_requires_equal_amounts_and_correlation_equal_shapes() {
         let (x, y) = ([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]);
         assert_eq!(correlation(&x, &y), Some(1.0));
         assert_eq!(concordance(&x, &y), Some(0.8));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_is_taken_out_and_gaps_stay_gaps() {
+    fn the_high_pass_removes_a_slope_and_keeps_gaps() {
         let row: Vec<_> = (0..100).map(|n| (n != 50).then_some(f64::from(n))).collect();
         let flat = high_pass(&row, 5);
         assert_eq!(flat[50], None);
@@ -157,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_aligned_where_both_have_a_value() {
+    fn rows_are_aligned_at_positions_where_both_have_a_value() {
         let row = |values: [i32; 4]| values.map(|v| (v >= 0).then(|| f64::from(v)));
         assert_eq!(aligned(&row([1, 2, -1, 4]), &row([-1, 5, 6, 7]), 0), (vec![2.0, 4.0], vec![5.0, 7.0]));
         assert_eq!(aligned(&row([1, 2, 3, 4]), &row([5, 6, 7, 8]), 2), (vec![1.0, 2.0], vec![7.0, 8.0]));
     }
 
     #[test]
-    fn rows_that_divide_a_constant_take_from_one_another_when_the_others_are_known() {
-        // Four rows that add up to a constant, and one that has nothing to do with them.
+    fn rows_that_divide_a_constant_have_negative_partial_correlations() {
+        // Four rows that add up to a constant, and an independent one.
         let noise = |seed: u64| {
             (0..200_u64).map(move |n| ((n * 7919 + seed * 104_729) % 1009 * (n + seed) % 101) as f64)
         };
         let free: Vec<Vec<f64>> = (1..4).map(|seed| noise(seed).collect()).collect();
-        let rest = (0..200).map(|n| 400.0 - free.iter().map(|row| row[n]).sum::<f64>()).collect();
-        let rows = [free, vec![rest, noise(9).collect()]].concat();
+        let remainder = (0..200).map(|n| 400.0 - free.iter().map(|row| row[n]).sum::<f64>()).collect();
+        let rows = [free, vec![remainder, noise(9).collect()]].concat();
         assert!(correlation(&rows[0], &rows[1]).unwrap().abs() < 0.3);
         let partial = partial_correlations(&rows);
         assert!(partial[0][1] < -0.6 && partial[3][2] < -0.6, "{partial:?}");
@@ -191,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn figures_do_not_depend_on_which_row_comes_first(rows in proptest::collection::vec((-1e6..1e6_f64, -1e6..1e6_f64), 2..50)) {
+        fn concordance_and_correlation_are_symmetric(rows in proptest::collection::vec((-1e6..1e6_f64, -1e6..1e6_f64), 2..50)) {
             let (x, y): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
             let close = |a: Option<f64>, b: Option<f64>| match (a, b) {
                 (Some(a), Some(b)) => (a - b).abs() < 1e-9,

@@ -1,62 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of zones and CPU time of accounts, divided: who is charged with which microjoule. Pure: a function of windows and
-//! ledgers, so a replay charges as the live run did.
+//! Attributes the energy of zones to accounts by their CPU time. A function of windows and ledgers, so a replay charges as the live run did.
 //!
-//! In each window of each zone, what is above idle is divided by exclusive CPU time. The sum of all columns is the energy of
-//! the zone, as integers, in every window: this is checked, and a window in which it failed is charged to nobody.
+//! In each window of each zone, the energy above idle is divided by exclusive CPU time. The integer sum of all columns equals the energy of
+//! the zone in every window. This is checked; a window in which it fails is charged to no account.
 
 use std::collections::VecDeque;
 
 use mpwatch_model::energy::power::MachinePower;
+use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome};
 use mpwatch_model::energy::{
-    Convention, EnergySource, FlowEnergy, IdleSource, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
+    Convention, EnergySource, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
 };
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::unit::{Microjoules, Nanos};
+use mpwatch_model::unit::Nanos;
 
 use super::calibration::Calibration;
+use super::charge::Charge;
 use super::ledger::{Account, Ledger};
-use super::share::ZoneSplit;
-use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome};
+use super::zone::ZoneSplit;
 
 /// Lost windows that are listed; older ones are only counted.
-const LISTED: usize = 32;
+const MAX_LISTED: usize = 32;
 
-/// Joules of a flow over all zones, and where they come from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Charge {
-    /// Above idle.
-    pub active: Microjoules,
-    /// Lower end.
-    pub lo: Microjoules,
-    /// Upper end.
-    pub hi: Microjoules,
-    /// With a share of the idle energy.
-    pub full: Microjoules,
-    /// The weakest of the sources that it was charged by.
-    pub source: EnergySource,
-    /// The weakest idle baseline that was taken off.
-    pub idle: IdleSource,
-}
-
-impl Charge {
-    /// As outputs show it.
-    pub fn energy(&self, cpu: Nanos) -> FlowEnergy {
-        FlowEnergy {
-            active: Some(self.active),
-            lo: Some(self.lo),
-            hi: Some(self.hi),
-            full: Some(self.full),
-            j_per_gb: None,
-            cpu,
-            source: self.source,
-            convention: Convention::CpuTime,
-            idle: self.idle,
-        }
-    }
-}
-
-/// Divides windows and remembers.
+/// Divides the energy of windows and keeps the sums.
 #[derive(Default)]
 pub struct Split {
     cpus: u32,
@@ -76,7 +42,7 @@ impl Split {
         Self::new(machine.cpus, Calibration::of(&machine.calibrated))
     }
 
-    /// For a machine with this many CPUs; `calibration` is empty where nothing matches.
+    /// For a machine with this many CPUs. Without a matching calibration, `calibration` is empty.
     pub fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }
     }
@@ -101,7 +67,7 @@ impl Split {
                 ZoneSplit::new(&zone.zone, self.cpus, self.calibration.zone(&zone.zone.label))
             });
             split.totals.epoch = zone.epoch;
-            ledger.on(&zone.zone.cpus, |account, time| split.work(account, time));
+            ledger.on(&zone.zone.cpus, |account, time| split.add(account, time));
             match &zone.outcome {
                 ZoneOutcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
                 ZoneOutcome::Pending => {}
@@ -113,30 +79,23 @@ impl Split {
         }
     }
 
-    /// What a subflow was charged with so far. `None`: not known; no window in which it did something has closed with energy.
+    /// What a subflow was charged with so far. `None`: no window in which it used a CPU has been closed with energy.
     pub fn flow(&self, id: SubflowId) -> Option<Charge> {
         let zones = self.zones.iter().flatten();
-        zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(|sum, part| Charge {
-            active: sum.active + part.active,
-            lo: sum.lo + part.lo,
-            hi: sum.hi + part.hi,
-            full: sum.full + part.full,
-            source: sum.source.max(part.source),
-            idle: sum.idle.max(part.idle),
-        })
+        zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(Charge::plus)
     }
 
-    /// Whether all CPU time of a subflow is charged: not so while a zone's window is still open.
+    /// Whether all CPU time of a subflow is charged. Some is not while the window of a zone is pending.
     pub fn is_settled(&self, id: SubflowId) -> bool {
         self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
     }
 
-    /// Forgets a closed subflow; the totals of the zones keep what it was charged with.
+    /// Removes a closed subflow. The totals of the zones keep its energy.
     pub fn forget(&mut self, id: SubflowId) {
         self.zones.iter_mut().flatten().for_each(|zone| zone.forget(Account::Flow(id)));
     }
 
-    /// Windows whose sums did not come out even and were charged to nobody. Anything but zero is a bug of mpwatch.
+    /// Windows whose sums did not match, so no account was charged. Anything but zero is a bug in mpwatch.
     pub fn broken(&self) -> u64 {
         self.broken
     }
@@ -147,7 +106,7 @@ impl Split {
         SnapshotEnergy {
             source: self.source,
             convention: Convention::CpuTime,
-            idle: zones.clone().map(ZoneSplit::idle).max().unwrap_or_default(),
+            idle: zones.clone().map(ZoneSplit::idle_source).max().unwrap_or_default(),
             zones: zones.map(|zone| zone.totals.clone()).collect(),
             shown: self.shown.clone(),
             lost: self.lost.iter().cloned().collect(),
@@ -157,14 +116,14 @@ impl Split {
 }
 
 fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, duration: Nanos) {
-    // What goes on is one window.
+    // A zone that stays away is one lost window.
     let latest = lost.iter_mut().rev().find(|window| window.zone == zone);
-    let goes_on = reason == LostReason::Vanished;
-    if let Some(window) = latest.filter(|window| goes_on && window.reason == reason) {
+    let continues = reason == LostReason::Vanished;
+    if let Some(window) = latest.filter(|window| continues && window.reason == reason) {
         window.duration += duration;
         return;
     }
-    if lost.len() == LISTED {
+    if lost.len() == MAX_LISTED {
         lost.pop_front();
     }
     lost.push_back(LostWindow { zone: zone.to_string(), duration, reason });
@@ -175,12 +134,13 @@ mod tests {
     use std::sync::Arc;
 
     use mpwatch_model::energy::window::{Cpus, WindowEnergy, ZoneId, ZoneWindow};
+    use mpwatch_model::unit::Microjoules;
 
     use super::*;
 
-    /// A hypervisor's dead counter stands still for ever: its zone has no figures, and no 0 J.
+    /// A counter of a hypervisor may never advance: its zone is unknown, not 0 J.
     #[test]
-    fn a_zone_of_which_no_window_is_known_is_not_shown() {
+    fn a_zone_without_any_known_window_is_not_reported() {
         let mut split = Split::new(1, Calibration::default());
         let zone = ZoneId {
             index: 0,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a calibration found out about the zones of a machine, in the units of the split.
+//! The calibrated power of zones, in the units of the attribution.
 
 use mpwatch_model::energy::power::MeasuredZone;
 
 use super::curve::Curve;
 
-/// What is known of the zones of this machine. Empty: nothing.
+/// The calibrated zones of this machine. Empty: it is not calibrated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration(Vec<(String, ZonePower)>);
 
-/// What is known of a zone.
+/// The power of a zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZonePower {
-    /// Power at rest, microwatts.
+    /// Idle power, microwatts.
     pub idle_uw: u64,
     /// Its standard deviation, microwatts.
     pub sigma_uw: u64,
@@ -21,13 +21,13 @@ pub struct ZonePower {
 }
 
 impl Calibration {
-    /// Of zones that were measured.
+    /// From measured zones.
     pub fn of(zones: &[MeasuredZone]) -> Self {
         let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
         Self(known.map(|zone| (zone.name.clone(), ZonePower::of(zone))).collect())
     }
 
-    /// What is known of a zone.
+    /// The power of a zone.
     pub fn zone(&self, label: &str) -> Option<&ZonePower> {
         self.0.iter().find(|(name, _)| name == label).map(|(_, power)| power)
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power against load, and what it says about energy that several loads share: between which bounds the part of one of
-//! them lies, in whatever order they are thought to have come. Pure.
+//! Power against load, and the bounds it gives for the part of one load among several, whatever the order in which they started. Pure.
 
 use mpwatch_model::energy::power::CurvePoint;
 
-/// Power against load: straight between the knots, level beyond them.
+/// Power against load: linear between the knots, constant beyond them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Curve(Vec<CurvePoint>);
 
 impl Curve {
-    /// `None`: fewer than two knots, or loads that do not rise, or numbers that are none.
+    /// `None`: fewer than two knots, loads that do not increase, or values out of range.
     pub(crate) fn new(knots: Vec<CurvePoint>) -> Option<Self> {
         let sane = |knot: &CurvePoint| {
             (0.0..=1.0).contains(&knot.busy) && knot.watts.is_finite() && knot.watts >= 0.0
@@ -30,19 +29,19 @@ impl Curve {
         }
     }
 
-    /// Power above rest at a load, watts.
+    /// Power above idle at a load, watts.
     pub(crate) fn dynamic(&self, busy: f64) -> f64 {
         self.power(busy) - self.power(0.0)
     }
 
-    /// Least and most that a load of `part` can add on the way to `whole`, watts: after whichever of the others it comes.
-    /// On a concave curve the least is what it adds as the last, the most what it adds as the first.
+    /// Least and most power that a load of `part` can add within a load of `whole`, in watts, depending on the loads before it. On a concave
+    /// curve it adds least as the last load and most as the first one.
     pub(crate) fn marginal(&self, part: f64, whole: f64) -> (f64, f64) {
         let room = (whole - part).max(0.0);
         let added = |before: f64| self.power(before + part) - self.power(before);
-        // Straight pieces: the extremes are where one of the two ends passes a knot.
-        let passes = self.0.iter().flat_map(|knot| [knot.busy, knot.busy - part]);
-        let inside = passes.filter(|before| (0.0..=room).contains(before));
+        // The curve is piecewise linear: extremes are where either end of the part is at a knot.
+        let at_knots = self.0.iter().flat_map(|knot| [knot.busy, knot.busy - part]);
+        let inside = at_knots.filter(|before| (0.0..=room).contains(before));
         inside
             .chain([0.0, room])
             .map(added)
@@ -62,28 +61,28 @@ mod tests {
     }
 
     #[test]
-    fn on_a_straight_line_there_is_nothing_to_argue_about() {
+    fn on_a_straight_line_both_bounds_are_equal() {
         let (least, most) = curve(&[(0.0, 20.0), (1.0, 80.0)]).marginal(0.1, 0.7);
         assert!((least - 6.0).abs() < 1e-9 && (most - 6.0).abs() < 1e-9);
     }
 
     #[test]
-    fn on_a_concave_curve_first_is_dear_and_last_is_cheap() {
-        // The EPYC 8024P of the notes: a load of 7 % beside 50 % is worth 19.8 W as the first.
+    fn on_a_concave_curve_the_first_load_adds_most_and_the_last_least() {
+        // An EPYC 8024P: a load of 7 % beside one of 50 % adds 19.8 W if it is the first.
         let epyc = curve(&[(0.0, 17.7), (0.07, 37.5), (0.19, 41.6), (0.5, 49.3), (0.72, 51.3), (1.0, 46.7)]);
         let (least, most) = epyc.marginal(0.07, 0.57);
         assert!((most - 19.8).abs() < 1e-9 && (least - 0.07 * 2.0 / 0.22).abs() < 1e-9, "{least} {most}");
     }
 
     #[test]
-    fn beyond_its_knots_a_curve_is_level() {
+    fn beyond_its_knots_a_curve_is_constant() {
         let short = curve(&[(0.1, 10.0), (0.9, 50.0)]);
         assert!((short.power(0.0) - 10.0).abs() < 1e-9 && (short.power(1.0) - 50.0).abs() < 1e-9);
         assert!((short.power(0.5) - 30.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_curve_needs_two_rising_loads() {
+    fn a_curve_needs_two_increasing_loads() {
         let knot = |busy| CurvePoint { busy, watts: 1.0 };
         for wrong in [vec![], vec![knot(0.0)], vec![knot(0.5), knot(0.5)], vec![knot(0.5), knot(f64::NAN)]] {
             assert_eq!(Curve::new(wrong), None);

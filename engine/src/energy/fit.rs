@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pure part of `mpwatch calibrate`: which loads to run, and the power curve that the readings give.
 
-use mpwatch_model::energy::power::CurvePoint;
-use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 
 /// How often the idle machine is measured.
-const IDLE_TIMES: usize = 3;
+const IDLE_STEPS: usize = 3;
 
-/// A reading of one zone under one load.
+/// The power of one zone under one load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Zone.
@@ -18,10 +17,9 @@ pub struct Reading {
     pub watts: f64,
 }
 
-/// CPUs to load in each step: none, three times; then of each package, given by its CPUs, 1, 2, 4 and so on up to all; then
-/// all packages together.
+/// CPUs to load in each step: none, three times; then 1, 2, 4 and so on up to all CPUs of each package; then all packages together.
 pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let mut steps = vec![Vec::new(); IDLE_TIMES];
+    let mut steps = vec![Vec::new(); IDLE_STEPS];
     for cpus in packages {
         let mut count = 1;
         while count < cpus.len() {
@@ -36,7 +34,7 @@ pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
     steps
 }
 
-/// What the readings say of each zone, in the order in which zones first come. A zone that was never read at rest is left out.
+/// The power curve of each zone, in order of the first readings. A zone without an idle reading is left out.
 pub fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
     let mut names: Vec<&str> = Vec::new();
     for reading in readings {
@@ -51,7 +49,7 @@ fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
     let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
     own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
     let mut knots: Vec<CurvePoint> = Vec::new();
-    // Readings under one load are one knot: their mean.
+    // The mean of the readings under one load is one knot.
     for same in own.chunk_by(|a, b| (a.busy - b.busy).abs() < 1e-6) {
         knots.push(CurvePoint { busy: same[0].busy, watts: mean(same) });
     }
@@ -66,7 +64,7 @@ fn mean(readings: &[&Reading]) -> f64 {
     readings.iter().map(|reading| reading.watts).sum::<f64>() / readings.len() as f64
 }
 
-/// How far two measurements under the same loads lie apart, for `--verify`: the largest relative change of a zone's power.
+/// The largest relative change of a zone's power between two measurements under the same load, for `--verify`.
 pub fn drift(before: &[MeasuredZone], now: &[Reading]) -> Option<f64> {
     let change = |reading: &Reading| {
         let zone = before.iter().find(|zone| zone.name == reading.zone)?;
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_package_at_a_time_then_all() {
+    fn packages_are_loaded_one_at_a_time_and_then_together() {
         let steps = plan(&[vec![0, 1, 2, 3], vec![4, 5, 6]]);
         let loads: Vec<usize> = steps.iter().map(Vec::len).collect();
         assert_eq!(loads, [0, 0, 0, 1, 2, 4, 1, 2, 3, 7]);
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_become_an_idle_power_and_rising_knots() {
+    fn readings_give_an_idle_power_and_knots_by_load() {
         let zones = summarise(&[
             reading("package-0", 0.0, 20.0),
             reading("package-0", 0.0, 22.0),
@@ -102,11 +100,11 @@ mod tests {
             reading("package-0", 0.5, 40.0),
             reading("package-1", 1.0, 50.0),
         ]);
-        assert_eq!(zones.len(), 1, "package-1 was never at rest");
+        assert_eq!(zones.len(), 1, "package-1 has no idle reading");
         assert!((zones[0].idle_watts - 21.0).abs() < 1e-9 && (zones[0].idle_sigma_watts - 1.0).abs() < 1e-9);
         let loads: Vec<f64> = zones[0].knots.iter().map(|knot| knot.busy * 10.0).collect();
         assert!(loads.iter().zip([0.0, 5.0, 10.0]).all(|(load, right)| (load - right).abs() < 1e-9));
-        assert!(super::super::curve::Curve::new(zones[0].knots.clone()).is_some());
+        assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some());
     }
 
     #[test]

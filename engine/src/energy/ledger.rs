@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the CPU ledger hands to the split: exclusive nanoseconds per CPU and account in one window. Pure.
+//! The CPU ledger of one window: exclusive nanoseconds per CPU and account. Pure.
 
 use mpwatch_model::cpu::{CpuAccounts, divide};
 use mpwatch_model::energy::window::Cpus;
 use mpwatch_model::id::SubflowId;
 
-/// Who a nanosecond, and then a microjoule, belongs to.
+/// What CPU time, and then energy, is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
     /// Network path of a subflow.
     Flow(SubflowId),
     /// Code of processes that own sockets.
     App,
-    /// Everybody else.
+    /// Everything else.
     Other,
-    /// Network work that could not be tied to a flow.
+    /// Network work that could not be attributed to a flow.
     NetShared,
     /// Interrupts.
     Irq,
@@ -22,7 +22,7 @@ pub enum Account {
     Own,
 }
 
-/// Time of one account on one CPU. Idle time has no entry: it is what is missing to the window's length.
+/// Time of one account on one CPU. Idle time has no entry: it is the remainder of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     cpu: u32,
@@ -30,19 +30,19 @@ struct Entry {
     time: u64,
 }
 
-/// One window of the ledger. Keep it and clear it: the buffers are reused.
+/// One window of the ledger. Clearing it keeps its buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     entries: Vec<Entry>,
     /// Time of all flows together, by CPU.
     flows_on: Vec<(u32, u64)>,
-    /// Time of each flow on all CPUs together: which of them, the kernel side does not keep.
+    /// Time of each flow on all CPUs together; the kernel side does not keep it per CPU.
     flows: Vec<SubflowId>,
     times: Vec<u64>,
 }
 
 impl Ledger {
-    /// Begins a new window.
+    /// Starts a new window.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.flows_on.clear();
@@ -50,12 +50,12 @@ impl Ledger {
         self.times.clear();
     }
 
-    /// Adds time of an account on a CPU; it may come more than once.
+    /// Adds time of an account on a CPU; may be called repeatedly.
     pub fn add(&mut self, cpu: u32, account: Account, time: u64) {
         self.entries.push(Entry { cpu, account, time });
     }
 
-    /// Adds what the accounts of each CPU have grown by.
+    /// Adds the increase of the accounts of each CPU.
     pub fn add_cpus(&mut self, before: &[CpuAccounts], now: &[CpuAccounts]) {
         for now in now {
             let before = before.iter().find(|before| before.cpu == now.cpu).copied().unwrap_or_default();
@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    /// Adds the time of a flow, on whichever CPUs.
+    /// Adds the time of a flow, on any CPU.
     pub fn add_flow(&mut self, flow: SubflowId, time: u64) {
         if time > 0 {
             self.flows.push(flow);
@@ -87,21 +87,21 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Hands out the time of each account on some CPUs. What they did for flows is divided among the flows by what each has cost
-    /// everywhere; what no flow is known for (its record was lost, the ledger had no room for it) is shared network time.
-    pub fn on(&self, cpus: &Cpus, mut work: impl FnMut(Account, u64)) {
+    /// Calls `add` with the time of each account on some CPUs. Their time for flows is divided among the flows by the time of each on all CPUs.
+    /// Time of unknown flows (the record was lost, or the ledger was full) is shared network time.
+    pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
-            work(entry.account, entry.time);
+            add(entry.account, entry.time);
         }
         let everywhere: u64 = self.flows_on.iter().map(|(_, time)| time).sum();
         let here: u64 =
             self.flows_on.iter().filter(|(cpu, _)| cpus.contains(*cpu)).map(|(_, time)| time).sum();
         let known: u64 = self.times.iter().sum();
-        let tied = divide(here, &[known, everywhere.saturating_sub(known)]).next().unwrap_or(0);
-        let tied = if known == 0 { 0 } else { tied };
-        work(Account::NetShared, here - tied);
-        for (flow, time) in self.flows.iter().zip(divide(tied, &self.times)) {
-            work(Account::Flow(*flow), time);
+        let attributed = divide(here, &[known, everywhere.saturating_sub(known)]).next().unwrap_or(0);
+        let attributed = if known == 0 { 0 } else { attributed };
+        add(Account::NetShared, here - attributed);
+        for (flow, time) in self.flows.iter().zip(divide(attributed, &self.times)) {
+            add(Account::Flow(*flow), time);
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_share_what_each_cpu_did_for_them() {
+    fn flows_share_the_flow_time_of_each_cpu() {
         let mut ledger = two_cpus([300, 100]);
         ledger.add_flow(flow(1), 100);
         ledger.add_flow(flow(2), 300);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_flow_is_known_for_is_shared_and_what_was_read_a_moment_too_late_is_cut() {
+    fn time_of_unknown_flows_is_shared_and_excess_time_of_flows_is_cut() {
         let mut ledger = two_cpus([300, 100]);
         assert_eq!(on(&ledger, &Cpus::All)[&Account::NetShared], 400);
         ledger.add_flow(flow(1), 300);
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_time_is_lost_or_made(on_cpus in any::<[u32; 2]>(), flows in prop::collection::vec(any::<u32>(), 0..9)) {
+        fn no_time_is_lost_or_invented(on_cpus in any::<[u32; 2]>(), flows in prop::collection::vec(any::<u32>(), 0..9)) {
             let mut ledger = two_cpus(on_cpus.map(u64::from));
             for (cookie, time) in (0..).zip(flows) {
                 ledger.add_flow(flow(cookie), time.into());

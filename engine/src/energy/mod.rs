@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides the energy of each zone and window among flows and everything else ([`attribute`]), by the CPU time in the [`ledger`]. The
-//! method and its limits are in docs/energy.md.
+//! Attributes the energy of each zone and window to flows and other accounts ([`attribute`]) by the CPU time in the [`ledger`]. Method and
+//! limits: docs/energy.md.
 
 mod apportion;
 pub mod attribute;
 mod baseline;
 pub mod calibration;
+pub mod charge;
 mod curve;
 pub mod fit;
 pub mod ledger;
-mod share;
+mod zone;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a subflow ended, and why a connection fell back: what follows from what the kernel side saw. Pure.
+//! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
 
 use mpwatch_model::event::{End, SubflowRecord};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 
-// errno values of Linux, the same on all architectures that mpwatch builds for.
+// errno values of Linux, the same on all architectures that mpwatch supports.
 const ENETUNREACH: u32 = 101;
 const ECONNRESET: u32 = 104;
 const ETIMEDOUT: u32 = 110;
@@ -12,18 +12,17 @@ const ECONNREFUSED: u32 = 111;
 const EHOSTDOWN: u32 = 112;
 const EHOSTUNREACH: u32 = 113;
 
-/// The reason, most telling evidence first.
+/// The reason, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     of(record.error, record.end)
 }
 
-/// What began the end counts, not how it was carried out. A subflow that is removed alone begins with a FIN; what comes later
-/// is no cause any more: data that is still in flight then makes the kernel report a reset at both ends, although none was
-/// received at one of them (`TCPAbortOnData`), and a path that is already dead makes the FIN time out.
+/// The event that began the end decides, not the later ones. The removal of a single subflow begins with a FIN; data in flight then makes
+/// the kernel report a reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out.
 fn of(error: u32, end: End) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
-    // Where data was still unread, the kernel removes a subflow by a reset at once instead of a FIN.
+    // With unread data the kernel removes a subflow by a reset instead of a FIN.
     let by_reset = removed && (end.reset_sent || end.reset_received);
     if end.alone && (by_fin || by_reset) {
         return match end {
@@ -43,7 +42,7 @@ fn of(error: u32, end: End) -> CloseReason {
     }
 }
 
-/// Why the connection of this initial subflow goes on as plain TCP.
+/// Why the connection with this initial subflow fell back to plain TCP.
 pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
     if !record.seen_open {
         FallbackReason::Unknown
@@ -75,8 +74,8 @@ mod tests {
     const RECEIVED: End = End { fin_received_first: true, ..NOTHING };
     const REFUSED: End = End { reset_received: true, never_established: true, ..NOTHING };
 
-    /// What was seen in each case, and what follows from it. Most rows are what kernel 6.18 reported in `root_close.rs`; the last
-    /// ones of their kind (a dead path that is removed, a reset after an orderly end) are reasoned out.
+    /// Case, error, observations, reason. Most rows are what kernel 6.18 reported in `root_close.rs`; the removal of a failed path and the
+    /// reset after an orderly end are derived.
     const TABLE: &[(&str, u32, End, CloseReason)] = &[
         ("closed here", 0, SENT, CloseReason::Fin),
         ("closed there", 0, RECEIVED, CloseReason::Fin),
@@ -113,7 +112,7 @@ mod tests {
             CloseReason::RemovedByPeer,
         ),
         ("blackhole", ETIMEDOUT, End { alone: true, ..NOTHING }, CloseReason::Timeout),
-        ("blackhole, found out at the connection's end", ETIMEDOUT, SENT, CloseReason::Timeout),
+        ("blackhole, detected at the connection's end", ETIMEDOUT, SENT, CloseReason::Timeout),
         ("link down", ENETUNREACH, End { alone: true, ..NOTHING }, CloseReason::Unreachable),
         (
             "endpoint deleted",
@@ -128,7 +127,7 @@ mod tests {
             CloseReason::RemovedByAdmin,
         ),
         (
-            "endpoint of a dead path deleted",
+            "endpoint of a failed path deleted",
             ETIMEDOUT,
             End { alone: true, ..SENT },
             CloseReason::RemovedByAdmin,
@@ -161,7 +160,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_end_has_its_reason() {
+    fn every_end_has_the_right_reason() {
         for &(case, error, end, reason) in TABLE {
             assert_eq!(of(error, end), reason, "{case}");
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of flows: charges each tick's window to those who used the CPUs meanwhile.
+//! Energy of flows: charges the energy of each tick to the flows that used the CPUs.
 
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::energy::power::MachinePower;
@@ -13,11 +13,11 @@ use super::subflow::SubflowState;
 use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
 
-/// What has been charged so far.
+/// What was charged so far.
 pub(super) struct Energy {
     split: Split,
     ledger: Ledger,
-    /// Where the accounts of the CPUs stood at the last tick.
+    /// CPU accounts at the last tick.
     cpus: Vec<CpuAccounts>,
 }
 
@@ -26,7 +26,7 @@ impl Energy {
         Self { split: Split::of(machine), ledger: Ledger::default(), cpus: Vec::new() }
     }
 
-    /// Charges one window. The flows have taken in everything up to this tick.
+    /// Charges one window, after the flows have applied everything up to this tick.
     pub(super) fn on_tick<'a>(
         &mut self,
         window: &EnergyWindow,
@@ -38,20 +38,20 @@ impl Energy {
         self.cpus.clear();
         self.cpus.extend_from_slice(cpus);
         for subflow in flows.flat_map(|flow| &mut flow.subflows) {
-            let time = subflow.take_cpu_grown();
+            let time = subflow.take_new_cpu_time();
             self.ledger.add_flow(subflow.record.id, time);
         }
         self.split.charge(window, &self.ledger);
     }
 
-    /// What a subflow has cost. `None`: nothing was charged to it yet.
+    /// Energy of a subflow. `None`: nothing was charged to it yet.
     pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
         let charge = self.split.flow(subflow.record.id)?;
         let tcp = &subflow.record.tcp;
         Some(charge.energy(subflow.cpu()?.total()).over(tcp.bytes_sent + tcp.bytes_received))
     }
 
-    /// Whether everything that these have used is charged.
+    /// Whether all CPU time of these subflows is charged.
     pub(super) fn are_settled(&self, mut subflows: impl Iterator<Item = SubflowId>) -> bool {
         subflows.all(|id| self.split.is_settled(id))
     }
@@ -64,13 +64,13 @@ impl Energy {
         self.split.snapshot()
     }
 
-    /// Windows that were charged to nobody because their sums did not come out even: a bug of ours.
+    /// Windows that were not charged because their sums did not match: a bug in mpwatch.
     pub(super) fn broken(&self) -> u64 {
         self.split.broken()
     }
 }
 
-/// Of a connection: the sum of its subflows, over its own payload.
+/// Energy of a connection: the sum over its subflows, per its own payload.
 pub(super) fn of_connection<'a>(
     parts: impl IntoIterator<Item = Option<&'a FlowEnergy>>,
     payload: Bytes,

@@ -1,42 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is remembered of one connection, and how each record changes it.
+//! The state of one connection, and how each record changes it.
 
-mod cost;
-mod story;
-
-use std::collections::BTreeSet;
-
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::event::{ConnectionRecord, MskBytes, MskView, Process, SubflowRecord};
+use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
+use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
+use super::addresses::Addresses;
+use super::cpu::ConnectionCpu;
+use super::socket::{self, Socket};
+use super::stall::{self, Witness};
+use super::subflow::{self, SubflowState, VANISHED_AFTER};
+use super::timeline::Timeline;
 use crate::bottleneck::Detector;
 
-use super::subflow::{self, SubflowState, VANISHED_AFTER};
+/// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
+const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// An entry of the timeline, on the kernel's clock.
-pub(super) struct Entry {
-    pub(super) at: Nanos,
-    pub(super) source: ObservedBy,
-    pub(super) event: TimelineEvent,
-}
-
-/// What a tick found out.
+/// Losses that a tick found.
 #[derive(Default)]
 pub(super) struct TickOutcome {
     pub(super) vanished: u64,
     pub(super) timeline_dropped: u64,
-}
-
-/// What has come of the MPTCP socket itself, as opposed to its subflows.
-#[derive(Default)]
-struct Socket {
-    seen: bool,
-    is_final: bool,
-    heard_this_tick: bool,
-    silent_ticks: u32,
 }
 
 pub(super) struct Flow {
@@ -52,24 +37,19 @@ pub(super) struct Flow {
     pub(super) owner: Option<Process>,
     pub(super) cgroup: u64,
     pub(super) subflows: Vec<SubflowState>,
-    pub(super) timeline: Vec<Entry>,
-    timeline_dropped: u64,
+    pub(super) timeline: Timeline,
     pub(super) send: BitsPerSecond,
     pub(super) receive: BitsPerSecond,
     bytes_at_last_tick: Option<(Bytes, Bytes)>,
-    /// CPU time spent on the connection and no subflow in particular, and the part of it that the subflows have got.
-    cpu: Option<CpuTimes>,
-    cpu_divided: CpuTimes,
+    cpu: ConnectionCpu,
     socket: Socket,
+    /// Ticks in a row at which it was complete.
     complete_ticks: u32,
-    stalls_told_to: Nanos,
-    announced_ids: BTreeSet<u8>,
-    removed_ids: BTreeSet<u8>,
-    addresses_announced: u8,
-    /// When the MPTCP socket was last looked at.
-    looked: Nanos,
+    /// End of the last stall on the timeline.
+    stalls_until: Nanos,
+    addresses: Addresses,
     pub(super) fell_back: bool,
-    /// `None`: no samples came.
+    /// `None`: there were no samples.
     pub(super) detector: Option<Box<Detector>>,
 }
 
@@ -88,20 +68,15 @@ impl Flow {
             owner: None,
             cgroup: 0,
             subflows: Vec::new(),
-            timeline: Vec::new(),
-            timeline_dropped: 0,
+            timeline: Timeline::default(),
             send: BitsPerSecond(0),
             receive: BitsPerSecond(0),
             bytes_at_last_tick: None,
-            cpu: None,
-            cpu_divided: CpuTimes::default(),
-            socket: Socket { heard_this_tick: true, ..Socket::default() },
+            cpu: ConnectionCpu::default(),
+            socket: Socket::default(),
             complete_ticks: 0,
-            stalls_told_to: Nanos(0),
-            announced_ids: BTreeSet::new(),
-            removed_ids: BTreeSet::new(),
-            addresses_announced: 0,
-            looked: Nanos(0),
+            stalls_until: Nanos(0),
+            addresses: Addresses::default(),
             fell_back: false,
             detector: None,
         }
@@ -124,9 +99,9 @@ impl Flow {
         self.subflows.iter().map(|subflow| subflow.record.id)
     }
 
-    /// When the connection closed: its own socket, or else (plain TCP, or a socket that was never seen) its last subflow.
+    /// When its own socket closed or, for plain TCP and for a socket that was never seen, its last subflow.
     pub(super) fn closed_at(&self) -> Option<Nanos> {
-        if self.socket.seen {
+        if self.socket.is_known {
             return self.closed;
         }
         let ends: Option<Vec<Nanos>> =
@@ -134,34 +109,34 @@ impl Flow {
         ends?.into_iter().max()
     }
 
-    /// Nothing more will come: every final counter is in. The records of a connection and of its subflows come in any order,
-    /// so the one of an MPTCP socket is waited for even if nothing of that socket was seen yet.
+    /// Every final counter has arrived. Records of a connection and its subflows arrive in any order, so the final record of an MPTCP
+    /// socket is awaited even if that socket was never seen.
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
-        let socket_done = is_tcp || self.socket.is_final || self.socket.silent_ticks >= VANISHED_AFTER;
-        // A connection is refused, or closes, before its subflow does: that one's finals are still to come.
-        let has_subflow = !self.subflows.is_empty() || self.socket.silent_ticks >= VANISHED_AFTER;
+        let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
+        // A connection is refused, or closes, before its subflow: the final record of the subflow follows.
+        let has_subflow = !self.subflows.is_empty() || self.socket.is_gone();
         let subflows_done = has_subflow && self.subflows.iter().all(SubflowState::is_final);
         socket_done && self.closed_at().is_some() && subflows_done
     }
 
-    /// Complete for a whole interval: one more subflow's final may come a tick later than all that was known before it.
+    /// Complete for a whole interval: the final record of another subflow may arrive one tick later.
     pub(super) fn is_forgettable(&self) -> bool {
         self.complete_ticks >= 2
     }
 
-    /// Complete for so long that what is still missing will not come.
+    /// Complete for so long that missing CPU charges will not arrive any more.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= VANISHED_AFTER
     }
 
-    /// A socket that is still about to connect has nothing to show.
-    pub(super) fn is_presentable(&self) -> bool {
+    /// A socket that has not connected yet is not reported.
+    pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
     }
 
-    /// Payload of the connection, each byte once, in and out. Where nobody counts it for the connection (plain TCP, or fallen
-    /// back on a kernel without such counters), its one subflow's is all there is. `None`: nothing is known yet.
+    /// Payload of the connection, every byte once: sent, received. Without counters of the connection (plain TCP, or a fallback on a kernel
+    /// that counts none) it is that of the only subflow. `None`: not known yet.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         counted.map(|bytes| (bytes.sent, bytes.received)).or_else(|| {
@@ -170,20 +145,20 @@ impl Flow {
         })
     }
 
-    /// The subflow that carries everything, where it is known that there can be no other.
+    /// The only subflow, where there can be no other one.
     pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
         self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
     }
 
     pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
-        self.socket.heard_this_tick = true;
+        self.socket.seen_this_tick = true;
         self.owner = record.owner.or(self.owner);
-        self.cpu = subflow::larger(self.cpu, record.cpu);
+        self.cpu.total = subflow::larger(self.cpu.total, record.cpu);
         if record.cgroup != 0 {
             self.cgroup = record.cgroup;
         }
-        if !self.socket.seen {
-            self.socket.seen = true;
+        if !self.socket.is_known {
+            self.socket.is_known = true;
             self.opened = record.opened;
             self.open_at(record.opened, record.first_seen);
         }
@@ -191,11 +166,11 @@ impl Flow {
         if record.last && !self.socket.is_final {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
-            self.tell(record.closed.unwrap_or(record.at), ObservedBy::Tracepoint, TimelineEvent::Closed);
+            self.timeline.traced(record.closed.unwrap_or(record.at), TimelineEvent::Closed);
         }
     }
 
-    /// `now`: time of the last tick, for what shows only by comparing samples.
+    /// `now`: time of the last tick, for changes that show only in sampled records.
     pub(super) fn on_subflow(&mut self, record: &SubflowRecord, now: Nanos) {
         if record.cgroup != 0 {
             self.cgroup = record.cgroup;
@@ -207,22 +182,56 @@ impl Flow {
         if self.first_seen.is_none() {
             self.open_at(None, record.first_seen);
         }
-        let place = self.subflows.iter().position(|subflow| subflow.record.id == record.id);
-        let place = place.unwrap_or_else(|| self.add_subflow(record));
-        self.compare(place, record, now);
-        let subflow = &mut self.subflows[place];
+        let index = self.subflows.iter().position(|subflow| subflow.record.id == record.id);
+        let index = index.unwrap_or_else(|| self.add_subflow(record));
+        self.compare(index, record, now);
+        let subflow = &mut self.subflows[index];
         let was_established = subflow.record.established.is_some();
         subflow.update(record);
         if let (false, Some(at)) = (was_established, record.established) {
-            self.tell(at, ObservedBy::Tracepoint, TimelineEvent::SubflowEstablished { subflow: record.id });
+            self.timeline.traced(at, TimelineEvent::SubflowEstablished { subflow: record.id });
         }
-        self.note_end(place);
+        self.note_end(index);
     }
 
-    /// A subflow, or else the connection's own socket, is still as its last record says.
+    /// Adds what a new record changes to the timeline.
+    fn compare(&mut self, index: usize, record: &SubflowRecord, now: Nanos) {
+        let old = &self.subflows[index].record;
+        if old.last {
+            return;
+        }
+        let at = record.at.max(now);
+        self.timeline.compare(old, record, at);
+        if record.msk.as_ref().is_some_and(|msk| msk.fallback) && !self.fell_back {
+            self.fell_back = true;
+            self.timeline.fell_back(record, at);
+        }
+    }
+
+    /// Adds the end of a subflow to the timeline, or corrects its reason.
+    fn note_end(&mut self, index: usize) {
+        let subflow = &mut self.subflows[index];
+        if subflow.note_end() {
+            self.report_end(index);
+        } else if let (Some((_, reason)), id) = (subflow.end, subflow.record.id) {
+            self.timeline.correct_reason(id, reason);
+        }
+    }
+
+    fn report_end(&mut self, index: usize) {
+        let subflow = &self.subflows[index];
+        if let Some((at, reason)) = subflow.end {
+            self.timeline.traced(at, TimelineEvent::SubflowClosed { subflow: subflow.record.id, reason });
+            if self.msk.is_none() {
+                self.timeline.traced(at, TimelineEvent::Closed);
+            }
+        }
+    }
+
+    /// The last record of a subflow, or of the connection's own socket, is still current.
     pub(super) fn on_unchanged(&mut self, subflow: Option<SubflowId>) {
         let Some(id) = subflow else {
-            self.socket.heard_this_tick = true;
+            self.socket.seen_this_tick = true;
             return;
         };
         if let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.record.id == id) {
@@ -231,35 +240,30 @@ impl Flow {
     }
 
     pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> TickOutcome {
-        let mut outcome = TickOutcome {
-            timeline_dropped: std::mem::take(&mut self.timeline_dropped),
-            ..TickOutcome::default()
-        };
-        self.divide_cpu();
-        for place in 0..self.subflows.len() {
-            let known = self.subflows[place].end.is_some();
-            if self.subflows[place].on_tick(interval) {
+        let mut outcome =
+            TickOutcome { timeline_dropped: self.timeline.take_dropped(), ..TickOutcome::default() };
+        self.cpu.divide(&mut self.subflows);
+        for index in 0..self.subflows.len() {
+            let had_ended = self.subflows[index].end.is_some();
+            if self.subflows[index].on_tick(interval) {
                 outcome.vanished += 1;
-                if !known {
-                    self.tell_end(place);
+                if !had_ended {
+                    self.report_end(index);
                 }
             }
         }
-        outcome.vanished += u64::from(self.socket_vanished(now));
-        self.tell_stalls();
+        outcome.vanished += u64::from(self.end_tick_of_socket(now));
+        self.report_stalls();
         self.update_rates(interval);
         self.complete_ticks = if self.is_complete() { self.complete_ticks + 1 } else { 0 };
         outcome
     }
 
-    fn socket_vanished(&mut self, now: Nanos) -> bool {
-        self.socket.silent_ticks = if self.socket.heard_this_tick { 0 } else { self.socket.silent_ticks + 1 };
-        self.socket.heard_this_tick = false;
-        let vanished =
-            self.socket.seen && !self.socket.is_final && self.socket.silent_ticks == VANISHED_AFTER;
+    fn end_tick_of_socket(&mut self, now: Nanos) -> bool {
+        let vanished = self.socket.on_tick();
         if vanished && self.closed.is_none() {
             self.closed = Some(now);
-            self.tell(now, ObservedBy::Sampled, TimelineEvent::Closed);
+            self.timeline.sampled(now, TimelineEvent::Closed);
         }
         vanished
     }
@@ -280,14 +284,11 @@ impl Flow {
         let first = self.first_seen.is_none();
         self.first_seen.get_or_insert(first_seen);
         match opened {
-            Some(at) => self.tell(at, ObservedBy::Tracepoint, TimelineEvent::Opened),
+            Some(at) => self.timeline.opened(at),
             None if first && self.subflows.is_empty() => {
-                self.tell(first_seen, ObservedBy::Sampled, TimelineEvent::Adopted);
+                self.timeline.sampled(first_seen, TimelineEvent::Adopted);
             }
             None => {}
-        }
-        if opened.is_some() {
-            self.timeline.retain(|entry| entry.event != TimelineEvent::Adopted);
         }
     }
 
@@ -300,52 +301,66 @@ impl Flow {
         self.owner = record.owner.or(self.owner);
     }
 
-    /// The newest view of the MPTCP socket. Its byte counters only grow: a socket that is being torn down reads as zero.
     fn take_msk(&mut self, msk: &MskView, at: Nanos) {
-        let mut merged = msk.clone();
-        if let Some(old) = &self.msk {
-            merged.cookie = if msk.cookie.0 == 0 { old.cookie } else { msk.cookie };
-            merged.token = if msk.token.0 == 0 { old.token } else { msk.token };
-            merged.remote_token = if msk.remote_token.0 == 0 { old.remote_token } else { msk.remote_token };
-            merged.server_side |= old.server_side;
-            merged.fallback |= old.fallback;
-            merged.bytes = larger(old.bytes, msk.bytes);
-            if self.socket.is_final {
-                merged.state = old.state;
-            }
-        }
-        // An id that was shown must not change; a part of it that was not known yet may be filled in.
+        let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
+        // An id that was reported must not change; an unknown part of it may be filled in.
         if self.token.0 == 0 {
             self.token = merged.token;
         }
         if self.birth.0 == 0 {
             self.birth = merged.cookie;
         }
-        self.tell_addresses(&merged, at);
+        if let Some(since) = self.addresses.update(self.msk.as_ref(), &merged, at, &mut self.timeline) {
+            self.explain_ends(&merged.removed_ids, since);
+        }
         self.msk = Some(merged);
+    }
+
+    /// A REMOVE_ADDR travels on any path, so it may arrive after the FIN or reset that it announces. `since`: when the MPTCP socket was
+    /// read before.
+    fn explain_ends(&mut self, removed_ids: &[u8], since: Nanos) {
+        for index in 0..self.subflows.len() {
+            let subflow = &mut self.subflows[index];
+            let is_recent = subflow.end.is_some_and(|(at, _)| at + REMOVE_ADDR_DELAY >= since);
+            let end = &mut subflow.record.end;
+            let is_by_peer = end.fin_received_first || end.reset_received;
+            if is_recent && is_by_peer && removed_ids.contains(&subflow.record.remote_id) {
+                end.removed_by_peer = true;
+                self.note_end(index);
+            }
+        }
+    }
+
+    fn report_stalls(&mut self) {
+        // After a fallback there are no scheduler events, so the beginning of a wait is unknown.
+        if self.fell_back {
+            return;
+        }
+        let witnesses = self.subflows.iter().map(|subflow| Witness {
+            stalls: &subflow.record.stalls,
+            progress: subflow.record.progress,
+            unacked: subflow.record.unacked,
+        });
+        let witnesses: Vec<Witness<'_>> = witnesses.collect();
+        let reported_until = self.stalls_until;
+        for (from, to) in stall::of_connection(&witnesses).into_iter().filter(|&(_, to)| to > reported_until)
+        {
+            self.stalls_until = to;
+            self.timeline.traced(from, TimelineEvent::Stalled { gap: to.since(from).micros() });
+        }
     }
 
     fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
         let mut subflow = SubflowState::new(record);
-        // What an update compares with: nothing has been told of it yet.
+        // The first record is compared with these: nothing of it is on the timeline yet.
         subflow.record.established = None;
         subflow.record.stale = false;
         subflow.record.last = false;
         self.subflows.push(subflow);
         let id = record.id;
         if let Some(at) = record.created {
-            self.tell(at, ObservedBy::Tracepoint, TimelineEvent::SubflowOpened { subflow: id });
+            self.timeline.traced(at, TimelineEvent::SubflowOpened { subflow: id });
         }
         self.subflows.len() - 1
     }
-}
-
-fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
-    let (Some(old), Some(new)) = (old, new) else { return new.or(old) };
-    Some(MskBytes {
-        sent: old.sent.max(new.sent),
-        received: old.received.max(new.received),
-        acked: old.acked.max(new.acked),
-        retransmitted: old.retransmitted.max(new.retransmitted),
-    })
 }

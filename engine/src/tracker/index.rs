@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding a connection by whatever a record says of it: the cookie of its socket, its token, or one of its subflows.
+//! Finds a connection by anything that a record contains: the cookie of its socket, its token, or one of its subflows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,13 +7,12 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 
 use super::flow::Flow;
 
-/// Our own name for a connection, in the order in which they came.
+/// Internal number of a connection, in the order in which they were first seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) serial: u64,
 }
 
-/// The ways to a connection.
 #[derive(Default)]
 pub(super) struct Index {
     next: u64,
@@ -23,6 +22,11 @@ pub(super) struct Index {
     forgotten: HashSet<ConnectionId>,
 }
 
+/// The cookie, unless the kernel has not assigned one yet.
+fn known(cookie: SocketCookie) -> Option<SocketCookie> {
+    (cookie.0 != 0).then_some(cookie)
+}
+
 impl Index {
     pub(super) fn new_key(&mut self) -> Key {
         self.next += 1;
@@ -30,7 +34,7 @@ impl Index {
     }
 
     pub(super) fn by_cookie(&self, cookie: SocketCookie) -> Option<Key> {
-        self.cookies.get(&super::known(cookie)?).copied()
+        self.cookies.get(&known(cookie)?).copied()
     }
 
     pub(super) fn by_token(&self, netns: NetnsCookie, token: Token) -> Option<Key> {
@@ -41,10 +45,10 @@ impl Index {
         self.subflows.get(&subflow).copied()
     }
 
-    /// Makes a connection findable by all that is known of it now.
-    pub(super) fn point_to(&mut self, key: Key, flow: &Flow, subflow: Option<SubflowId>) {
+    /// Adds everything that identifies a connection now.
+    pub(super) fn insert(&mut self, key: Key, flow: &Flow, subflow: Option<SubflowId>) {
         let id = flow.id();
-        if let Some(cookie) = super::known(flow.msk_cookie()) {
+        if let Some(cookie) = known(flow.msk_cookie()) {
             self.cookies.insert(cookie, key);
         }
         if let Some(token) = id.token.known() {
@@ -57,11 +61,11 @@ impl Index {
 
     pub(super) fn forget(&mut self, flow: &Flow) {
         let (id, key) = (flow.id(), Key { serial: flow.serial() });
-        let mine = |found: Option<&Key>| found == Some(&key);
-        if mine(self.cookies.get(&flow.msk_cookie())) {
+        let is_own = |found: Option<&Key>| found == Some(&key);
+        if is_own(self.cookies.get(&flow.msk_cookie())) {
             self.cookies.remove(&flow.msk_cookie());
         }
-        if mine(self.tokens.get(&(id.netns, id.token))) {
+        if is_own(self.tokens.get(&(id.netns, id.token))) {
             self.tokens.remove(&(id.netns, id.token));
         }
         for subflow in flow.subflow_ids() {

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All state of the agent: which connections there are and what is known of each. One owner, no I/O, no clock: a function
-//! of the event stream, so that a replay ends where the live run ended.
+//! The state of all connections. [`Tracker`] is its only owner. It is a function of the event stream, without I/O and clock, so a replay
+//! ends with the numbers of the live run.
 
+mod addresses;
 mod bottleneck;
 mod close;
+mod cpu;
 mod energy;
 mod flow;
 mod index;
+mod names;
+mod socket;
 mod stall;
 mod subflow;
+mod timeline;
 mod view;
 
 #[cfg(test)]
@@ -20,56 +25,36 @@ use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, Start, SubflowRecord, Tick};
-use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
+use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
+use mpwatch_model::host::Losses;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use bottleneck::Early;
+use bottleneck::{Detection, Pending};
 use energy::Energy;
 use flow::Flow;
 use index::{Index, Key};
+use names::Names;
 
-/// What becomes of a connection once it has closed and its finals were shown.
+/// What happens to a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Forget it: a live view shows it once.
+    /// It is discarded, as in a live view.
     Forget,
-    /// Keep it for the report at the end of the run.
+    /// It is kept for the report at the end of the run.
     Keep,
 }
 
-/// The names that the kernel does not use but people do.
-#[derive(Default)]
-struct Names {
-    netns: HashMap<NetnsCookie, String>,
-    /// Of recordings of older versions, which do not say whose inode it was.
-    netns_by_inode: HashMap<u32, String>,
-    cgroups: HashMap<u64, String>,
-}
-
-impl Names {
-    fn learn_netns(&mut self, name: &NetnsName) {
-        match name.netns {
-            Some(netns) => self.netns.insert(netns, name.name.clone()),
-            None => self.netns_by_inode.insert(name.inode, name.name.clone()),
-        };
-    }
-
-    fn of_netns(&self, netns: NetnsCookie, inode: u32) -> String {
-        let known = self.netns.get(&netns).or_else(|| self.netns_by_inode.get(&inode));
-        known.cloned().unwrap_or_else(|| format!("net:[{inode}]"))
-    }
-}
-
-/// Follows all connections.
+/// Tracks all connections.
 pub struct Tracker {
     start: Start,
     closed: Closed,
     flows: HashMap<Key, Flow>,
     index: Index,
     names: Names,
-    early: Early,
+    pending: Pending,
     method: DetectionMethod,
     energy: Option<Energy>,
     tick: Tick,
@@ -80,7 +65,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Begins with the first event of a stream.
+    /// Starts with the first event of a stream.
     pub fn new(start: Start, closed: Closed) -> Self {
         Self {
             tick: Tick { at: start.at, ..Tick::default() },
@@ -90,7 +75,7 @@ impl Tracker {
             flows: HashMap::new(),
             index: Index::default(),
             names: Names::default(),
-            early: Early::default(),
+            pending: Pending::default(),
             method: DetectionMethod::default(),
             previous_tick: None,
             vanished: 0,
@@ -99,12 +84,13 @@ impl Tracker {
         }
     }
 
-    /// Finds bottlenecks by this method.
+    /// Detects bottlenecks by this method.
+    #[must_use]
     pub fn with_method(self, method: DetectionMethod) -> Self {
         Self { method, ..self }
     }
 
-    /// Takes in one event.
+    /// Applies one event.
     pub fn apply(&mut self, event: &KernelEvent) {
         match event {
             KernelEvent::Start(start) => self.start = start.clone(),
@@ -114,20 +100,16 @@ impl Tracker {
             KernelEvent::ConnectionUnchanged(cookie) => {
                 self.on_unchanged(self.index.by_cookie(*cookie), None);
             }
-            KernelEvent::Samples(samples) => self.on_samples(samples),
-            KernelEvent::Netns(name) => {
-                self.names.learn_netns(name);
-            }
-            KernelEvent::Cgroup(name) => {
-                self.names.cgroups.insert(name.id, name.path.clone());
-            }
+            KernelEvent::Samples(batch) => self.on_samples(batch),
+            KernelEvent::Netns(name) => self.names.add_netns(name),
+            KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
             KernelEvent::Tick(tick) => self.on_tick(tick),
         }
     }
 
-    /// The picture after a tick. What has closed is in it for the last time.
+    /// The snapshot after a tick. Connections that are discarded are in it for the last time.
     pub fn snapshot(&mut self) -> Snapshot {
-        let connections = self.views();
+        let connections = self.connections();
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             flow.is_forgettable() && (is_charged || flow.is_long_complete())
@@ -156,10 +138,10 @@ impl Tracker {
         }
     }
 
-    /// Every connection of the run, after the last tick.
+    /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = std::mem::take(&mut self.archive);
-        connections.extend(self.views());
+        connections.extend(self.connections());
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
             schema: SCHEMA,
@@ -177,37 +159,36 @@ impl Tracker {
         }
     }
 
-    /// A sample of a socket that closed long ago, of which nothing is known, is old news: its flow was told and forgotten, but some
-    /// process still holds the socket.
-    fn is_old_news(&self, closed: Option<Nanos>, last: bool) -> bool {
+    /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.
+    fn was_discarded(&self, closed: Option<Nanos>, last: bool) -> bool {
         !last && matches!((closed, self.previous_tick), (Some(closed), Some(tick)) if closed < tick)
     }
 
     fn on_subflow(&mut self, record: &SubflowRecord) {
         let known = self.find_by_subflow(record);
-        if known.is_none() && self.is_old_news(record.closed, record.last) {
+        if known.is_none() && self.was_discarded(record.closed, record.last) {
             return;
         }
         let key = known.unwrap_or_else(|| self.index.new_key());
         let flow =
             self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
         flow.on_subflow(record, self.tick.at);
-        self.index.point_to(key, flow, Some(record.id));
+        self.index.insert(key, flow, Some(record.id));
     }
 
     fn on_connection(&mut self, record: &ConnectionRecord) {
         let known = self.find_by_connection(record);
-        if known.is_none() && self.is_old_news(record.closed, record.last) {
+        if known.is_none() && self.was_discarded(record.closed, record.last) {
             return;
         }
         let key = known.unwrap_or_else(|| self.index.new_key());
         let flow =
             self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
         flow.on_connection(record);
-        self.index.point_to(key, flow, None);
+        self.index.insert(key, flow, None);
     }
 
-    /// A sign of life of a subflow, or of the connection's own socket.
+    /// The last record of a subflow, or of the connection's own socket, is still current.
     fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
         if let Some(flow) = key.and_then(|key| self.flows.get_mut(&key)) {
             flow.on_unchanged(subflow);
@@ -221,14 +202,33 @@ impl Tracker {
         })
     }
 
-    /// A socket that is connected anew after it was closed is another connection, with another token.
+    /// A socket that connects again after it was closed is a new connection, with a new token.
     fn find_by_connection(&self, record: &ConnectionRecord) -> Option<Key> {
         let known = self
             .index
             .by_cookie(record.msk.cookie)
             .or_else(|| self.index.by_token(record.netns, record.msk.token));
-        let again = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
-        known.filter(|key| !self.flows.get(key).is_some_and(again))
+        let is_reopened = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
+        known.filter(|key| !self.flows.get(key).is_some_and(is_reopened))
+    }
+
+    fn on_samples(&mut self, batch: &SampleBatch) {
+        let detection = Detection { method: self.method, backoff: self.start.backoff };
+        match self.index.by_subflow(batch.id).and_then(|key| self.flows.get_mut(&key)) {
+            Some(flow) => detection.take(flow, batch),
+            None => self.pending.add(batch),
+        }
+    }
+
+    fn evaluate_bottlenecks(&mut self) {
+        for batch in self.pending.take() {
+            self.on_samples(&batch);
+        }
+        // Batches of subflows that are still unknown: they ended without a record.
+        self.pending.take();
+        for flow in self.flows.values_mut() {
+            bottleneck::evaluate(flow, self.tick.at);
+        }
     }
 
     fn on_tick(&mut self, tick: &Tick) {
@@ -236,7 +236,7 @@ impl Tracker {
             Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
         self.previous_tick.get_or_insert(tick.at);
         self.tick = tick.clone();
-        self.look_for_bottlenecks();
+        self.evaluate_bottlenecks();
         let interval = self.interval();
         for flow in self.flows.values_mut() {
             let outcome = flow.on_tick(tick.at, interval);
@@ -244,7 +244,7 @@ impl Tracker {
             self.timeline_dropped += outcome.timeline_dropped;
         }
         if let (Some(energy), Some(window)) = (&mut self.energy, &tick.energy) {
-            // In the order of their coming: who gets a microjoule that does not divide must not depend on the order of a hash.
+            // Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
             let mut flows: Vec<&mut Flow> = self.flows.values_mut().collect();
             flows.sort_unstable_by_key(|flow| flow.serial());
             energy.on_tick(window, &tick.cpus, flows.into_iter());
@@ -255,12 +255,12 @@ impl Tracker {
         self.previous_tick.map_or(Nanos(0), |previous| self.tick.at.since(previous))
     }
 
-    fn views(&self) -> Vec<Connection> {
-        let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_presentable()).collect();
+    fn connections(&self) -> Vec<Connection> {
+        let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_reportable()).collect();
         flows.sort_by_key(|flow| flow.serial());
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
-        let lens = view::Lens { start, names, energy, method: self.method, now: self.tick.at };
-        flows.into_iter().map(|flow| lens.connection(flow)).collect()
+        let context = view::Context { start, names, energy, method: self.method, now: self.tick.at };
+        flows.into_iter().map(|flow| context.connection(flow)).collect()
     }
 
     fn forget(&mut self, key: Key) {
@@ -272,8 +272,8 @@ impl Tracker {
         }
     }
 
-    fn losses(&self) -> mpwatch_model::host::Losses {
-        mpwatch_model::host::Losses {
+    fn losses(&self) -> Losses {
+        Losses {
             vanished: self.vanished,
             timeline_dropped: self.timeline_dropped,
             energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
@@ -288,9 +288,4 @@ impl Tracker {
     fn timestamp(&self, at: Nanos) -> Timestamp {
         view::timestamp(self.start.boot_epoch_ns, at)
     }
-}
-
-/// Whether a cookie says anything.
-fn known(cookie: SocketCookie) -> Option<SocketCookie> {
-    (cookie.0 != 0).then_some(cookie)
 }

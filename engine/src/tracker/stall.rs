@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When did a connection as a whole make no progress? Each subflow remembers the pauses that it saw; only a time that is a
-//! pause on all of them is one of the connection. After a path's failure this is the failover gap. Pure.
+//! Stalls of a connection: times in which no subflow made progress. Each subflow records its own pauses; the connection stalls where those of
+//! all subflows overlap. After the failure of a path this is the failover gap. Pure.
 
 use mpwatch_model::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
 
-/// What one subflow saw.
+/// The pauses of one subflow.
 pub(super) struct Witness<'a> {
-    /// Its pauses, oldest first.
+    /// Those that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
-    /// Last progress that it saw; from then on it may be in a pause that has not ended. `None`: never saw any.
+    /// Its last progress; a pause may have begun then. `None`: it never made progress.
     pub(super) progress: Option<Nanos>,
-    /// Sent data was waiting then.
+    /// Sent data was not acknowledged at that time.
     pub(super) unacked: bool,
 }
 
 impl Witness<'_> {
-    /// Its own pause within `[from, to]`, as far as it reaches; `None`: this subflow saw progress.
+    /// Its latest pause that overlaps with `[from, to]`. `None`: it made progress.
     fn pause_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
         let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: false }) };
         if progress + MIN_STALL <= to {
@@ -26,18 +26,18 @@ impl Witness<'_> {
     }
 }
 
-/// What two pauses have in common. Whether data waited is told by the one that begins later: it is the later look.
+/// The overlap of two pauses. Whether data waited is taken from the one that begins later: it is the newer observation.
 fn overlap(one: Stall, other: Stall) -> Stall {
     let unacked = if other.from > one.from { other.unacked } else { one.unacked };
     Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
 }
 
-/// Pauses of the whole connection with sent data waiting, oldest first: `(from, to)`.
+/// Stalls of the connection with unacknowledged data, oldest first: from, to.
 pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
     let mut found = Vec::new();
-    for (place, witness) in witnesses.iter().enumerate() {
+    for (index, witness) in witnesses.iter().enumerate() {
         for &stall in witness.stalls {
-            let mut others = witnesses.iter().enumerate().filter(|&(other, _)| other != place);
+            let mut others = witnesses.iter().enumerate().filter(|&(other, _)| other != index);
             let common = others.try_fold(stall, |common, (_, other)| {
                 Some(overlap(common, other.pause_in(common.from, common.to)?))
             });
@@ -51,7 +51,7 @@ pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
     merge(found)
 }
 
-/// Two subflows that saw the same pause report it twice.
+/// Merges overlapping stalls: each subflow with the pause contributes one.
 fn merge(mut stalls: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
     stalls.sort();
     let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
@@ -83,34 +83,34 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_path_leaves_a_gap_until_the_other_one_goes_on() {
+    fn a_failed_path_causes_a_gap_until_another_path_makes_progress() {
         let idle_backup = [stall(50, 10_400, true)];
         let witnesses = [witness(&[], 10_000, true), witness(&idle_backup, 12_000, false)];
         assert_eq!(in_ms(of_connection(&witnesses)), [(10_000, 10_400)]);
     }
 
     #[test]
-    fn a_pause_of_one_subflow_is_none_of_the_connection() {
+    fn a_pause_of_one_subflow_is_not_a_stall() {
         let quiet = [stall(1_000, 3_000, true)];
         let witnesses = [witness(&quiet, 4_000, true), witness(&[], 4_000, true)];
         assert!(of_connection(&witnesses).is_empty());
     }
 
     #[test]
-    fn a_pause_seen_by_both_counts_once_and_only_where_they_overlap() {
+    fn overlapping_pauses_are_one_stall() {
         let (first, second) = ([stall(1_000, 1_500, true)], [stall(1_050, 1_600, true)]);
         let witnesses = [witness(&first, 9_000, false), witness(&second, 9_000, false)];
         assert_eq!(in_ms(of_connection(&witnesses)), [(1_050, 1_500)]);
     }
 
     #[test]
-    fn what_a_dead_path_remembers_does_not_make_a_later_idle_time_a_stall() {
+    fn an_old_pause_of_a_failed_path_does_not_make_later_idle_time_a_stall() {
         let idle = [stall(13_000, 15_000, false)];
         assert!(of_connection(&[witness(&[], 12_000, true), witness(&idle, 15_000, false)]).is_empty());
     }
 
     #[test]
-    fn an_idle_application_is_no_stall() {
+    fn an_idle_application_is_not_a_stall() {
         let idle = [stall(1_000, 5_000, false)];
         assert!(of_connection(&[witness(&idle, 5_000, false)]).is_empty());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is remembered of one subflow: its latest record, where its counters stood at the last tick, how it ended.
+//! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
 
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::event::{SubflowRecord, TcpCounters};
@@ -8,23 +8,24 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::close;
 
-/// Ticks without a sign of life after which a flow counts as gone. A few are no proof: a storage iterator goes on from where
-/// it was by counting entries, so it passes over some while others are being removed.
+/// A flow that was not seen for this many ticks has vanished. Fewer are not enough: the iterator over socket storage resumes by counting
+/// entries, so it may skip some while others are being removed.
 pub(super) const VANISHED_AFTER: u32 = 10;
 
 pub(super) struct SubflowState {
     pub(super) record: SubflowRecord,
-    /// Totals at the last tick; `None`: there was none yet and the subflow was adopted, so no rate can be told.
+    /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.
     at_last_tick: Option<(Bytes, Bytes)>,
     pub(super) send: BitsPerSecond,
     pub(super) receive: BitsPerSecond,
     pub(super) end: Option<(Nanos, CloseReason)>,
-    /// Its part of the CPU time that was spent on the connection and no subflow in particular.
+    /// Its part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
-    /// The part of its CPU time for which energy was charged.
+    /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
-    silent_ticks: u32,
-    heard_this_tick: bool,
+    /// Ticks in a row in which it was not seen.
+    missed_ticks: u32,
+    seen_this_tick: bool,
 }
 
 impl SubflowState {
@@ -37,12 +38,12 @@ impl SubflowState {
             end: None,
             cpu_share: CpuTimes::default(),
             cpu_charged: Nanos(0),
-            silent_ticks: 0,
-            heard_this_tick: true,
+            missed_ticks: 0,
+            seen_this_tick: true,
         }
     }
 
-    /// Takes a newer record. Once final, nothing changes any more.
+    /// Applies a newer record, unless the final one was applied before.
     pub(super) fn update(&mut self, record: &SubflowRecord) {
         if self.record.last {
             return;
@@ -52,15 +53,15 @@ impl SubflowState {
         self.record.clone_from(record);
         self.record.cpu = larger(cpu, record.cpu);
         self.record.end.removed_by_peer |= removed_by_peer;
-        self.heard_this_tick = true;
+        self.seen_this_tick = true;
     }
 
-    /// Is still as its last record says.
+    /// Its last record is still current.
     pub(super) fn on_unchanged(&mut self) {
-        self.heard_this_tick = true;
+        self.seen_this_tick = true;
     }
 
-    /// Notes the end if the record tells of one. `true`: it was not known before.
+    /// Derives the end from the record. Returns whether it was not known before.
     pub(super) fn note_end(&mut self) -> bool {
         let Some(closed) = self.record.closed else { return false };
         let known = self.end.is_some();
@@ -68,12 +69,12 @@ impl SubflowState {
         !known
     }
 
-    /// Whether its final counters are in.
+    /// Whether its final counters have arrived.
     pub(super) fn is_final(&self) -> bool {
-        self.record.last || self.silent_ticks >= VANISHED_AFTER
+        self.record.last || self.missed_ticks >= VANISHED_AFTER
     }
 
-    /// `true`: it has just been given up as gone without a final record.
+    /// Ends a tick. Returns whether it has just vanished without a final record.
     pub(super) fn on_tick(&mut self, interval: Nanos) -> bool {
         let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
         if let Some((sent, received)) = self.at_last_tick {
@@ -81,42 +82,42 @@ impl SubflowState {
             self.receive = bytes_received.since(received).per(interval);
         }
         self.at_last_tick = Some((bytes_sent, bytes_received));
-        self.silent_ticks = if self.heard_this_tick { 0 } else { self.silent_ticks + 1 };
-        self.heard_this_tick = false;
-        let vanished = self.silent_ticks == VANISHED_AFTER && !self.record.last;
+        self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
+        self.seen_this_tick = false;
+        let vanished = self.missed_ticks == VANISHED_AFTER && !self.record.last;
         if vanished && self.end.is_none() {
             self.end = Some((self.record.at, CloseReason::Unknown));
         }
         vanished
     }
 
-    /// CPU time spent on it, with its part of what was spent on the connection.
+    /// CPU time spent on it, with its part of that spent on the connection.
     pub(super) fn cpu(&self) -> Option<CpuTimes> {
         self.record.cpu.map(|own| own + self.cpu_share)
     }
 
     /// CPU time since the last call.
-    pub(super) fn take_cpu_grown(&mut self) -> u64 {
+    pub(super) fn take_new_cpu_time(&mut self) -> u64 {
         let total = self.cpu().map_or(Nanos(0), |cpu| cpu.total());
-        let grown = total.since(self.cpu_charged);
+        let new = total.since(self.cpu_charged);
         self.cpu_charged = self.cpu_charged.max(total);
-        grown.0
+        new.0
     }
 
-    /// Payload in both directions: since the last tick, and in all.
+    /// Payload in both directions: since the last tick, and in total.
     pub(super) fn carried(&self) -> (u64, u64) {
         let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
-        let all = bytes_sent + bytes_received;
-        let before = self.at_last_tick.map_or(all, |(sent, received)| sent + received);
-        (all.since(before).0, all.0)
+        let total = bytes_sent + bytes_received;
+        let before = self.at_last_tick.map_or(total, |(sent, received)| sent + received);
+        (total.since(before).0, total.0)
     }
 
-    /// Payload sent, each byte once.
+    /// Payload sent, every byte once.
     pub(super) fn unique_sent(&self) -> Bytes {
         self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
     }
 
-    /// The byte by which a received FIN shows in the kernel's count of received bytes.
+    /// The byte by which a received FIN increases the kernel's count of received bytes.
     pub(super) fn fin_received(&self) -> Bytes {
         let by_state = matches!(
             self.record.state,
@@ -133,7 +134,7 @@ impl SubflowState {
     }
 }
 
-/// A socket whose finals were told has no figures any more; those that it had stay.
+/// A socket whose final values were reported reads as zero; the earlier values stay.
 pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
     match (old, new) {
         (Some(old), Some(new)) => Some(old.max(new)),

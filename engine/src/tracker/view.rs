@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what is remembered to what is shown. Pure: everything derived (shares, ratios, calendar times) is derived here.
+//! From tracked state to the model's connections and subflows. Shares, rates and calendar times are computed here. Pure.
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
@@ -15,19 +15,19 @@ use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use mpwatch_model::wire::{Segments, wire_bytes};
 
-use super::Names;
 use super::bottleneck;
 use super::energy::{self, Energy};
 use super::flow::Flow;
+use super::names::Names;
 use super::subflow::SubflowState;
 
-/// Calendar time of a point on the boot clock.
+/// Calendar time of a time on the boot clock.
 pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// What it takes to see a flow as outputs do.
-pub(super) struct Lens<'a> {
+/// What is needed beside the flow itself.
+pub(super) struct Context<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
     pub(super) energy: Option<&'a Energy>,
@@ -35,7 +35,7 @@ pub(super) struct Lens<'a> {
     pub(super) now: Nanos,
 }
 
-impl Lens<'_> {
+impl Context<'_> {
     pub(super) fn connection(&self, flow: &Flow) -> Connection {
         let initial = flow.subflows.iter().find(|subflow| !subflow.record.mp_join).or(flow.subflows.first());
         let (sent, received) = flow.bytes().unzip();
@@ -55,13 +55,13 @@ impl Lens<'_> {
             id: flow.id(),
             token: flow.id().token.known(),
             remote_token: flow.msk.as_ref().and_then(|msk| msk.remote_token.known()),
-            netns: self.names.of_netns(flow.id().netns, flow.netns_inode),
+            netns: self.names.netns(flow.id().netns, flow.netns_inode),
             netns_inode: flow.netns_inode,
             role: role(flow),
             local: initial.map(|subflow| subflow.record.local),
             remote: initial.map(|subflow| subflow.record.remote),
             process: flow.owner,
-            cgroup: self.names.cgroups.get(&flow.cgroup).cloned(),
+            cgroup: self.names.cgroup(flow.cgroup),
             opened_at: flow.opened.map(|at| self.at(at)),
             seen_open: flow.opened.is_some(),
             age_s: flow.closed_at().unwrap_or(self.now).since(from).seconds(),
@@ -156,7 +156,7 @@ impl Lens<'_> {
         }
     }
 
-    /// Calls of which the kernel does not tell whose they are count as not known, also those that showed in another way.
+    /// Where the kernel does not attribute system calls, those found in another way are not reported either.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
         let traces = self.start.traces;
         let known = state.cpu().filter(|_| traces.ledger)?;
@@ -164,7 +164,7 @@ impl Lens<'_> {
     }
 
     fn timeline(&self, flow: &Flow) -> Vec<TimelineEntry> {
-        let mut entries: Vec<_> = flow.timeline.iter().collect();
+        let mut entries: Vec<_> = flow.timeline.entries().iter().collect();
         entries.sort_by_key(|entry| (entry.at, order(&entry.event)));
         entries
             .into_iter()
@@ -176,7 +176,7 @@ impl Lens<'_> {
             .collect()
     }
 
-    /// Mean rates over each subflow's life; a backup that carried nothing had no share to be denied.
+    /// Fairness of the mean rates over each subflow's lifetime. A backup that carried nothing does not count.
     fn fairness(&self, flow: &Flow) -> Option<f64> {
         let carried = |subflow: &&SubflowState| !subflow.record.backup || subflow.unique_sent().0 > 0;
         let rates = flow.subflows.iter().filter(carried).map(|subflow| {
@@ -191,7 +191,7 @@ impl Lens<'_> {
     }
 }
 
-/// Of things that happened in the same nanosecond, or of which only the order is known.
+/// Order of events with the same time.
 fn order(event: &TimelineEvent) -> u8 {
     match event {
         TimelineEvent::Opened | TimelineEvent::Adopted => 0,
@@ -222,7 +222,7 @@ fn state(flow: &Flow) -> TcpState {
 }
 
 fn fallback(flow: &Flow) -> Option<Fallback> {
-    let reason = flow.timeline.iter().find_map(|entry| match entry.event {
+    let reason = flow.timeline.entries().iter().find_map(|entry| match entry.event {
         TimelineEvent::FellBack { reason } => Some(reason),
         _ => None,
     });
@@ -242,12 +242,12 @@ fn second_path(flow: &Flow) -> Option<SecondPath> {
     })
 }
 
-/// The kernel writes zero, and for the minimum `u32::MAX`, before the first sample.
+/// Before the first sample the kernel has zero and, for the minimum, `u32::MAX`.
 fn measured(rtt: Micros) -> Option<Micros> {
     (rtt.0 != 0 && rtt.0 != u64::from(u32::MAX)).then_some(rtt)
 }
 
-/// A quantile is known to a bucket; inside the bucket of the minimum it cannot be below the minimum.
+/// A quantile is known to one bucket of the histogram; inside the bucket of the minimum it is at least the minimum.
 fn quantile(record: &SubflowRecord, q: f64) -> Option<Micros> {
     let found = record.rtts.quantile(q)?;
     let bucket = |rtt: Micros| u32::try_from(rtt.0).map(RttHistogram::bucket).ok();

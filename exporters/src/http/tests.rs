@@ -1,72 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests to the server over real sockets.
 
+mod client;
+mod secured;
+
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::server::MAX_CLIENTS;
 use super::site::MAX_CONCURRENT_SNAPSHOTS;
-use super::{Access, Pages, Server, WebConfigError};
-
-#[derive(Default)]
-struct TestPages {
-    stale: AtomicBool,
-    reloads: Mutex<Vec<Result<(), String>>>,
-}
-
-impl Pages for TestPages {
-    fn metrics(&self) -> Result<String, String> {
-        Ok("a_metric 1\n".repeat(200))
-    }
-
-    fn flows(&self) -> Result<String, String> {
-        Ok(format!("{{\"connections\":[{}]}}", "0,".repeat(16 << 20)))
-    }
-
-    fn readiness(&self) -> Result<(), String> {
-        if self.stale.load(Ordering::Relaxed) { Err("no snapshot for 9 s".to_owned()) } else { Ok(()) }
-    }
-
-    fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>) {
-        self.reloads.lock().unwrap().push(outcome.map_err(|error| error.to_string()));
-    }
-}
-
-fn start() -> (Server, Arc<TestPages>) {
-    start_with(Access::unrestricted())
-}
-
-fn start_with(access: Access) -> (Server, Arc<TestPages>) {
-    let pages = Arc::new(TestPages::default());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    (Server::start(listener, access, Arc::clone(&pages) as Arc<dyn Pages>, Arc::default()).unwrap(), pages)
-}
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream
-}
-
-/// Sends bytes and reads until the server closes.
-fn exchange(server: &Server, request: &str) -> Vec<u8> {
-    let mut stream = connect(server);
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    // The server may reset the connection.
-    let _ = stream.read_to_end(&mut answer);
-    answer
-}
-
-fn get(server: &Server, path: &str, headers: &str) -> (String, Vec<u8>) {
-    let answer =
-        exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    (String::from_utf8(answer[..end].to_vec()).unwrap().to_lowercase(), answer[end + 4..].to_vec())
-}
+use client::{connect, exchange, get, start};
 
 #[test]
 fn each_path_has_its_response() {

@@ -1,23 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one direction of a stretch of network does to packets: a plain value. Who does it is `impairer.rs`.
+//! What an impairer does to packets, in which direction, and its counters: plain values.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What one direction does to packets.
+/// The direction of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the first interface to the second; in a topology, from client to server.
+    Forward,
+    /// From the second interface to the first.
+    Backward,
+}
+
+impl Direction {
+    pub(crate) const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
+}
+
+/// What happens to packets of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {
     /// Base delay, one way.
     pub delay: Duration,
-    /// Extra delay between 0 and this, never reordering packets. The relay's wanders smoothly; `netem` draws each packet's
-    /// anew, and a packet whose turn would come before its predecessor's leaves right behind it, so that in a dense stream
-    /// most wait long.
+    /// Additional delay between 0 and this. It never reorders packets. The relay's jitter changes smoothly. `netem` chooses
+    /// each packet's delay independently and sends a packet that would overtake directly after its predecessor, so most
+    /// packets of a dense stream have a long delay.
     pub jitter: Duration,
-    /// Probability 0 to 1 that a packet is lost. The relay loses TCP packets only; `netem` also what neighbour discovery
-    /// sends.
+    /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// Where the relay's random sequences start: equal seeds lose the same packets and jitter alike. The `tc`
-    /// of Debian 12 cannot set that of `netem`.
+    /// Seed of the relay's random numbers: the same seed gives the same losses and jitter. The `tc` of Debian 12 cannot set
+    /// the seed of `netem`.
     pub seed: u64,
 }
 
@@ -27,4 +39,20 @@ impl Impairment {
     pub fn delay(delay: Duration) -> Self {
         Self { delay, ..Self::default() }
     }
+}
+
+/// Counters of one direction since the start of the impairer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImpairerCounters {
+    /// Packets forwarded.
+    pub forwarded: u64,
+    /// Bytes forwarded, including Ethernet headers.
+    pub forwarded_bytes: u64,
+    /// Packets dropped on purpose.
+    pub lost: u64,
+    /// Packets dropped by the full queue of the outgoing interface: the drops of the bottleneck.
+    pub queue_drops: u64,
+    /// Packets dropped because too many were delayed; 0 unless the relay is far too slow for the load. `netem` counts them as
+    /// lost; it has room for 100 000.
+    pub overflowed: u64,
 }

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Impairment by the kernel: the queueing discipline `netem` at the root of both ports of a router.
-//! A rate limit of the same port is its child: packets meet the queue when their delay is over, as behind the relay.
+//! The rate limit of a port is a child of netem: packets reach its queue after their delay, as with the relay.
 
-use super::{Direction, ImpairerCounters, Impairment};
+use super::impairment::{Direction, ImpairerCounters, Impairment};
 use crate::error::{Error, Result};
-use crate::link::{Parent, Queues};
+use crate::link::{PortQueues, TcParent};
 use crate::netns::Namespace;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where a rate limit hangs: netem has this one class.
-pub(super) const LIMITS_UNDER: Parent = Parent("parent 100:1");
+/// The parent of a rate limit: netem's only class.
+pub(super) const RATE_LIMIT_PARENT: TcParent = TcParent("parent 100:1");
 
-/// netem on the two ports of a router. It goes with the router's namespace.
+/// netem on the two ports of a router. The kernel removes it with the router's namespace.
 #[derive(Debug)]
 pub(super) struct Netem {
     ports: (&'static str, &'static str),
-    rules: Mutex<[Impairment; 2]>,
+    impairments: Mutex<[Impairment; 2]>,
 }
 
 impl Netem {
     pub(super) fn start(
         router: &Namespace,
         ports: (&'static str, &'static str),
-        rules: [Impairment; 2],
+        impairments: [Impairment; 2],
     ) -> Result<Self> {
-        let netem = Self { ports, rules: Mutex::new(rules) };
+        let netem = Self { ports, impairments: Mutex::new(impairments) };
         let lines = Direction::BOTH.map(|direction| line(netem.port(direction), netem.impairment(direction)));
         router.tc(&lines)?;
         Ok(netem)
     }
 
-    /// The port by which a direction leaves.
+    /// The outgoing port of a direction.
     fn port(&self, direction: Direction) -> &'static str {
         match direction {
             Direction::Forward => self.ports.1,
@@ -39,30 +39,30 @@ impl Netem {
         }
     }
 
-    fn rules(&self) -> MutexGuard<'_, [Impairment; 2]> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    fn impairments(&self) -> MutexGuard<'_, [Impairment; 2]> {
+        self.impairments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn impairment(&self, direction: Direction) -> Impairment {
-        self.rules()[direction as usize]
+        self.impairments()[direction as usize]
     }
 
-    pub(super) fn set(&self, router: &Namespace, direction: Direction, rule: Impairment) -> Result<()> {
-        // Held across the command, so that the last one to set is the one that is remembered.
-        let mut rules = self.rules();
-        router.tc(&[line(self.port(direction), rule)])?;
-        rules[direction as usize] = rule;
+    pub(super) fn set(&self, router: &Namespace, direction: Direction, impairment: Impairment) -> Result<()> {
+        // Locked during the command: the stored value is that of the last command.
+        let mut impairments = self.impairments();
+        router.tc(&[line(self.port(direction), impairment)])?;
+        impairments[direction as usize] = impairment;
         Ok(())
     }
 
     pub(super) fn counters(&self, router: &Namespace, direction: Direction) -> Result<ImpairerCounters> {
-        let Queues { netem, limit } = Queues::read(router, self.port(direction))?;
+        let PortQueues { netem, rate_limit } = PortQueues::read(router, self.port(direction))?;
         let netem = netem.unwrap_or_default();
-        let queue_drops = limit.map_or(0, |limit| limit.drops);
+        let queue_drops = rate_limit.map_or(0, |queue| queue.drops);
         Ok(ImpairerCounters {
             forwarded: netem.packets,
             forwarded_bytes: netem.bytes,
-            // What its child drops it counts as well.
+            // netem also counts the drops of its child.
             lost: netem.drops.saturating_sub(queue_drops),
             queue_drops,
             overflowed: 0,
@@ -70,7 +70,7 @@ impl Netem {
     }
 }
 
-/// Whether the running kernel takes netem with all that we ask of it.
+/// Whether the running kernel has netem with all the options that the lab uses.
 pub(super) fn works_in(scratch: &Namespace) -> Result<bool> {
     let everything = Impairment {
         delay: Duration::from_millis(2),
@@ -85,15 +85,16 @@ pub(super) fn works_in(scratch: &Namespace) -> Result<bool> {
     }
 }
 
-/// Puts netem on an interface, or changes what it does; its queue, its counters and its child stay.
-fn line(interface: &str, rule: Impairment) -> String {
-    let Impairment { delay, jitter, loss, .. } = rule;
-    // netem draws from both sides of the delay, the lab's jitter only adds. tc takes no nanoseconds here, but fractions.
+/// Adds netem to an interface or changes its parameters. A change keeps its queue, counters and child.
+fn line(interface: &str, impairment: Impairment) -> String {
+    let Impairment { delay, jitter, loss, .. } = impairment;
+    // netem's jitter is symmetric around the delay, the lab's only adds. tc accepts fractions of microseconds here,
+    // but no nanoseconds.
     let half = jitter.as_secs_f64() * 1e6 / 2.0;
     let middle = delay.as_secs_f64() * 1e6 + half;
     let percent = loss * 100.0;
-    // Its usual limit of 1000 packets would drop unseen: 100 000 full frames are a second at 1.2 Gbit/s.
-    // A rate, beyond any load of the lab, because without one netem lets packets overtake when it jitters.
+    // The default limit of 1000 packets would drop packets: 100 000 full frames are 1 s at 1.2 Gbit/s.
+    // The rate is above any load of the lab. Without a rate, netem reorders packets when it adds jitter.
     format!(
         "qdisc replace dev {interface} root handle 100: netem limit 100000 delay {middle:.3}us {half:.3}us loss {percent}% rate 10gbit"
     )
@@ -105,13 +106,13 @@ mod tests {
 
     #[test]
     fn jitter_adds_to_the_delay() {
-        let rule = Impairment {
+        let impairment = Impairment {
             delay: Duration::from_millis(10),
             jitter: Duration::from_millis(4),
             loss: 0.01,
             seed: 1,
         };
-        let line = line("far", rule);
+        let line = line("far", impairment);
         assert!(line.contains("delay 12000.000us 2000.000us loss 1% rate"), "{line}");
     }
 }

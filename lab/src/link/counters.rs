@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an interface and its queue have counted, as the kernel tells it: a source of truth
-//! that is independent of TCP's own numbers.
+//! The kernel's counters of an interface and its queues. They are independent of TCP's own counters.
 
 use crate::command::{self, Program};
 use crate::error::{Error, Result};
@@ -8,16 +7,16 @@ use crate::netns::Namespace;
 use serde::Deserialize;
 use std::fs;
 
-/// Packets and bytes of one interface since it was made, from `/proc/net/dev`. Bytes include the Ethernet header.
+/// Packets and bytes of one interface since its creation, from `/proc/net/dev`. Bytes include Ethernet headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
-    /// Bytes that arrived.
+    /// Bytes received.
     pub rx_bytes: u64,
-    /// Packets that arrived.
+    /// Packets received.
     pub rx_packets: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Packets that left.
+    /// Packets sent.
     pub tx_packets: u64,
 }
 
@@ -25,9 +24,9 @@ impl InterfaceCounters {
     /// Reads the counters of one interface.
     ///
     /// # Errors
-    /// When there is no such interface in the namespace.
+    /// If the namespace has no such interface.
     pub fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
-        // thread-self: /proc/net is the view of the main thread, which is in another namespace.
+        // Not /proc/net, which shows the namespace of the main thread.
         const PATH: &str = "/proc/thread-self/net/dev";
         let text = namespace.enter(|| fs::read_to_string(PATH).map_err(Error::os("read", PATH)))??;
         parse_interface(&text, interface).ok_or_else(|| Error::Missing {
@@ -50,79 +49,80 @@ fn parse_interface(text: &str, interface: &str) -> Option<InterfaceCounters> {
     Some(InterfaceCounters { rx_bytes: at(0)?, rx_packets: at(1)?, tx_bytes: at(8)?, tx_packets: at(9)? })
 }
 
-/// What the queue of an interface holds and has dropped.
+/// Length and counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct QueueCounters {
-    /// Bytes that wait now.
+    /// Bytes in the queue.
     pub backlog: u64,
-    /// Packets that wait now.
+    /// Packets in the queue.
     pub qlen: u64,
-    /// Packets dropped since the queue was made, because it was full.
+    /// Packets dropped by the full queue since its creation.
     pub drops: u64,
-    /// Bytes that passed.
+    /// Bytes sent.
     pub bytes: u64,
-    /// Packets that passed.
+    /// Packets sent.
     pub packets: u64,
 }
 
 impl QueueCounters {
-    /// Reads the queue of one interface's rate limit (`tc -s qdisc`); without one all is 0.
+    /// Reads the queue of an interface's rate limit (`tc -s qdisc`). Without a rate limit all values are 0.
     ///
     /// # Errors
-    /// When there is no such interface, or `tc` cannot write JSON.
+    /// If there is no such interface, or `tc` does not support JSON.
     pub fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
-        Ok(Queues::read(namespace, interface)?.limit.unwrap_or_default())
+        Ok(PortQueues::read(namespace, interface)?.rate_limit.unwrap_or_default())
     }
 }
 
-/// The queues of one interface at one instant.
+/// The queues of one interface, read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queues {
-    /// Of `netem`, which is the root where it is; it counts what its child drops as well.
+pub(crate) struct PortQueues {
+    /// The queue of `netem`, if it is the root. Its drops include those of its child.
     pub(crate) netem: Option<QueueCounters>,
-    /// Of the rate limit: the root, or `netem`'s child.
-    pub(crate) limit: Option<QueueCounters>,
+    /// The queue of the rate limit: the root, or the child of `netem`.
+    pub(crate) rate_limit: Option<QueueCounters>,
 }
 
-/// One element of what `tc` tells.
+/// One queueing discipline in the output of `tc`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told {
+struct QdiscJson {
     kind: String,
     handle: String,
-    /// Absent of the root.
+    /// `None`: it is the root.
     parent: Option<String>,
     #[serde(flatten)]
     counters: QueueCounters,
 }
 
-impl Queues {
-    /// Reads them, `netem` and rate limit at once.
+impl PortQueues {
+    /// Reads the queues of netem and of the rate limit with one command.
     ///
     /// # Errors
-    /// When there is no such interface, or `tc` cannot write JSON.
+    /// If there is no such interface, or `tc` does not support JSON.
     pub(crate) fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
         let arguments = format!("-s -j qdisc show dev {interface}");
         let text = namespace.enter(|| command::output(Program::Tc, &arguments))??;
-        let told: Vec<Told> = serde_json::from_str(&text).map_err(|error| Error::Command {
+        let qdiscs: Vec<QdiscJson> = serde_json::from_str(&text).map_err(|error| Error::Command {
             program: "tc".to_owned(),
             input: arguments,
             stderr: format!("unexpected JSON: {error}"),
         })?;
-        Ok(Self::sort(&told))
+        Ok(Self::from_qdiscs(&qdiscs))
     }
 
-    fn sort(told: &[Told]) -> Self {
-        let Some(root) = told.iter().find(|queue| queue.parent.is_none()) else {
+    fn from_qdiscs(qdiscs: &[QdiscJson]) -> Self {
+        let Some(root) = qdiscs.iter().find(|queue| queue.parent.is_none()) else {
             return Self::default();
         };
         if root.kind != "netem" {
-            return Self { netem: None, limit: Some(root.counters) };
+            return Self { netem: None, rate_limit: Some(root.counters) };
         }
-        let under =
-            |queue: &&Told| queue.parent.as_ref().is_some_and(|parent| parent.starts_with(&root.handle));
-        Self { netem: Some(root.counters), limit: told.iter().find(under).map(|queue| queue.counters) }
+        let is_child =
+            |queue: &&QdiscJson| queue.parent.as_ref().is_some_and(|parent| parent.starts_with(&root.handle));
+        let child = qdiscs.iter().find(is_child);
+        Self { netem: Some(root.counters), rate_limit: child.map(|queue| queue.counters) }
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_found_by_its_whole_name() {
+    fn a_prefix_of_an_interface_name_does_not_match() {
         let text = "head\n p10: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n p1: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n";
         let counters = parse_interface(text, "p1").unwrap();
         assert_eq!((counters.rx_bytes, counters.tx_packets), (1, 4));
@@ -139,17 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_the_root_or_the_child_of_netem() {
+    fn the_rate_limit_is_the_root_or_the_child_of_netem() {
         let tbf =
             r#"{"kind":"tbf","handle":"1:","parent":"100:1","options":{},"bytes":9,"packets":1,"drops":3}"#;
         let netem =
             r#"{"kind":"netem","handle":"100:","root":true,"options":{},"bytes":9,"packets":1,"drops":5}"#;
-        let sort = |text: &str| Queues::sort(&serde_json::from_str::<Vec<Told>>(text).unwrap());
-        let both = sort(&format!("[{netem},{tbf}]"));
-        assert_eq!((both.netem.unwrap().drops, both.limit.unwrap().drops), (5, 3));
-        let delay_only = sort(&format!("[{netem}]"));
-        assert_eq!((delay_only.netem.unwrap().drops, delay_only.limit), (5, None));
-        let limit_only = sort(&format!("[{}]", tbf.replace(r#""parent":"100:1""#, r#""root":true"#)));
-        assert_eq!((limit_only.netem, limit_only.limit.unwrap().drops), (None, 3));
+        let parse =
+            |text: &str| PortQueues::from_qdiscs(&serde_json::from_str::<Vec<QdiscJson>>(text).unwrap());
+        let both = parse(&format!("[{netem},{tbf}]"));
+        assert_eq!((both.netem.unwrap().drops, both.rate_limit.unwrap().drops), (5, 3));
+        let delay_only = parse(&format!("[{netem}]"));
+        assert_eq!((delay_only.netem.unwrap().drops, delay_only.rate_limit), (5, None));
+        let limit_only = parse(&format!("[{}]", tbf.replace(r#""parent":"100:1""#, r#""root":true"#)));
+        assert_eq!((limit_only.netem, limit_only.rate_limit.unwrap().drops), (None, 3));
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes of `linux/mptcp.h` and `linux/tcp.h` structures into plain values. A field past the end of
-//! what the kernel wrote is 0 or `None`. Pure; asks no socket.
+//! Decodes structures of `linux/mptcp.h` and `linux/tcp.h`. A field that the kernel did not write is 0 or `None`.
 
-use super::{MptcpInfo, SubflowInfo, TcpInfo, canonical};
+use super::info::{MptcpInfo, SubflowInfo, TcpInfo};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
@@ -27,8 +26,8 @@ fn u8_at(bytes: &[u8], offset: usize) -> u8 {
 
 /// Writes a small number as the u32 at `offset`.
 pub(super) fn put(bytes: &mut [u8], offset: usize, value: usize) {
-    if let Some(place) = bytes.get_mut(offset..offset + 4) {
-        place.copy_from_slice(&(value as u32).to_ne_bytes());
+    if let Some(field) = bytes.get_mut(offset..offset + 4) {
+        field.copy_from_slice(&(value as u32).to_ne_bytes());
     }
 }
 
@@ -73,7 +72,7 @@ pub(super) fn tcp(bytes: &[u8]) -> TcpInfo {
     }
 }
 
-/// `struct mptcp_subflow_addrs`: two `sockaddr_storage`, local and remote. `None` for an unknown family.
+/// Decodes `struct mptcp_subflow_addrs`: two `sockaddr_storage`, local and remote. `None`: unknown family.
 pub(super) fn subflow(id: Option<u32>, addresses: &[u8], tcp_bytes: &[u8]) -> Option<SubflowInfo> {
     Some(SubflowInfo {
         id,
@@ -81,6 +80,11 @@ pub(super) fn subflow(id: Option<u32>, addresses: &[u8], tcp_bytes: &[u8]) -> Op
         remote: socket_address(addresses.get(128..)?)?,
         tcp: tcp(tcp_bytes),
     })
+}
+
+/// Shows an IPv4-mapped address of an IPv6 socket as an IPv4 address.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
@@ -98,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_answer_of_an_old_kernel_leaves_the_new_fields_unknown() {
+    fn fields_that_an_older_kernel_does_not_write_are_unknown() {
         let mut bytes = [0_u8; 48];
         bytes[12..16].copy_from_slice(&0xdead_beef_u32.to_ne_bytes());
         let info = mptcp(&bytes);
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_both_families_are_read() {
+    fn addresses_of_both_families_are_decoded() {
         let mut pair = [0_u8; 256];
         pair[..2].copy_from_slice(&2_u16.to_ne_bytes());
         pair[2..4].copy_from_slice(&80_u16.to_be_bytes());

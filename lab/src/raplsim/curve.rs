@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power against load of real machines: five of them, each with load spread over all cores and with some cores full.
+//! Power against load of five real machines, each with the load on all cores and on some cores.
 //!
-//! Recorded by the project codecarbon (MIT), `codecarbon/data/hardware/cpu_load_profiling`, 2025-01-14, by RAPL over 30 s a
-//! point. Here: energy divided by duration, in milliwatts; the load in permille of all CPUs. Where a recording has no
-//! point at zero load, its first point stands for it. They are no straight lines: most are concave, one is convex in its
-//! middle, those of AMD fall when the power cap bites.
+//! Recorded by the project codecarbon (MIT), `codecarbon/data/hardware/cpu_load_profiling`, 2025-01-14, with RAPL over 30 s
+//! per point. Power is energy divided by duration, in milliwatts. Load is in permille of all CPUs. Without a point at zero
+//! load, the first point is used. The curves are not linear: most are concave, one is convex in its middle, and those of AMD
+//! fall when the power limit is reached.
 
-/// Power against load.
+/// A recorded power curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Curve {
-    /// Which machine, and how it was loaded.
+pub struct RecordedCurve {
+    /// The machine and the kind of load.
     pub name: &'static str,
     /// CPUs (hardware threads) of the machine.
     pub cpus: u32,
-    /// Load in permille and power in milliwatts, by rising load.
+    /// Load in permille and power in milliwatts, by increasing load.
     pub points: &'static [(u32, u32)],
 }
 
-const EPYC_8024P_ALL: Curve = Curve {
+const EPYC_8024P_ALL: RecordedCurve = RecordedCurve {
     name: "AMD EPYC 8024P, all cores",
     cpus: 16,
     points: &[
@@ -34,7 +34,7 @@ const EPYC_8024P_ALL: Curve = Curve {
         (1000, 46_247),
     ],
 };
-const EPYC_8024P_SOME: Curve = Curve {
+const EPYC_8024P_SOME: RecordedCurve = RecordedCurve {
     name: "AMD EPYC 8024P, some cores",
     cpus: 16,
     points: &[
@@ -51,7 +51,7 @@ const EPYC_8024P_SOME: Curve = Curve {
         (1000, 46_741),
     ],
 };
-const THREADRIPPER_1950X_ALL: Curve = Curve {
+const THREADRIPPER_1950X_ALL: RecordedCurve = RecordedCurve {
     name: "AMD Ryzen Threadripper 1950X, all cores",
     cpus: 32,
     points: &[
@@ -68,7 +68,7 @@ const THREADRIPPER_1950X_ALL: Curve = Curve {
         (997, 167_087),
     ],
 };
-const THREADRIPPER_1950X_SOME: Curve = Curve {
+const THREADRIPPER_1950X_SOME: RecordedCurve = RecordedCurve {
     name: "AMD Ryzen Threadripper 1950X, some cores",
     cpus: 32,
     points: &[
@@ -85,7 +85,7 @@ const THREADRIPPER_1950X_SOME: Curve = Curve {
         (1000, 165_324),
     ],
 };
-const E3_1240V2_ALL: Curve = Curve {
+const E3_1240V2_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, all cores",
     cpus: 8,
     points: &[
@@ -102,7 +102,7 @@ const E3_1240V2_ALL: Curve = Curve {
         (1000, 49_408),
     ],
 };
-const E3_1240V2_SOME: Curve = Curve {
+const E3_1240V2_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, some cores",
     cpus: 8,
     points: &[
@@ -117,7 +117,7 @@ const E3_1240V2_SOME: Curve = Curve {
         (1000, 49_647),
     ],
 };
-const E3_1240V2_SECOND_ALL: Curve = Curve {
+const E3_1240V2_SECOND_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, a second machine, all cores",
     cpus: 8,
     points: &[
@@ -134,7 +134,7 @@ const E3_1240V2_SECOND_ALL: Curve = Curve {
         (896, 89_222),
     ],
 };
-const E3_1240V2_SECOND_SOME: Curve = Curve {
+const E3_1240V2_SECOND_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, a second machine, some cores",
     cpus: 8,
     points: &[
@@ -149,7 +149,7 @@ const E3_1240V2_SECOND_SOME: Curve = Curve {
         (1000, 96_601),
     ],
 };
-const E5_2620V3_ALL: Curve = Curve {
+const E5_2620V3_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E5-2620 v3, all cores",
     cpus: 24,
     points: &[
@@ -166,7 +166,7 @@ const E5_2620V3_ALL: Curve = Curve {
         (996, 104_971),
     ],
 };
-const E5_2620V3_SOME: Curve = Curve {
+const E5_2620V3_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E5-2620 v3, some cores",
     cpus: 24,
     points: &[
@@ -184,8 +184,8 @@ const E5_2620V3_SOME: Curve = Curve {
     ],
 };
 
-/// All ten recordings.
-pub const RECORDED: [Curve; 10] = [
+/// All ten curves.
+pub const RECORDED_CURVES: [RecordedCurve; 10] = [
     EPYC_8024P_ALL,
     EPYC_8024P_SOME,
     THREADRIPPER_1950X_ALL,
@@ -198,9 +198,9 @@ pub const RECORDED: [Curve; 10] = [
     E5_2620V3_SOME,
 ];
 
-impl Curve {
-    /// Power in milliwatts at a load of `numerator / denominator` of all CPUs, as an exact fraction `(p, q)`: `p / q`
-    /// milliwatts, straight between the points and level beyond the first and the last.
+impl RecordedCurve {
+    /// Power at a load of `numerator / denominator` of all CPUs, as an exact fraction `(p, q)`: `p / q` milliwatts. Linear
+    /// between the points, constant before the first and after the last.
     pub fn power(&self, numerator: u64, denominator: u64) -> (i128, i128) {
         let (n, d) = (i128::from(numerator) * 1000, i128::from(denominator));
         let at = |point: &(u32, u32)| (i128::from(point.0), i128::from(point.1));
@@ -221,18 +221,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_recording_has_rising_loads_and_sane_watts() {
-        for curve in RECORDED {
+    fn every_curve_has_increasing_loads_and_plausible_power() {
+        for curve in RECORDED_CURVES {
             assert!(curve.points.len() >= 9, "{}", curve.name);
             assert!(curve.points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{}", curve.name);
-            let sane = |(load, power): &(u32, u32)| *load <= 1000 && (5_000..200_000).contains(power);
-            assert!(curve.points.iter().all(sane), "{}", curve.name);
+            let is_plausible = |(load, power): &(u32, u32)| *load <= 1000 && (5_000..200_000).contains(power);
+            assert!(curve.points.iter().all(is_plausible), "{}", curve.name);
         }
     }
 
     #[test]
-    fn power_is_straight_between_points_and_level_beyond() {
-        let curve = Curve { name: "", cpus: 1, points: &[(100, 10_000), (300, 20_000)] };
+    fn power_is_linear_between_points_and_constant_outside() {
+        let curve = RecordedCurve { name: "", cpus: 1, points: &[(100, 10_000), (300, 20_000)] };
         assert_eq!(curve.power(1, 5), (15_000 * 1000, 1000));
         assert_eq!(curve.power(0, 5), (10_000, 1));
         assert_eq!(curve.power(5, 5), (20_000, 1));

@@ -1,71 +1,72 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How other tools divide energy, written anew from their published formulas (shared notes on energy, section 3), so that one
-//! harness judges them and us on the same runs. Joules of one consumer in one window.
+//! How other tools attribute energy, implemented from their published formulas, so that one test compares them and mpwatch
+//! on the same runs.
 
-/// What a tool sees of one window.
+/// What a tool measures in one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
+pub struct Measurement {
     /// Energy of the machine, joules.
     pub energy: f64,
     /// Length of the window, seconds.
     pub elapsed: f64,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: f64,
     /// CPU time of the consumer, seconds.
     pub own: f64,
-    /// CPU time of all, seconds.
+    /// CPU time of all consumers, seconds.
     pub all: f64,
-    /// Idle power, watts, measured before; only EnergAt uses it.
+    /// Idle power, watts, measured before. Only EnergAt uses it.
     pub idle: f64,
 }
 
-/// A formula.
-pub type Formula = fn(&Seen) -> f64;
+/// A formula: joules of the consumer.
+pub type Formula = fn(&Measurement) -> f64;
 
-/// All of them, by the name of the tool.
+/// All formulas, by the name of the tool.
 pub const FORMULAS: [(&str, Formula); 3] =
     [("kepler", kepler), ("scaphandre", scaphandre), ("energat", energat)];
 
-/// Kepler 0.10 and later: active energy is energy times CPU utilisation, without a baseline, by share of CPU time.
-pub fn kepler(seen: &Seen) -> f64 {
-    if seen.all == 0.0 {
+/// Kepler 0.10 and later: active energy is energy times CPU utilisation, without a baseline, divided by CPU time.
+pub fn kepler(measured: &Measurement) -> f64 {
+    if measured.all == 0.0 {
         return 0.0;
     }
-    let utilisation = seen.all / (seen.cpus * seen.elapsed);
-    seen.energy * utilisation * (seen.own / seen.all)
+    let utilisation = measured.all / (measured.cpus * measured.elapsed);
+    measured.energy * utilisation * (measured.own / measured.all)
 }
 
-/// Scaphandre: the host's watts times the consumer's CPU percentage over the number of cores.
-pub fn scaphandre(seen: &Seen) -> f64 {
-    let watts = seen.energy / seen.elapsed;
-    watts * (seen.own / seen.elapsed / seen.cpus) * seen.elapsed
+/// Scaphandre: the host's power times the consumer's CPU percentage, divided by the number of cores.
+pub fn scaphandre(measured: &Measurement) -> f64 {
+    let watts = measured.energy / measured.elapsed;
+    watts * (measured.own / measured.elapsed / measured.cpus) * measured.elapsed
 }
 
-/// EnergAt: energy above the base times the share of CPU time to the power of 0.3 (its default).
-pub fn energat(seen: &Seen) -> f64 {
+/// EnergAt: energy above the baseline times the share of CPU time to the power of 0.3 (its default).
+pub fn energat(measured: &Measurement) -> f64 {
     const GAMMA: f64 = 0.3;
-    if seen.all == 0.0 {
+    if measured.all == 0.0 {
         return 0.0;
     }
-    (seen.energy - seen.idle * seen.elapsed) * (seen.own / seen.all).powf(GAMMA)
+    (measured.energy - measured.idle * measured.elapsed) * (measured.own / measured.all).powf(GAMMA)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// 40 W idle and 60 W at full load on 8 CPUs; a flow uses half a CPU. Truth: 3.75 J, whoever else runs.
+    /// 40 W idle and 60 W more at full load on 8 CPUs. A flow uses half a CPU, so its true energy is always 3.75 J.
     #[test]
-    fn they_give_what_the_notes_say_of_the_toy_machine() {
-        let seen = |others: f64| {
+    fn the_formulas_give_the_published_results_for_a_simple_machine() {
+        let with_others = |others: f64| {
             let all = 0.5 + others;
             let energy = 40.0 + 60.0 * all / 8.0;
-            Seen { energy, elapsed: 1.0, cpus: 8.0, own: 0.5, all, idle: 40.0 }
+            Measurement { energy, elapsed: 1.0, cpus: 8.0, own: 0.5, all, idle: 40.0 }
         };
-        for (others, ratio, cube) in [(0.0, 2.73, 3.75), (2.0, 3.67, 11.57), (6.0, 5.55, 22.58)] {
-            assert!((kepler(&seen(others)) - ratio).abs() < 0.01);
-            assert!((scaphandre(&seen(others)) - ratio).abs() < 0.01);
-            assert!((energat(&seen(others)) - cube).abs() < 0.01, "{}", energat(&seen(others)));
+        for (others, by_share, by_power_law) in [(0.0, 2.73, 3.75), (2.0, 3.67, 11.57), (6.0, 5.55, 22.58)] {
+            let measured = with_others(others);
+            assert!((kepler(&measured) - by_share).abs() < 0.01);
+            assert!((scaphandre(&measured) - by_share).abs() < 0.01);
+            assert!((energat(&measured) - by_power_law).abs() < 0.01, "{}", energat(&measured));
         }
     }
 }

@@ -1,124 +1,123 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that follow the CPU time of real work, with a truth of their own that no part of mpwatch reads. Either chosen threads
-//! draw power, by `/proc/TID/schedstat`, which holds for those that seldom wake (spinners, bulk senders: of others the kernel counts
-//! too much there); or all threads of the machine do, by a perf counter each.
+//! Counters that follow the CPU time of real work. The ground truth is measured independently of mpwatch. The load is either
+//! selected threads, measured by `/proc/TID/schedstat`, or all threads of the machine, measured by perf counters. schedstat
+//! is right only for threads that seldom wake up, such as spinners and bulk senders.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::machine::{Machine, Picojoules};
-use super::tasks::Tasks;
-use super::tree::{Fault, Tree};
-use crate::{Error, Result};
+pub use super::procfs::Tid;
 
-/// A thread's id.
-pub type Tid = i32;
+use super::machine::{Picojoules, SimulatedMachine};
+use super::procfs::{cpu_time, threads};
+use super::task_clocks::TaskClocks;
+use super::tree::{Fault, PowercapTree};
+use crate::error::{Error, Result};
 
-/// What draws power.
+/// Whose CPU time draws power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// The threads that are watched and followed, and nothing else.
+pub enum LoadScope {
+    /// Only the watched and followed threads.
     Threads,
-    /// Whatever runs on this machine, as on a real one. Several packages are taken to be loaded alike.
-    Everything,
+    /// Everything that runs on this machine. The load is divided equally between several packages.
+    Machine,
 }
 
-/// How a live simulation runs.
+/// Settings of a simulation.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct SimulationSettings {
     /// The machine.
-    pub machine: Machine,
-    /// What draws power.
-    pub load: Load,
-    /// How often it is looked at.
-    pub tick: Duration,
-    /// How often the counters move: 1 ms as hardware does, 1 s as virtual machines do.
-    pub publish: Duration,
+    pub machine: SimulatedMachine,
+    /// Whose CPU time draws power.
+    pub scope: LoadScope,
+    /// How often the CPU time is sampled.
+    pub sample_interval: Duration,
+    /// How often the counters change: 1 ms as in hardware, 1 s as in virtual machines.
+    pub update_interval: Duration,
 }
 
-/// What happened.
+/// What really happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Truth {
-    /// How long it ran, nanoseconds.
+pub struct GroundTruth {
+    /// Duration, nanoseconds.
     pub elapsed: u64,
-    /// Busy time of each thread that was watched, nanoseconds.
-    pub busy: BTreeMap<Tid, u64>,
-    /// Busy time of each package: of its threads, or of its CPUs.
-    pub loads: Vec<u64>,
-    /// What each package drew.
-    pub packages: Vec<Picojoules>,
+    /// Busy time of each watched thread, nanoseconds.
+    pub busy_by_thread: BTreeMap<Tid, u64>,
+    /// Busy time of each package, nanoseconds.
+    pub busy_by_package: Vec<u64>,
+    /// Energy of each package.
+    pub energy_by_package: Vec<Picojoules>,
 }
 
 enum Command {
-    Watch { tid: Tid, package: u32 },
-    Follow { pid: Tid, package: u32 },
-    Fault { device: String, fault: Fault },
-    Mend { device: String },
-    Tell { to: Sender<Truth> },
+    WatchThread { tid: Tid, package: u32 },
+    FollowProcess { pid: Tid, package: u32 },
+    InjectFault { device: String, fault: Fault },
+    ClearFault { device: String },
+    Report { to: Sender<GroundTruth> },
     Stop,
 }
 
-/// A simulation that runs; dropping it ends it.
-pub struct Live {
+/// A running simulation. Dropping it stops it.
+pub struct LiveSimulation {
     commands: Sender<Command>,
-    thread: Option<JoinHandle<Result<Truth>>>,
+    thread: Option<JoinHandle<Result<GroundTruth>>>,
 }
 
-impl Live {
-    /// Lets a tree tick.
-    pub fn start(tree: Tree, setup: Setup) -> Result<Self> {
+impl LiveSimulation {
+    /// Starts to update the counters of a tree.
+    pub fn start(tree: PowercapTree, settings: SimulationSettings) -> Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let thread = thread::Builder::new().name("raplsim".to_owned());
         let thread = thread
-            .spawn(move || Simulation::new(tree, setup)?.run(&inbox))
+            .spawn(move || Simulation::new(tree, settings)?.run(&inbox))
             .map_err(Error::os("start the thread", "raplsim"))?;
         Ok(Self { commands, thread: Some(thread) })
     }
 
-    /// From now on, the CPU time of this thread draws power in a package.
-    pub fn watch(&self, tid: Tid, package: u32) {
-        self.send(Command::Watch { tid, package });
+    /// Adds a thread: its CPU time from now on draws power in a package.
+    pub fn watch_thread(&self, tid: Tid, package: u32) {
+        self.send(Command::WatchThread { tid, package });
     }
 
-    /// From now on, the CPU time of all threads of this process does, also of those that it will start.
-    pub fn follow(&self, pid: Tid, package: u32) {
-        self.send(Command::Follow { pid, package });
+    /// Adds all threads of a process, including threads that it starts later.
+    pub fn follow_process(&self, pid: Tid, package: u32) {
+        self.send(Command::FollowProcess { pid, package });
     }
 
-    /// Lets something go wrong with a zone.
-    pub fn fault(&self, device: &str, fault: Fault) {
-        self.send(Command::Fault { device: device.to_owned(), fault });
+    /// Injects a fault into a zone.
+    pub fn inject_fault(&self, device: &str, fault: Fault) {
+        self.send(Command::InjectFault { device: device.to_owned(), fault });
     }
 
-    /// Ends what is wrong with a zone.
-    pub fn mend(&self, device: &str) {
-        self.send(Command::Mend { device: device.to_owned() });
+    /// Ends the faults of a zone.
+    pub fn clear_fault(&self, device: &str) {
+        self.send(Command::ClearFault { device: device.to_owned() });
     }
 
-    /// Shows the energy up to now, and tells what has happened so far.
-    pub fn so_far(&self) -> Result<Truth> {
-        let (to, answer) = mpsc::channel();
-        self.send(Command::Tell { to });
-        answer.recv().map_err(|_| Error::Panicked { thread: "raplsim".to_owned() })
+    /// Updates the counters and returns the ground truth so far.
+    pub fn so_far(&self) -> Result<GroundTruth> {
+        let (to, reply) = mpsc::channel();
+        self.send(Command::Report { to });
+        reply.recv().map_err(|_| Error::Panicked { thread: "raplsim".to_owned() })
     }
 
-    /// Ends it, while the watched threads still live, and tells what happened.
-    pub fn stop(mut self) -> Result<Truth> {
+    /// Stops the simulation and returns the ground truth. The watched threads must still be running.
+    pub fn stop(mut self) -> Result<GroundTruth> {
         self.send(Command::Stop);
-        let Some(thread) = self.thread.take() else { return Ok(Truth::default()) };
+        let Some(thread) = self.thread.take() else { return Ok(GroundTruth::default()) };
         thread.join().map_err(|_| Error::Panicked { thread: "raplsim".to_owned() })?
     }
 
-    /// A simulation that has failed says so when it is stopped.
+    /// Ignores the error: `stop` returns why the simulation has failed.
     fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveSimulation {
     fn drop(&mut self) {
         self.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
@@ -127,77 +126,81 @@ impl Drop for Live {
     }
 }
 
-struct Watched {
+struct WatchedThread {
     package: u32,
     last: u64,
 }
 
 struct Simulation {
-    tree: Tree,
-    setup: Setup,
-    watched: BTreeMap<Tid, Watched>,
+    tree: PowercapTree,
+    settings: SimulationSettings,
+    watched: BTreeMap<Tid, WatchedThread>,
     followed: Vec<(Tid, u32)>,
-    truth: Truth,
-    begun: Instant,
-    /// What else draws power.
-    tasks: Option<Tasks>,
+    truth: GroundTruth,
+    started: Instant,
+    /// The clocks of [`LoadScope::Machine`].
+    task_clocks: Option<TaskClocks>,
 }
 
 impl Simulation {
-    fn new(tree: Tree, setup: Setup) -> Result<Self> {
-        let packages = setup.machine.packages as usize;
-        let truth = Truth { packages: vec![0; packages], loads: vec![0; packages], ..Truth::default() };
+    fn new(tree: PowercapTree, settings: SimulationSettings) -> Result<Self> {
+        let packages = settings.machine.packages as usize;
+        let truth = GroundTruth {
+            energy_by_package: vec![0; packages],
+            busy_by_package: vec![0; packages],
+            ..GroundTruth::default()
+        };
         let (watched, followed) = (BTreeMap::new(), Vec::new());
-        let tasks = (setup.load == Load::Everything).then(Tasks::watch).transpose()?;
-        Ok(Self { tree, setup, watched, followed, truth, begun: Instant::now(), tasks })
+        let task_clocks = (settings.scope == LoadScope::Machine).then(TaskClocks::start).transpose()?;
+        Ok(Self { tree, settings, watched, followed, truth, started: Instant::now(), task_clocks })
     }
 
-    fn run(mut self, inbox: &Receiver<Command>) -> Result<Truth> {
-        let mut shown = Instant::now();
+    fn run(mut self, inbox: &Receiver<Command>) -> Result<GroundTruth> {
+        let mut updated = Instant::now();
         loop {
-            match inbox.recv_timeout(self.setup.tick) {
-                Ok(Command::Watch { tid, package }) => {
-                    self.watch(tid, package, scheduled(tid).unwrap_or(0));
+            match inbox.recv_timeout(self.settings.sample_interval) {
+                Ok(Command::WatchThread { tid, package }) => {
+                    self.watch(tid, package, cpu_time(tid).unwrap_or(0));
                     continue;
                 }
-                Ok(Command::Follow { pid, package }) => {
+                Ok(Command::FollowProcess { pid, package }) => {
                     for tid in threads(pid) {
-                        self.watch(tid, package, scheduled(tid).unwrap_or(0));
+                        self.watch(tid, package, cpu_time(tid).unwrap_or(0));
                     }
                     self.followed.push((pid, package));
                     continue;
                 }
-                Ok(Command::Fault { device, fault }) => self.tree.fault(&device, fault)?,
-                Ok(Command::Mend { device }) => self.tree.mend(&device)?,
-                Ok(Command::Tell { to }) => {
+                Ok(Command::InjectFault { device, fault }) => self.tree.inject_fault(&device, fault)?,
+                Ok(Command::ClearFault { device }) => self.tree.clear_fault(&device)?,
+                Ok(Command::Report { to }) => {
                     self.advance();
-                    self.tree.publish()?;
-                    // Who asked may have given up.
+                    self.tree.update_files()?;
+                    // Fails if the caller no longer waits.
                     let _ = to.send(self.truth.clone());
                     continue;
                 }
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.advance();
-                    self.tree.publish()?;
+                    self.tree.update_files()?;
                     return Ok(self.truth);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.advance();
-            if shown.elapsed() >= self.setup.publish {
-                self.tree.publish()?;
-                shown = Instant::now();
+            if updated.elapsed() >= self.settings.update_interval {
+                self.tree.update_files()?;
+                updated = Instant::now();
             }
         }
     }
 
     fn watch(&mut self, tid: Tid, package: u32, last: u64) {
-        self.truth.busy.entry(tid).or_default();
-        self.watched.insert(tid, Watched { package, last });
+        self.truth.busy_by_thread.entry(tid).or_default();
+        self.watched.insert(tid, WatchedThread { package, last });
     }
 
-    /// New threads count from their beginning.
-    fn meet(&mut self) {
+    /// Adds new threads of the followed processes, with their CPU time from the beginning.
+    fn add_new_threads(&mut self) {
         for (pid, package) in self.followed.clone() {
             for tid in threads(pid) {
                 if !self.watched.contains_key(&tid) {
@@ -207,66 +210,70 @@ impl Simulation {
         }
     }
 
-    /// Turns the time since the last look into energy.
+    /// Turns the CPU time since the last sample into energy.
     fn advance(&mut self) {
-        self.meet();
-        let now = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let mut busy_in = self.watched_time();
-        if let Some(tasks) = &mut self.tasks {
-            let each = tasks.used() / busy_in.len() as u64;
-            busy_in.fill(each);
+        self.add_new_threads();
+        let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut busy = self.busy_since_last_sample();
+        if let Some(clocks) = &mut self.task_clocks {
+            let share = clocks.used() / busy.len() as u64;
+            busy.fill(share);
         }
         let elapsed = now - self.truth.elapsed;
-        self.truth.loads.iter_mut().zip(&busy_in).for_each(|(sum, busy)| *sum += busy);
-        let drawn: Vec<_> = busy_in.iter().map(|busy| self.setup.machine.energy(*busy, elapsed)).collect();
-        self.tree.add(&drawn);
-        self.truth.packages.iter_mut().zip(&drawn).for_each(|(sum, drawn)| *sum += drawn);
+        self.truth.busy_by_package.iter_mut().zip(&busy).for_each(|(sum, busy)| *sum += busy);
+        let energy: Vec<_> = busy.iter().map(|busy| self.settings.machine.energy(*busy, elapsed)).collect();
+        self.tree.add_energy(&energy);
+        self.truth.energy_by_package.iter_mut().zip(&energy).for_each(|(sum, energy)| *sum += energy);
         self.truth.elapsed = now;
     }
 
-    /// Time that watched threads have used in each package since the last look.
-    fn watched_time(&mut self) -> Vec<u64> {
-        let mut busy_in = vec![0; self.truth.packages.len()];
+    /// CPU time of the watched threads in each package since the last sample.
+    fn busy_since_last_sample(&mut self) -> Vec<u64> {
+        let mut busy = vec![0; self.truth.energy_by_package.len()];
         for (tid, watched) in &mut self.watched {
-            let Some(total) = scheduled(*tid) else { continue };
+            let Some(total) = cpu_time(*tid) else { continue };
             let time = total.saturating_sub(watched.last);
             watched.last = watched.last.max(total);
-            *self.truth.busy.entry(*tid).or_default() += time;
-            if let Some(sum) = busy_in.get_mut(watched.package as usize) {
+            *self.truth.busy_by_thread.entry(*tid).or_default() += time;
+            if let Some(sum) = busy.get_mut(watched.package as usize) {
                 *sum += time;
             }
         }
-        busy_in
+        busy
     }
-}
-
-/// Threads of a process; none where there is no such process.
-pub(super) fn threads(pid: Tid) -> Vec<Tid> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// CPU time of a thread so far, nanoseconds. `None`: there is no such thread, or the kernel does not count.
-pub(super) fn scheduled(tid: Tid) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Layout, Power, Shape};
+    use super::super::machine::PowerModel;
+    use super::super::platform::Platform;
+    use super::super::tree::SysfsLayout;
     use super::*;
+    use std::fs;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    const MACHINE: SimulatedMachine = SimulatedMachine {
+        packages: 1,
+        cpus: 2,
+        power: PowerModel::Linear { idle: 20_000, dynamic: 30_000 },
+    };
+
+    fn start(root: &std::path::Path, scope: LoadScope, interval: Duration) -> LiveSimulation {
+        let tree = PowercapTree::create(root, Platform::Intel1, SysfsLayout::Linked).unwrap();
+        let settings = SimulationSettings {
+            machine: MACHINE,
+            scope,
+            sample_interval: interval,
+            update_interval: interval,
+        };
+        LiveSimulation::start(tree, settings).unwrap()
+    }
+
     #[test]
-    fn counters_follow_a_spinner() {
+    fn counters_follow_a_spinning_thread() {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
-        let machine =
-            Machine { packages: 1, cpus: 2, power: Power::Linear { idle: 20_000, dynamic: 30_000 } };
-        let tick = Duration::from_millis(1);
-        let live = Live::start(tree, Setup { machine, load: Load::Threads, tick, publish: tick }).unwrap();
+        let live = start(root.path(), LoadScope::Threads, Duration::from_millis(1));
         let read = || -> u64 {
             let path = root.path().join("class/powercap/intel-rapl:0/energy_uj");
             fs::read_to_string(path).unwrap().trim().parse().unwrap()
@@ -274,43 +281,39 @@ mod tests {
         let before = read();
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, tid) = mpsc::channel();
-        let seen = Arc::clone(&stop);
+        let stop_requested = Arc::clone(&stop);
         let spinner = thread::spawn(move || {
             sender.send(nix::unistd::gettid().as_raw()).unwrap();
-            while !seen.load(Ordering::Relaxed) {}
+            while !stop_requested.load(Ordering::Relaxed) {}
         });
-        live.watch(tid.recv().unwrap(), 0);
+        live.watch_thread(tid.recv().unwrap(), 0);
         thread::sleep(Duration::from_millis(200));
         let truth = live.stop().unwrap();
         stop.store(true, Ordering::Relaxed);
         spinner.join().unwrap();
-        let busy: u64 = truth.busy.values().sum();
+        let busy: u64 = truth.busy_by_thread.values().sum();
         assert!(busy > 10_000_000 && busy <= truth.elapsed, "{truth:?}");
-        let law = 20_000 * u128::from(truth.elapsed) + 15_000 * u128::from(busy);
-        assert!(truth.packages[0].abs_diff(law) < 1_000_000, "{truth:?} {law}");
-        let shown = u128::from(read() - before) * 1_000_000;
-        assert!(shown.abs_diff(truth.packages[0]) < 130_000_000, "{shown} {truth:?}");
+        let expected = 20_000 * u128::from(truth.elapsed) + 15_000 * u128::from(busy);
+        assert!(truth.energy_by_package[0].abs_diff(expected) < 1_000_000, "{truth:?} {expected}");
+        let counted = u128::from(read() - before) * 1_000_000;
+        assert!(counted.abs_diff(truth.energy_by_package[0]) < 130_000_000, "{counted} {truth:?}");
     }
 
     #[test]
     fn counters_follow_the_whole_machine() {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::create(root.path(), Shape::Intel1, Layout::Linked).unwrap();
-        let machine =
-            Machine { packages: 1, cpus: 2, power: Power::Linear { idle: 20_000, dynamic: 30_000 } };
-        let tick = Duration::from_millis(5);
-        let live = Live::start(tree, Setup { machine, load: Load::Everything, tick, publish: tick }).unwrap();
-        // It may take perf counters of all threads, which not everyone may.
+        let live = start(root.path(), LoadScope::Machine, Duration::from_millis(5));
+        // Unprivileged users may not open perf counters of all threads.
         if live.so_far().is_err() {
             return;
         }
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(200) {}
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(200) {}
         let so_far = live.so_far().unwrap();
         let truth = live.stop().unwrap();
-        // At least this thread was busy, unless others took its CPU; at most all were.
-        assert!(so_far.elapsed <= truth.elapsed && so_far.packages[0] <= truth.packages[0]);
-        assert!(truth.loads[0] > 50_000_000, "{truth:?}");
-        assert!(truth.packages[0] >= 20_000 * u128::from(truth.elapsed), "{truth:?}");
+        assert!(so_far.elapsed <= truth.elapsed && so_far.energy_by_package[0] <= truth.energy_by_package[0]);
+        // This thread was busy, unless others took its CPU.
+        assert!(truth.busy_by_package[0] > 50_000_000, "{truth:?}");
+        assert!(truth.energy_by_package[0] >= 20_000 * u128::from(truth.elapsed), "{truth:?}");
     }
 }

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From busy time to energy, exactly: what the simulated machine draws. Integers only, so that what is expected can be
-//! computed apart and compared with `==`.
+//! Computes the energy of a simulated machine from busy time. Integers only, so that tests can compare with `==`.
 
-use super::curve::Curve;
+use super::curve::RecordedCurve;
 
-/// 10^-12 J: a milliwatt for a nanosecond.
+/// 10^-12 J: one milliwatt for one nanosecond.
 pub type Picojoules = u128;
 
-/// How power follows load.
+/// How power depends on load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
-    /// `idle + dynamic * load`: the law under which every joule has one true owner.
+pub enum PowerModel {
+    /// `idle + dynamic * load`. Only with this model every joule has one true owner.
     Linear {
-        /// At rest, milliwatts.
+        /// Idle power, milliwatts.
         idle: u32,
-        /// What full load adds, milliwatts.
+        /// Additional power at full load, milliwatts.
         dynamic: u32,
     },
     /// As recorded on a real machine.
-    Recorded(Curve),
+    Recorded(RecordedCurve),
 }
 
-impl Power {
-    /// At rest, milliwatts.
+impl PowerModel {
+    /// Idle power, milliwatts.
     pub fn idle(&self) -> u32 {
         match self {
             Self::Linear { idle, .. } => *idle,
@@ -30,7 +29,7 @@ impl Power {
         }
     }
 
-    /// Energy of one package in `elapsed` nanoseconds of which its `cpus` were busy for `busy` nanoseconds together.
+    /// Energy of one package in `elapsed` nanoseconds. `busy` is the busy time of all its `cpus` together, nanoseconds.
     pub fn energy(&self, busy: u64, cpus: u32, elapsed: u64) -> Picojoules {
         let available = u64::from(cpus.max(1)) * elapsed;
         if available == 0 {
@@ -47,42 +46,41 @@ impl Power {
     }
 }
 
-/// A simulated machine: packages that are alike.
+/// A simulated machine with equal packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// Packages.
+pub struct SimulatedMachine {
+    /// Number of packages.
     pub packages: u32,
-    /// CPUs of each; numbered package by package.
+    /// CPUs per package. CPUs are numbered package by package.
     pub cpus: u32,
-    /// Law of each package.
-    pub power: Power,
+    /// Power model of each package.
+    pub power: PowerModel,
 }
 
-impl Machine {
-    /// Energy of one package; see [`Power::energy`].
+impl SimulatedMachine {
+    /// Energy of one package; see [`PowerModel::energy`].
     pub fn energy(&self, busy: u64, elapsed: u64) -> Picojoules {
         self.power.energy(busy, self.cpus, elapsed)
     }
 
-    /// Energy of the memory of a package that drew `package`: an eighth, so that it has a law of its own to follow.
+    /// Energy of a package's memory: an eighth of the package's energy.
     pub fn dram(package: Picojoules) -> Picojoules {
         package / 8
     }
 
-    /// Energy of one of the two dies of a package that drew `package`: they are never loaded quite alike.
+    /// Energy of one of a package's two dies: nine and seven sixteenths, because real dies never have the same load.
     pub fn die(package: Picojoules, die: u32) -> Picojoules {
         let first = package * 9 / 16;
         if die == 0 { first } else { package - first }
     }
 
-    /// The true energy above idle of someone who was busy for `busy` nanoseconds. `None`: the law is not linear, so that
-    /// there is no true owner of a joule.
+    /// True energy above idle of a consumer that was busy for `busy` nanoseconds. `None`: the power model is not linear.
     pub fn active(&self, busy: u64) -> Option<Picojoules> {
         match self.power {
-            Power::Linear { dynamic, .. } => {
+            PowerModel::Linear { dynamic, .. } => {
                 Some(u128::from(dynamic) * u128::from(busy) / u128::from(self.cpus))
             }
-            Power::Recorded(_) => None,
+            PowerModel::Recorded(_) => None,
         }
     }
 
@@ -94,14 +92,15 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::curve::RECORDED_CURVES;
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_linear_machine_gives_every_joule_an_owner() {
-        let machine =
-            Machine { packages: 1, cpus: 8, power: Power::Linear { idle: 40_000, dynamic: 60_000 } };
+    fn with_a_linear_model_every_joule_has_an_owner() {
+        let power = PowerModel::Linear { idle: 40_000, dynamic: 60_000 };
+        let machine = SimulatedMachine { packages: 1, cpus: 8, power };
         let idle = machine.energy(0, SECOND);
         assert_eq!(idle, 40_000 * u128::from(SECOND));
         assert_eq!(machine.energy(SECOND / 2, SECOND) - idle, machine.active(SECOND / 2).unwrap());
@@ -109,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_machine_follows_its_points() {
-        for curve in super::super::RECORDED {
+    fn a_recorded_model_follows_the_points_of_its_curve() {
+        for curve in RECORDED_CURVES {
             let (load, power) = curve.points[3];
             let busy = u64::from(load) * u64::from(curve.cpus) * (SECOND / 1000);
-            let energy = Power::Recorded(curve).energy(busy, curve.cpus, SECOND);
+            let energy = PowerModel::Recorded(curve).energy(busy, curve.cpus, SECOND);
             assert_eq!(energy, u128::from(power) * u128::from(SECOND), "{}", curve.name);
         }
     }

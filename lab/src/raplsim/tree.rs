@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tree of zones in files, and what can go wrong with it. Put it on tmpfs: a reader keeps files open, and each value is
-//! replaced by one write of fixed width, so that nobody ever reads half of it.
+//! Writes zones as files, with faults. Use tmpfs: readers keep the files open, and a value is replaced by one write of fixed
+//! width, so that no reader sees a partial value.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::machine::{Machine, Picojoules};
-use super::register::Register;
-use super::shape::{Feed, Shape, ZoneSpec};
-use crate::{Error, Result};
+use super::counter::EnergyCounter;
+use super::machine::{Picojoules, SimulatedMachine};
+use super::platform::{Domain, Platform, ZoneSpec};
+use crate::error::{Error, Result};
 
-/// How the files lie below the root that stands for `/sys`.
+/// Where the files are below the root folder, which replaces `/sys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// As in sysfs: nested under `devices/virtual/powercap`, with a link to each zone in `class/powercap`.
+pub enum SysfsLayout {
+    /// As in sysfs: nested in `devices/virtual/powercap`, with a symbolic link to each zone in `class/powercap`.
     Linked,
-    /// Nested folders under `class/powercap`, without links.
+    /// Nested in `class/powercap`, without links.
     Nested,
-    /// All zones side by side in `class/powercap`, as fixtures of other tools have them.
+    /// All zones directly in `class/powercap`, as in the fixtures of other tools.
     Flat,
 }
 
-/// What can go wrong with a zone.
+/// A fault of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The file may not be read (does not stop root).
+    /// The file has no read permission (root can read it anyway).
     Denied,
-    /// The zone is gone. Who holds its file open reads nothing more from it.
+    /// The zone is removed. Readers with an open file read nothing more.
     Vanished,
-    /// The counter stands still.
+    /// The counter does not advance.
     Stuck,
-    /// The counter jumps backwards by this many microjoules, once.
+    /// The counter decreases by this many microjoules, once.
     Backwards(u64),
-    /// The counter is brought to this many microjoules below its end, once.
+    /// The counter is set to this many microjoules below its range, once.
     NearWrap(u64),
 }
 
@@ -41,105 +41,105 @@ struct Zone {
     spec: ZoneSpec,
     folder: PathBuf,
     file: Option<File>,
-    register: Register,
+    counter: EnergyCounter,
     is_stuck: bool,
 }
 
-/// A tree on disk.
-pub struct Tree {
+/// A powercap tree on disk.
+pub struct PowercapTree {
     root: PathBuf,
-    shape: Shape,
+    platform: Platform,
     zones: Vec<Zone>,
 }
 
-impl Tree {
-    /// Writes the tree below `root`, which stands for `/sys`.
-    pub fn create(root: &Path, shape: Shape, layout: Layout) -> Result<Self> {
+impl PowercapTree {
+    /// Writes the tree below `root`, which replaces `/sys`.
+    pub fn create(root: &Path, platform: Platform, layout: SysfsLayout) -> Result<Self> {
         make_folder(&root.join("class/powercap"))?;
-        let zones = shape.zones().into_iter().map(|spec| Zone::create(root, spec, layout));
-        Ok(Self { root: root.to_owned(), shape, zones: zones.collect::<Result<_>>()? })
+        let zones = platform.zones().into_iter().map(|spec| Zone::create(root, spec, layout));
+        Ok(Self { root: root.to_owned(), platform, zones: zones.collect::<Result<_>>()? })
     }
 
-    /// The folder that stands for `/sys`.
+    /// The folder that replaces `/sys`.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Zones, as they are meant to be.
+    /// Specifications of its zones.
     pub fn zones(&self) -> impl Iterator<Item = &ZoneSpec> {
         self.zones.iter().map(|zone| &zone.spec)
     }
 
-    /// What a zone shows now, microjoules; for tests that compare readers.
-    pub fn shown(&self, device: &str) -> Option<u64> {
-        self.zones.iter().find(|zone| zone.spec.device == device).map(|zone| zone.register.shown())
+    /// Value of a zone's counter, microjoules.
+    pub fn energy_uj(&self, device: &str) -> Option<u64> {
+        self.zones.iter().find(|zone| zone.spec.device == device).map(|zone| zone.counter.energy_uj())
     }
 
-    /// Writes the topology of a machine, so that zones can be matched with CPUs.
-    pub fn write_topology(&self, machine: &Machine) -> Result<()> {
-        let dies = u32::from(matches!(self.shape, Shape::Dies | Shape::MirroredDies)) + 1;
+    /// Writes the CPU topology of a machine, so that a reader can match zones with CPUs.
+    pub fn write_topology(&self, machine: &SimulatedMachine) -> Result<()> {
+        let dies = u32::from(matches!(self.platform, Platform::Dies | Platform::MirroredDies)) + 1;
         for cpu in 0..machine.packages * machine.cpus {
             let folder = self.root.join(format!("devices/system/cpu/cpu{cpu}/topology"));
             make_folder(&folder)?;
-            let (package, inside) = (machine.package_of(cpu), cpu % machine.cpus);
-            let package = if self.shape == Shape::Package10 { 10 } else { package };
+            let (package, index) = (machine.package_of(cpu), cpu % machine.cpus);
+            let package = if self.platform == Platform::Package10 { 10 } else { package };
             write(&folder.join("physical_package_id"), &format!("{package}\n"))?;
-            write(&folder.join("die_id"), &format!("{}\n", inside * dies / machine.cpus))?;
+            write(&folder.join("die_id"), &format!("{}\n", index * dies / machine.cpus))?;
         }
         Ok(())
     }
 
-    /// Adds what each package drew, in order of their ids. Shows nothing yet.
-    pub fn add(&mut self, packages: &[Picojoules]) {
-        let of = |id: u32| packages.get(id as usize).copied().unwrap_or(0);
+    /// Adds the energy of each package, ordered by id. The files do not change yet.
+    pub fn add_energy(&mut self, packages: &[Picojoules]) {
+        let energy_of = |id: u32| packages.get(id as usize).copied().unwrap_or(0);
         for zone in &mut self.zones {
-            zone.register.add(match zone.spec.feed {
-                Feed::Package(id) => of(id),
-                Feed::Die(id, die) => Machine::die(of(id), die),
-                Feed::Core(id) => of(id) * 5 / 8,
-                Feed::Uncore(id) => of(id) / 16,
-                Feed::Dram(id) => Machine::dram(of(id)),
-                Feed::Psys => packages.iter().sum::<u128>() * 5 / 4,
-                Feed::Dead => 0,
+            zone.counter.add(match zone.spec.domain {
+                Domain::Package(id) => energy_of(id),
+                Domain::Die(id, die) => SimulatedMachine::die(energy_of(id), die),
+                Domain::Core(id) => energy_of(id) * 5 / 8,
+                Domain::Uncore(id) => energy_of(id) / 16,
+                Domain::Dram(id) => SimulatedMachine::dram(energy_of(id)),
+                Domain::Psys => packages.iter().sum::<u128>() * 5 / 4,
+                Domain::Dead => 0,
             });
         }
     }
 
-    /// Shows the energy added so far.
-    pub fn publish(&self) -> Result<()> {
-        self.zones.iter().try_for_each(Zone::publish)
+    /// Writes the counters to the files.
+    pub fn update_files(&self) -> Result<()> {
+        self.zones.iter().try_for_each(Zone::update_file)
     }
 
-    /// What a right reader has counted when the packages drew this much: packages, and memory where it has zones.
-    pub fn truth(&self, packages: &[Picojoules]) -> Picojoules {
+    /// The energy that a correct reader counts for this energy of the packages: packages, and memory if it has zones.
+    pub fn expected_energy(&self, packages: &[Picojoules]) -> Picojoules {
         let counted = self.zones.iter().map(|zone| zone.spec).filter(|spec| spec.counted);
         counted
-            .map(|spec| match spec.feed {
-                Feed::Package(id) => packages[id as usize],
-                Feed::Die(id, die) => Machine::die(packages[id as usize], die),
-                Feed::Dram(id) => Machine::dram(packages[id as usize]),
-                Feed::Core(_) | Feed::Uncore(_) | Feed::Psys | Feed::Dead => 0,
+            .map(|spec| match spec.domain {
+                Domain::Package(id) => packages[id as usize],
+                Domain::Die(id, die) => SimulatedMachine::die(packages[id as usize], die),
+                Domain::Dram(id) => SimulatedMachine::dram(packages[id as usize]),
+                Domain::Core(_) | Domain::Uncore(_) | Domain::Psys | Domain::Dead => 0,
             })
             .sum()
     }
 
-    /// Lets something go wrong with a zone.
-    pub fn fault(&mut self, device: &str, fault: Fault) -> Result<()> {
+    /// Injects a fault into a zone.
+    pub fn inject_fault(&mut self, device: &str, fault: Fault) -> Result<()> {
         let found = self.zones.iter_mut().find(|zone| zone.spec.device == device);
         found
             .ok_or_else(|| Error::Invalid {
                 what: format!("there is no zone {device}"),
-                advice: "name a device of the shape, as intel-rapl:0",
+                advice: "use a device of the platform, for example intel-rapl:0",
             })?
-            .fault(fault)
+            .inject_fault(fault)
     }
 
-    /// Ends every fault of a zone; one that had vanished comes back at zero, as after loading a module.
-    pub fn mend(&mut self, device: &str) -> Result<()> {
+    /// Ends all faults of a zone. A removed zone returns with its counter at zero, as after loading a kernel module.
+    pub fn clear_fault(&mut self, device: &str) -> Result<()> {
         for zone in self.zones.iter_mut().filter(|zone| zone.spec.device == device) {
             zone.is_stuck = false;
             if zone.file.is_none() {
-                zone.register = Register::starting_at(zone.spec.lsb, 0);
+                zone.counter = EnergyCounter::starting_at(zone.spec.unit, 0);
             }
             zone.write_files()?;
         }
@@ -148,20 +148,20 @@ impl Tree {
 }
 
 impl Zone {
-    fn create(root: &Path, spec: ZoneSpec, layout: Layout) -> Result<Self> {
+    fn create(root: &Path, spec: ZoneSpec, layout: SysfsLayout) -> Result<Self> {
         let class = root.join("class/powercap");
         let folder = match layout {
-            Layout::Linked => nested(&root.join("devices/virtual/powercap"), spec.device),
-            Layout::Nested => nested(&class, spec.device),
-            Layout::Flat => class.join(spec.device),
+            SysfsLayout::Linked => nested(&root.join("devices/virtual/powercap"), spec.device),
+            SysfsLayout::Nested => nested(&class, spec.device),
+            SysfsLayout::Flat => class.join(spec.device),
         };
-        let register = Register::starting_at(spec.lsb, spec.start);
-        let mut zone = Self { spec, folder, file: None, register, is_stuck: false };
+        let counter = EnergyCounter::starting_at(spec.unit, spec.start);
+        let mut zone = Self { spec, folder, file: None, counter, is_stuck: false };
         zone.write_files()?;
-        if layout == Layout::Linked {
-            let control = spec.device.split(':').next().unwrap_or_default();
+        if layout == SysfsLayout::Linked {
+            let control_type = spec.device.split(':').next().unwrap_or_default();
             for (name, target) in [
-                (control, root.join("devices/virtual/powercap").join(control)),
+                (control_type, root.join("devices/virtual/powercap").join(control_type)),
                 (spec.device, zone.folder.clone()),
             ] {
                 let link = class.join(name);
@@ -180,24 +180,24 @@ impl Zone {
             write(&self.folder.join("enabled"), "1\n")?;
         }
         if self.spec.has_range {
-            write(&self.folder.join("max_energy_range_uj"), &format!("{}\n", self.spec.lsb.max_range()))?;
+            write(&self.folder.join("max_energy_range_uj"), &format!("{}\n", self.spec.unit.max_range()))?;
         }
         let path = self.folder.join("energy_uj");
         let opened = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
         self.file = Some(opened.map_err(Error::os("create", path.display().to_string()))?);
-        permit(&path, 0o400)?;
-        self.publish()
+        set_mode(&path, 0o400)?;
+        self.update_file()
     }
 
-    fn publish(&self) -> Result<()> {
+    fn update_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| !self.is_stuck) else { return Ok(()) };
-        let text = format!("{:020}\n", self.register.shown());
+        let text = format!("{:020}\n", self.counter.energy_uj());
         file.write_all_at(text.as_bytes(), 0).map_err(Error::os("write", self.spec.device))
     }
 
-    fn fault(&mut self, fault: Fault) -> Result<()> {
+    fn inject_fault(&mut self, fault: Fault) -> Result<()> {
         match fault {
-            Fault::Denied => permit(&self.folder.join("energy_uj"), 0o000),
+            Fault::Denied => set_mode(&self.folder.join("energy_uj"), 0o000),
             Fault::Stuck => {
                 self.is_stuck = true;
                 Ok(())
@@ -209,20 +209,20 @@ impl Zone {
                 fs::remove_dir_all(&self.folder).map_err(Error::os("remove", self.spec.device))
             }
             Fault::Backwards(by) => {
-                let start = self.register.shown().saturating_sub(by);
-                self.register = Register::starting_at(self.spec.lsb, start);
-                self.publish()
+                let start = self.counter.energy_uj().saturating_sub(by);
+                self.counter = EnergyCounter::starting_at(self.spec.unit, start);
+                self.update_file()
             }
             Fault::NearWrap(left) => {
-                let start = self.spec.lsb.max_range().saturating_sub(left);
-                self.register = Register::starting_at(self.spec.lsb, start);
-                self.publish()
+                let start = self.spec.unit.max_range().saturating_sub(left);
+                self.counter = EnergyCounter::starting_at(self.spec.unit, start);
+                self.update_file()
             }
         }
     }
 }
 
-/// `intel-rapl:0:1` lies in `intel-rapl/intel-rapl:0/intel-rapl:0:1`.
+/// The folder of `intel-rapl:0:1` is `intel-rapl/intel-rapl:0/intel-rapl:0:1`.
 fn nested(base: &Path, device: &str) -> PathBuf {
     let ends = device.match_indices(':').map(|(at, _)| at).chain([device.len()]);
     ends.fold(base.to_owned(), |folder, end| folder.join(&device[..end]))
@@ -236,7 +236,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(Error::os("write", path.display().to_string()))
 }
 
-fn permit(path: &Path, mode: u32) -> Result<()> {
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
     let permissions = Permissions::from_mode(mode);
     fs::set_permissions(path, permissions)
         .map_err(Error::os("change the mode of", path.display().to_string()))
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_lies_inside_its_parents() {
+    fn the_folder_of_a_zone_is_inside_those_of_its_parents() {
         let base = Path::new("/x");
         assert_eq!(nested(base, "intel-rapl:0:1"), Path::new("/x/intel-rapl/intel-rapl:0/intel-rapl:0:1"));
         assert_eq!(nested(base, "intel-rapl:a"), Path::new("/x/intel-rapl/intel-rapl:a"));

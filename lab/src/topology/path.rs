@@ -1,63 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One path of a running topology: its addresses, counters, impairer, and the ways it can die and come back.
+//! One path of a running topology: its addresses, counters and impairer. Makes it fail and restores it.
 
+use super::network::Network;
 use super::plan::{self, Side};
+use super::routing;
 use super::segment::Segment;
-use super::{JoinBy, PathSpec, Topology};
+use super::spec::{JoinBy, PathSpec};
 use crate::endpoint;
 use crate::error::{Error, Result};
 use crate::impairer::{Direction, Impairer, Impairment};
-use crate::link::{self, InterfaceCounters, QueueCounters, QueueWatch};
+use crate::link::{self, InterfaceCounters, QueueCounters, QueueReader};
+use crate::netns::Namespace;
 use crate::reset;
 use std::net::IpAddr;
 
-/// How a path dies.
+/// How a path fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// The client's interface goes down; no packet tells the peer.
+pub enum PathFailure {
+    /// The client's interface goes down. The peer receives no packet about it.
     LinkDown,
-    /// The client's socket of the subflow is aborted, and the server receives a RST.
+    /// The client's subflow socket is aborted. The server receives a RST.
     Reset,
-    /// The client's `subflow` endpoint is deleted; the server is told with `REMOVE_ADDR`.
+    /// The client's `subflow` endpoint is deleted. The server receives `REMOVE_ADDR`.
     EndpointDeleted,
-    /// The server's `signal` endpoint is deleted; the client receives `REMOVE_ADDR`.
+    /// The server's `signal` endpoint is deleted. The client receives `REMOVE_ADDR`.
     PeerRemovesAddress,
-    /// Packets vanish both ways without a sign; needs a path with delay, jitter or loss.
+    /// All packets are lost in both directions. Needs a path with delay, jitter or loss.
     Blackhole,
 }
 
-/// One path of a running [`Topology`].
+/// One path of a running topology.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
-    topology: &'a Topology,
+    network: &'a Network,
     index: usize,
     segment: &'a Segment,
     spec: &'a PathSpec,
 }
 
 impl<'a> Path<'a> {
-    pub(super) fn new(
-        topology: &'a Topology,
-        index: usize,
-        segment: &'a Segment,
-        spec: &'a PathSpec,
-    ) -> Self {
-        Self { topology, index, segment, spec }
+    pub(super) fn new(network: &'a Network, index: usize) -> Option<Self> {
+        let (segment, spec) = (network.paths.get(index)?, network.spec.paths.get(index)?);
+        Some(Self { network, index, segment, spec })
     }
 
-    /// What it was built from.
+    /// Its specification.
     #[must_use]
     pub fn spec(&self) -> &'a PathSpec {
         self.spec
     }
 
-    /// The client's address on this path, of the path's family.
+    /// The client's address on this path, in the path's address family.
     #[must_use]
     pub fn client_address(&self) -> IpAddr {
         plan::end(self.segment.number, Side::Near, self.spec.family)
     }
 
-    /// The server's address on this path; behind a bottleneck all paths share one.
+    /// The server's address on this path. Paths through the same bottleneck have the same.
     #[must_use]
     pub fn server_address(&self) -> IpAddr {
         plan::end(self.server_segment().number, Side::Far, self.spec.family)
@@ -76,7 +75,7 @@ impl<'a> Path<'a> {
     }
 
     fn server_segment(&self) -> &'a Segment {
-        self.spec.bottleneck.and_then(|index| self.topology.bottlenecks.get(index)).unwrap_or(self.segment)
+        self.network.bottleneck_of(self.spec).map_or(self.segment, |(bottleneck, _)| bottleneck)
     }
 
     /// The id of the path's MPTCP endpoint, on the client or (with [`JoinBy::ServerSignal`]) on the server.
@@ -85,7 +84,7 @@ impl<'a> Path<'a> {
         plan::path_number(self.index)
     }
 
-    /// What delays this path, or `None` when it has no delay, jitter or loss.
+    /// Its impairer. `None`: no delay, jitter or loss.
     #[must_use]
     pub fn impairer(&self) -> Option<&'a Impairer> {
         self.segment.impairer()
@@ -94,70 +93,70 @@ impl<'a> Path<'a> {
     /// Counters of the client's interface.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub fn client_counters(&self) -> Result<InterfaceCounters> {
-        InterfaceCounters::read(&self.topology.client, self.client_interface())
+        InterfaceCounters::read(&self.network.client, self.client_interface())
     }
 
-    /// The queue of the path's own rate limit, or `None` when it has none that way.
+    /// The queue of the path's own rate limit. `None`: no rate limit in this direction.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
         self.segment.queue(direction)
     }
 
-    /// Begins to watch the queue of the path's own rate limit, or `None` when it has none that way.
+    /// Opens a reader for the queue of the path's own rate limit. `None`: no rate limit in this direction.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn watch_queue(&self, direction: Direction) -> Result<Option<QueueWatch>> {
-        self.segment.watch_queue(direction)
+    /// If it cannot be opened.
+    pub fn queue_reader(&self, direction: Direction) -> Result<Option<QueueReader>> {
+        self.segment.queue_reader(direction)
     }
 
-    /// From now on what this path's subflows send takes another path's way, as after a change of routes: the two share its bottleneck.
-    /// Only of sockets that are not bound to an interface: those of the first subflow of a connection.
+    /// Sends the packets of this path's subflows over another path, as after a route change. The two then share a bottleneck.
+    /// Works only for sockets that are not bound to an interface: the initial subflow of a connection.
     ///
     /// # Errors
-    /// When the kernel refuses.
-    pub fn send_over(&self, other: &Path<'_>) -> Result<()> {
-        super::routing::detour(self.segment, other.segment).apply_without_rules(&self.topology.client)
+    /// If the kernel rejects the route.
+    pub fn reroute_over(&self, other: &Path<'_>) -> Result<()> {
+        routing::detour(self.segment, other.segment).apply_without_rules(&self.network.client)
     }
 
-    /// Makes the path's subflows backups or regular ones while connections run (`MP_PRIO`).
+    /// Changes the backup flag of the path's subflows in open connections (`MP_PRIO`).
     ///
     /// # Errors
-    /// When the endpoint is gone.
+    /// If the endpoint was deleted.
     pub fn set_backup(&self, backup: bool) -> Result<()> {
-        endpoint::set_backup(self.endpoint_home(), self.endpoint_id(), backup)
+        endpoint::set_backup(self.endpoint_namespace(), self.endpoint_id(), backup)
     }
 
-    fn endpoint_home(&self) -> &'a crate::Namespace {
-        match self.topology.spec.join {
-            JoinBy::ClientSubflow => &self.topology.client,
-            JoinBy::ServerSignal => &self.topology.server,
+    fn endpoint_namespace(&self) -> &'a Namespace {
+        match self.network.spec.join {
+            JoinBy::ClientSubflow => &self.network.client,
+            JoinBy::ServerSignal => &self.network.server,
         }
     }
 
-    /// Kills the path.
+    /// Makes the path fail.
     ///
     /// # Errors
-    /// When this way to die does not fit the topology, there is nothing to kill, or the kernel refuses.
-    pub fn kill(&self, how: How) -> Result<()> {
-        let client = &self.topology.client;
-        match (how, self.topology.spec.join) {
-            (How::LinkDown, _) => link::down(client, self.client_interface()),
-            (How::Reset, _) => self.reset(),
-            (How::Blackhole, _) => self.set_loss(1.0),
-            (How::EndpointDeleted, JoinBy::ClientSubflow)
-            | (How::PeerRemovesAddress, JoinBy::ServerSignal) => {
-                endpoint::delete(self.endpoint_home(), self.endpoint_id())
+    /// If the topology does not allow this failure, there is no subflow to reset, or the kernel returns an error.
+    pub fn fail(&self, failure: PathFailure) -> Result<()> {
+        let client = &self.network.client;
+        match (failure, self.network.spec.join) {
+            (PathFailure::LinkDown, _) => link::down(client, self.client_interface()),
+            (PathFailure::Reset, _) => self.reset(),
+            (PathFailure::Blackhole, _) => self.set_loss(1.0),
+            (PathFailure::EndpointDeleted, JoinBy::ClientSubflow)
+            | (PathFailure::PeerRemovesAddress, JoinBy::ServerSignal) => {
+                endpoint::delete(self.endpoint_namespace(), self.endpoint_id())
             }
-            (How::EndpointDeleted, JoinBy::ServerSignal) => Err(Error::Invalid {
+            (PathFailure::EndpointDeleted, JoinBy::ServerSignal) => Err(Error::Invalid {
                 what: "the client has no endpoint here".to_owned(),
                 advice: "build the topology with JoinBy::ClientSubflow",
             }),
-            (How::PeerRemovesAddress, JoinBy::ClientSubflow) => Err(Error::Invalid {
+            (PathFailure::PeerRemovesAddress, JoinBy::ClientSubflow) => Err(Error::Invalid {
                 what: "the server announced no address here".to_owned(),
                 advice: "build the topology with JoinBy::ServerSignal",
             }),
@@ -166,7 +165,7 @@ impl<'a> Path<'a> {
 
     fn reset(&self) -> Result<()> {
         let address = self.client_address();
-        let aborted = self.topology.client.enter(|| reset::abort_sockets(|local| local == address))??;
+        let aborted = self.network.client.enter(|| reset::abort_sockets(|local| local == address))??;
         if aborted == 0 {
             return Err(Error::Invalid {
                 what: format!("no TCP socket of {address} to reset"),
@@ -176,27 +175,27 @@ impl<'a> Path<'a> {
         Ok(())
     }
 
-    /// Undoes [`How::LinkDown`] and [`How::Blackhole`] (losses become 0).
+    /// Ends [`PathFailure::LinkDown`] and [`PathFailure::Blackhole`]. The loss probability becomes 0.
     ///
     /// # Errors
-    /// When the losses, the interface or the routes cannot be restored.
-    pub fn revive(&self) -> Result<()> {
+    /// If the impairment, the interface or the routes cannot be restored.
+    pub fn restore(&self) -> Result<()> {
         if self.impairer().is_some() {
             self.set_loss(0.0)?;
         }
-        let client = &self.topology.client;
+        let client = &self.network.client;
         link::up(client, self.client_interface())?;
-        self.topology.client_routes(self.segment, self.spec).apply_without_rules(client)
+        routing::client_routes(self.network, self.segment, self.spec).apply_without_rules(client)
     }
 
     fn set_loss(&self, loss: f64) -> Result<()> {
         let impairer = self.impairer().ok_or(Error::Invalid {
-            what: "nothing on this path could lose packets".to_owned(),
+            what: "this path cannot lose packets".to_owned(),
             advice: "give the path a delay",
         })?;
         for direction in Direction::BOTH {
-            let rule = impairer.impairment(direction);
-            impairer.set(direction, Impairment { loss, ..rule })?;
+            let impairment = impairer.impairment(direction);
+            impairer.set(direction, Impairment { loss, ..impairment })?;
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The address plan: every stretch of network has a number, and its addresses follow from it.
-//! `10.<number>.<side>.<host>` and `fd00:<number>:<side>::<host>`; side 1 is the client's, side 2 the server's;
-//! host 2 is an end, host 1 the router between. Pure.
+//! The address plan. Addresses are `10.<segment>.<side>.<node>` and `fd00:<segment>:<side>::<node>`. Every segment has a
+//! number. Side 1 is the client's, side 2 the server's. Node 2 is an end of the segment, node 1 the router.
 
 use super::spec::Family;
-use crate::link::Prefixed;
+use crate::link::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
+/// A side of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
+    /// The client's.
     Near,
+    /// The server's.
     Far,
 }
 
@@ -25,15 +27,15 @@ pub(super) fn bottleneck_number(index: usize) -> u8 {
     index as u8 + 101
 }
 
-fn address(number: u8, side: Side, host: u8, family: Family) -> IpAddr {
+fn address(number: u8, side: Side, node: u8, family: Family) -> IpAddr {
     let side = match side {
         Side::Near => 1,
         Side::Far => 2,
     };
     match family {
-        Family::V4 => Ipv4Addr::new(10, number, side, host).into(),
+        Family::V4 => Ipv4Addr::new(10, number, side, node).into(),
         Family::V6 => {
-            Ipv6Addr::new(0xfd00, u16::from(number), u16::from(side), 0, 0, 0, 0, u16::from(host)).into()
+            Ipv6Addr::new(0xfd00, u16::from(number), u16::from(side), 0, 0, 0, 0, u16::from(node)).into()
         }
     }
 }
@@ -48,56 +50,58 @@ pub(super) fn router(number: u8, side: Side, family: Family) -> IpAddr {
     address(number, side, 1, family)
 }
 
-/// Both addresses of an end, or of the router next to it. Narrow prefixes hold one side; wide ones both,
-/// for ends that see each other without a router.
-pub(super) fn on_interface(number: u8, side: Side, host: Host, width: Width) -> Vec<Prefixed> {
+/// The IPv4 and IPv6 address of a node.
+pub(super) fn on_interface(number: u8, side: Side, node: Node, subnet: Subnet) -> Vec<IpNet> {
     FAMILIES
         .iter()
-        .map(|family| Prefixed {
-            address: match host {
-                Host::End => end(number, side, *family),
-                Host::Router => router(number, side, *family),
+        .map(|family| IpNet {
+            address: match node {
+                Node::End => end(number, side, *family),
+                Node::Router => router(number, side, *family),
             },
-            length: width.bits(*family),
+            length: subnet.prefix_length(*family),
         })
         .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum Node {
     End,
     Router,
 }
 
+/// What a subnet contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
-    Narrow,
-    Wide,
+pub(super) enum Subnet {
+    /// One side of a segment, with a router between the sides.
+    Side,
+    /// Both sides, which reach each other without a router.
+    Segment,
 }
 
-impl Width {
-    fn bits(self, family: Family) -> u8 {
+impl Subnet {
+    fn prefix_length(self, family: Family) -> u8 {
         match (self, family) {
-            (Self::Narrow, Family::V4) => 24,
-            (Self::Narrow, Family::V6) => 64,
-            (Self::Wide, Family::V4) => 16,
-            (Self::Wide, Family::V6) => 32,
+            (Self::Side, Family::V4) => 24,
+            (Self::Side, Family::V6) => 64,
+            (Self::Segment, Family::V4) => 16,
+            (Self::Segment, Family::V6) => 32,
         }
     }
 }
 
 /// The network of one side.
-pub(super) fn network(number: u8, side: Side, family: Family) -> Prefixed {
-    Prefixed { address: address(number, side, 0, family), length: Width::Narrow.bits(family) }
+pub(super) fn network(number: u8, side: Side, family: Family) -> IpNet {
+    IpNet { address: address(number, side, 0, family), length: Subnet::Side.prefix_length(family) }
 }
 
-/// Everything, for a default route.
-pub(super) fn anywhere(family: Family) -> Prefixed {
+/// The destination of a default route.
+pub(super) fn any_address(family: Family) -> IpNet {
     let address = match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     };
-    Prefixed { address, length: 0 }
+    IpNet { address, length: 0 }
 }
 
 #[cfg(test)]
@@ -105,10 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_tell_path_side_and_host() {
+    fn addresses_contain_segment_side_and_node() {
         assert_eq!(end(2, Side::Near, Family::V4).to_string(), "10.2.1.2");
         assert_eq!(router(2, Side::Far, Family::V6).to_string(), "fd00:2:2::1");
-        let [four, six] = on_interface(1, Side::Far, Host::End, Width::Wide)[..] else {
+        let [four, six] = on_interface(1, Side::Far, Node::End, Subnet::Segment)[..] else {
             panic!("two families");
         };
         assert_eq!((four.length, six.length), (16, 32));

@@ -1,98 +1,99 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Routes of a topology. The client chooses the path by its source address, the server by the client's address;
-//! routers between pass everything on. Both families, always.
+//! Routes of a topology, for both address families. The client selects the path by its source address, the server by the
+//! client's address. Routers in between forward everything.
 
+use super::network::Network;
 use super::plan::{self, FAMILIES, Side};
 use super::segment::Segment;
-use super::{PathSpec, Topology};
+use super::spec::{Family, PathSpec};
 use crate::error::Result;
-use crate::route::{Exit, Routes};
+use crate::impairer::Direction;
+use crate::route::{NextHop, Routes};
 
-impl Topology {
-    pub(super) fn add_routes(&self) -> Result<()> {
-        let mut server = Routes::default();
-        for (path, spec) in self.paths.iter().zip(&self.spec.paths) {
-            self.client_routes(path, spec).apply(&self.client)?;
-            let last = spec
-                .bottleneck
-                .and_then(|index| Some((self.bottlenecks.get(index)?, self.cores.get(index)?)));
-            if let Some((bottleneck, core)) = last {
-                back_to_client(Routes::default(), path, path).apply(core)?;
-                server = back_to_client(server, path, bottleneck);
-                if let Some(router) = bottleneck.router() {
-                    // The server's addresses are many: that of the first path may be behind another bottleneck.
-                    let clients =
-                        FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
-                            let network = plan::network(path.number, Side::Near, *family);
-                            routes.to(network, towards(bottleneck, Side::Near, *family))
-                        });
-                    clients.apply(router)?;
-                }
-                core_to_server(bottleneck).apply(core)?;
-            } else {
-                server = back_to_client(server, path, path);
+/// Adds the routes of all namespaces.
+pub(super) fn add_routes(network: &Network) -> Result<()> {
+    let mut server = Routes::default();
+    for (path, spec) in network.paths.iter().zip(&network.spec.paths) {
+        client_routes(network, path, spec).apply(&network.client)?;
+        if let Some((bottleneck, core)) = network.bottleneck_of(spec) {
+            back_to_client(Routes::default(), path, path).apply(core)?;
+            server = back_to_client(server, path, bottleneck);
+            if let Some(router) = bottleneck.router() {
+                bottleneck_routes(path, bottleneck).apply(router)?;
             }
-            if let Some(router) = path.router() {
-                default_towards(path, Side::Far).apply(router)?;
-            }
+            core_to_server(bottleneck).apply(core)?;
+        } else {
+            server = back_to_client(server, path, path);
         }
-        server.apply(&self.server)
-    }
-
-    /// Out of the client: by source address, and for sockets without one by destination.
-    pub(super) fn client_routes(&self, path: &Segment, spec: &PathSpec) -> Routes {
-        let destination = spec.bottleneck.and_then(|index| self.bottlenecks.get(index)).unwrap_or(path);
-        let mut routes = Routes::default();
-        for family in FAMILIES {
-            let exit = exit(path, Side::Near, family);
-            let source = plan::end(path.number, Side::Near, family);
-            routes = routes
-                .from_source(source, u32::from(path.number), exit)
-                .to(plan::network(destination.number, Side::Far, family), exit);
+        if let Some(router) = path.router() {
+            default_towards(path, Side::Far).apply(router)?;
         }
-        routes
     }
+    server.apply(&network.server)
 }
 
-/// What one path's subflows send goes out by another path's segment; acknowledgements still come back as before.
-pub(super) fn detour(of: &Segment, over: &Segment) -> Routes {
+/// From the client: by source address, and by destination for sockets without a bound address.
+pub(super) fn client_routes(network: &Network, path: &Segment, spec: &PathSpec) -> Routes {
+    let destination = network.bottleneck_of(spec).map_or(path, |(bottleneck, _)| bottleneck);
+    let mut routes = Routes::default();
+    for family in FAMILIES {
+        let next_hop = next_hop(path, Side::Near, family);
+        let source = plan::end(path.number, Side::Near, family);
+        routes = routes
+            .from_source(source, u32::from(path.number), next_hop)
+            .to(plan::network(destination.number, Side::Far, family), next_hop);
+    }
+    routes
+}
+
+/// Sends the packets of one path's subflows over another path. Acknowledgements return on the old path.
+pub(super) fn detour(path: &Segment, over: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
-        let source = plan::end(of.number, Side::Near, *family);
-        routes.from_source(source, u32::from(of.number), exit(over, Side::Near, *family))
+        let source = plan::end(path.number, Side::Near, *family);
+        routes.from_source(source, u32::from(path.number), next_hop(over, Side::Near, *family))
     })
 }
 
-fn exit(segment: &Segment, from: Side, family: super::Family) -> Exit<'_> {
-    Exit { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
+fn next_hop(segment: &Segment, from: Side, family: Family) -> NextHop<'_> {
+    NextHop { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
-/// To any address of the server: that of a first path behind another bottleneck as well.
+/// In the router of a bottleneck. The default route leads to the server: its addresses are many, because the address of the
+/// first path may belong to another bottleneck.
+fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
+    FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
+        let network = plan::network(path.number, Side::Near, *family);
+        routes.to(network, towards(bottleneck, Side::Near, *family))
+    })
+}
+
+/// From the router before a bottleneck to any address of the server, also to one that belongs to another bottleneck.
 fn core_to_server(bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
-        routes.to(plan::anywhere(*family), exit(bottleneck, Side::Near, *family))
+        routes.to(plan::any_address(*family), next_hop(bottleneck, Side::Near, *family))
     })
 }
 
-/// To the client's network of `path`, back across `across`.
-fn back_to_client(routes: Routes, path: &Segment, across: &Segment) -> Routes {
+/// To the client's network of `path`, back over `segment`.
+fn back_to_client(routes: Routes, path: &Segment, segment: &Segment) -> Routes {
     FAMILIES.iter().fold(routes, |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);
-        routes.to(network, exit(across, Side::Far, *family))
+        routes.to(network, next_hop(segment, Side::Far, *family))
     })
 }
 
-/// Out of a stretch's router to one of its ends.
-fn towards(segment: &Segment, side: Side, family: super::Family) -> Exit<'static> {
+/// From a segment's router to one of its ends.
+fn towards(segment: &Segment, side: Side, family: Family) -> NextHop<'static> {
     let direction = match side {
-        Side::Near => crate::impairer::Direction::Backward,
-        Side::Far => crate::impairer::Direction::Forward,
+        Side::Near => Direction::Backward,
+        Side::Far => Direction::Forward,
     };
-    Exit { interface: Segment::port(direction), gateway: Some(plan::end(segment.number, side, family)) }
+    NextHop { interface: Segment::port(direction), gateway: Some(plan::end(segment.number, side, family)) }
 }
 
-/// Within a stretch's router: what is not on its links goes to that end.
+/// The default route of a segment's router.
 fn default_towards(segment: &Segment, side: Side) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
-        routes.to(plan::anywhere(*family), towards(segment, side, *family))
+        routes.to(plan::any_address(*family), towards(segment, side, *family))
     })
 }

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One stretch of network between a near and a far namespace: a bare cable, or a router with rate limits,
-//! or an impairer with rate limits, which is a router itself or a relay that no end sees. The queue is never in
-//! an end's own namespace, because TCP keeps its local queue short (TCP small queues) and no bottleneck would
-//! build up. Routes between stretches: `routing.rs`.
+//! One segment between a near and a far namespace: a veth pair; or a router with rate limits; or an impairer with rate
+//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in an end's own
+//! namespace: there, TCP keeps its queue short (TCP small queues) and no bottleneck would build up.
+//! Routes between segments are in `routing.rs`.
 
-use super::Family;
-use super::Quality;
-use super::plan::{self, Host, Side, Width};
+use super::plan::{self, Node, Side, Subnet};
+use super::spec::{Family, LinkSpec};
 use crate::error::Result;
-use crate::impairer::{Direction, Enforcer, Impairer};
-use crate::link::{self, Cable, End, Parent, QueueCounters, QueueWatch, Shape};
+use crate::impairer::{Direction, Impairer, ImpairerKind};
+use crate::link::{self, QueueCounters, QueueReader, RateLimit, TcParent, VethEnd, VethSettings};
 use crate::netns::Namespace;
 use std::net::IpAddr;
 
-/// What lies between the two ends.
+/// What is between the two ends.
 #[derive(Debug)]
-enum Middle {
-    Nothing,
+enum Middlebox {
+    None,
     Router(Namespace),
     Impairer(Impairer),
 }
 
-impl Middle {
+impl Middlebox {
     fn namespace(&self) -> Option<&Namespace> {
         match self {
-            Self::Nothing => None,
+            Self::None => None,
             Self::Router(namespace) => Some(namespace),
             Self::Impairer(impairer) => Some(impairer.namespace()),
         }
     }
 
-    /// Its namespace, if the ends see a router in it.
+    /// Its namespace, if it is a router.
     fn router(&self) -> Option<&Namespace> {
         match self {
-            Self::Impairer(impairer) if impairer.enforcer() == Enforcer::Relay => None,
+            Self::Impairer(impairer) if impairer.kind() == ImpairerKind::Relay => None,
             _ => self.namespace(),
         }
     }
@@ -44,115 +43,115 @@ pub(super) struct Segment {
     pub(super) number: u8,
     pub(super) near_interface: String,
     pub(super) far_interface: String,
-    middle: Middle,
-    quality: Quality,
+    middlebox: Middlebox,
+    link: LinkSpec,
 }
 
-/// The middle's interface towards the near end.
+/// The middlebox's interface towards the near end.
 const NEAR_PORT: &str = "near";
-/// The middle's interface towards the far end.
+/// The middlebox's interface towards the far end.
 const FAR_PORT: &str = "far";
 
 impl Segment {
-    pub(super) fn lay(
+    pub(super) fn build(
         near: &Namespace,
         far: &Namespace,
         number: u8,
-        quality: &Quality,
+        link: &LinkSpec,
         offloads: bool,
     ) -> Result<Self> {
         let mut segment = Self {
             number,
             near_interface: format!("to-server{number}"),
             far_interface: format!("to-client{number}"),
-            middle: Middle::Nothing,
-            quality: *quality,
+            middlebox: Middlebox::None,
+            link: *link,
         };
-        let cable = Cable { offloads, ..Cable::default() };
-        if quality.impaired() {
-            segment.impair(near, far, cable)?;
-        } else if quality.shaped() {
-            let middle = Namespace::new("router")?;
-            prepare_router(&middle)?;
-            segment.connect_by(&middle, near, far, (Width::Narrow, cable))?;
-            segment.limit(&middle, Parent::ROOT)?;
-            segment.middle = Middle::Router(middle);
+        let veth = VethSettings { offloads, ..VethSettings::default() };
+        if link.is_impaired() {
+            segment.add_impairer(near, far, veth)?;
+        } else if link.is_rate_limited() {
+            let router = Namespace::new("router")?;
+            prepare_router(&router)?;
+            segment.connect_through(&router, near, far, (Subnet::Side, veth))?;
+            segment.add_rate_limits(&router, TcParent::ROOT)?;
+            segment.middlebox = Middlebox::Router(router);
         } else {
-            let near_end = segment.end(near, Side::Near, Width::Wide);
-            let far_end = segment.end(far, Side::Far, Width::Wide);
-            link::connect(&near_end, &far_end, cable)?;
+            let near_end = segment.end(near, Side::Near, Subnet::Segment);
+            let far_end = segment.end(far, Side::Far, Subnet::Segment);
+            link::create_veth_pair(&near_end, &far_end, veth)?;
         }
         Ok(segment)
     }
 
-    /// Cables to an impairer in the middle, and that at work.
-    fn impair(&mut self, near: &Namespace, far: &Namespace, cable: Cable) -> Result<()> {
-        let enforcer = Enforcer::here()?;
-        let (middle, width) = match enforcer {
-            Enforcer::Netem => {
-                let middle = Namespace::new("router")?;
-                prepare_router(&middle)?;
-                (middle, Width::Narrow)
+    /// Connects both ends to an impairer and starts it.
+    fn add_impairer(&mut self, near: &Namespace, far: &Namespace, veth: VethSettings) -> Result<()> {
+        let kind = ImpairerKind::detect()?;
+        let (namespace, subnet) = match kind {
+            ImpairerKind::Netem => {
+                let router = Namespace::new("router")?;
+                prepare_router(&router)?;
+                (router, Subnet::Side)
             }
-            Enforcer::Relay => {
-                let middle = Namespace::new("relay")?;
+            ImpairerKind::Relay => {
+                let relay = Namespace::new("relay")?;
                 for scope in ["all", "default"] {
-                    // The wire must not speak itself.
-                    middle.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
+                    // The relay must not send packets of its own.
+                    relay.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
                 }
-                (middle, Width::Wide)
+                (relay, Subnet::Segment)
             }
         };
-        self.connect_by(&middle, near, far, (width, cable))?;
-        let rules = [self.quality.forward_impairment, self.quality.backward_impairment];
-        let impairer = Impairer::start(enforcer, middle, (NEAR_PORT, FAR_PORT), rules)?;
-        self.limit(impairer.namespace(), impairer.limits_under())?;
-        self.middle = Middle::Impairer(impairer);
+        self.connect_through(&namespace, near, far, (subnet, veth))?;
+        let impairments = [self.link.forward_impairment, self.link.backward_impairment];
+        let impairer = Impairer::start(kind, namespace, (NEAR_PORT, FAR_PORT), impairments)?;
+        self.add_rate_limits(impairer.namespace(), impairer.rate_limit_parent())?;
+        self.middlebox = Middlebox::Impairer(impairer);
         Ok(())
     }
 
-    /// Cables from both ends to the middle.
-    fn connect_by(
+    /// Creates veth pairs from both ends to the middlebox.
+    fn connect_through(
         &self,
-        middle: &Namespace,
+        middlebox: &Namespace,
         near: &Namespace,
         far: &Namespace,
-        (width, cable): (Width, Cable),
+        (subnet, veth): (Subnet, VethSettings),
     ) -> Result<()> {
-        let port = |interface, side| End {
-            namespace: middle,
+        let port = |interface, side| VethEnd {
+            namespace: middlebox,
             interface,
-            addresses: match width {
-                Width::Narrow => plan::on_interface(self.number, side, Host::Router, width),
-                Width::Wide => Vec::new(),
+            addresses: match subnet {
+                Subnet::Side => plan::on_interface(self.number, side, Node::Router, subnet),
+                Subnet::Segment => Vec::new(),
             },
         };
-        link::connect(&self.end(near, Side::Near, width), &port(NEAR_PORT, Side::Near), cable)?;
-        link::connect(&self.end(far, Side::Far, width), &port(FAR_PORT, Side::Far), cable)
+        link::create_veth_pair(&self.end(near, Side::Near, subnet), &port(NEAR_PORT, Side::Near), veth)?;
+        link::create_veth_pair(&self.end(far, Side::Far, subnet), &port(FAR_PORT, Side::Far), veth)
     }
 
-    /// Puts the rate limits on the middle's interfaces.
-    fn limit(&self, middle: &Namespace, parent: Parent) -> Result<()> {
+    /// Sets the rate limits of the middlebox's interfaces.
+    fn add_rate_limits(&self, middlebox: &Namespace, parent: TcParent) -> Result<()> {
         for direction in Direction::BOTH {
-            if let Some(shape) = self.shape(direction) {
-                shape.apply(middle, Self::port(direction), parent)?;
+            if let Some(limit) = self.rate_limit(direction) {
+                limit.apply(middlebox, Self::port(direction), parent)?;
             }
         }
         Ok(())
     }
 
-    fn shape(&self, direction: Direction) -> Option<Shape> {
+    fn rate_limit(&self, direction: Direction) -> Option<RateLimit> {
         match direction {
-            Direction::Forward => self.quality.forward,
-            Direction::Backward => self.quality.backward,
+            Direction::Forward => self.link.forward,
+            Direction::Backward => self.link.backward,
         }
     }
 
-    fn end<'a>(&'a self, namespace: &'a Namespace, side: Side, width: Width) -> End<'a> {
-        End {
+    fn end<'a>(&'a self, namespace: &'a Namespace, side: Side, subnet: Subnet) -> VethEnd<'a> {
+        VethEnd {
             namespace,
             interface: self.interface(side),
-            addresses: plan::on_interface(self.number, side, Host::End, width),
+            addresses: plan::on_interface(self.number, side, Node::End, subnet),
         }
     }
 
@@ -163,30 +162,30 @@ impl Segment {
         }
     }
 
-    /// The next hop of an end that sends across: the router, or the opposite end.
+    /// The next hop from one end to the other: the router, or the opposite end.
     pub(super) fn gateway(&self, from: Side, family: Family) -> IpAddr {
         let opposite = match from {
             Side::Near => Side::Far,
             Side::Far => Side::Near,
         };
-        match self.middle.router() {
+        match self.middlebox.router() {
             Some(_) => plan::router(self.number, from, family),
             None => plan::end(self.number, opposite, family),
         }
     }
 
     pub(super) fn router(&self) -> Option<&Namespace> {
-        self.middle.router()
+        self.middlebox.router()
     }
 
     pub(super) fn impairer(&self) -> Option<&Impairer> {
-        match &self.middle {
-            Middle::Impairer(impairer) => Some(impairer),
-            Middle::Nothing | Middle::Router(_) => None,
+        match &self.middlebox {
+            Middlebox::Impairer(impairer) => Some(impairer),
+            Middlebox::None | Middlebox::Router(_) => None,
         }
     }
 
-    /// The middle's interface that sends in a direction.
+    /// The middlebox's outgoing interface of a direction.
     pub(super) fn port(direction: Direction) -> &'static str {
         match direction {
             Direction::Forward => FAR_PORT,
@@ -194,16 +193,16 @@ impl Segment {
         }
     }
 
-    pub(super) fn watch_queue(&self, direction: Direction) -> Result<Option<QueueWatch>> {
-        match (self.shape(direction), self.middle.namespace()) {
-            (Some(_), Some(middle)) => QueueWatch::open(middle, Self::port(direction)).map(Some),
+    pub(super) fn queue_reader(&self, direction: Direction) -> Result<Option<QueueReader>> {
+        match (self.rate_limit(direction), self.middlebox.namespace()) {
+            (Some(_), Some(namespace)) => QueueReader::open(namespace, Self::port(direction)).map(Some),
             _ => Ok(None),
         }
     }
 
     pub(super) fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
-        match (self.shape(direction), self.middle.namespace()) {
-            (Some(_), Some(middle)) => QueueCounters::read(middle, Self::port(direction)).map(Some),
+        match (self.rate_limit(direction), self.middlebox.namespace()) {
+            (Some(_), Some(namespace)) => QueueCounters::read(namespace, Self::port(direction)).map(Some),
             _ => Ok(None),
         }
     }
@@ -216,7 +215,7 @@ pub(super) fn prepare_router(namespace: &Namespace) -> Result<()> {
     namespace.sysctl("net.ipv6.conf.all.forwarding", "1")
 }
 
-/// Turns the reverse-path check off, which would drop packets of a path whose way back is another.
+/// Disables the reverse-path filter, which would drop packets of paths with asymmetric routes.
 pub(super) fn accept_any_source(namespace: &Namespace) -> Result<()> {
     namespace.sysctl("net.ipv4.conf.all.rp_filter", "0")?;
     namespace.sysctl("net.ipv4.conf.default.rp_filter", "0")

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a network shall be: plain values to build a topology from, and the check that they make sense.
-//! Nothing here touches the system.
+//! Describes a network, with plain values that can be checked before it is built.
 
 use crate::error::{Error, Result};
 use crate::impairer::Impairment;
-use crate::link::Shape;
+use crate::link::RateLimit;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The address family of a path's MPTCP endpoints. Links always carry addresses of both.
+/// The address family of a path's MPTCP endpoints. Interfaces always have addresses of both families.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Family {
     /// IPv4.
@@ -18,38 +17,38 @@ pub enum Family {
     V6,
 }
 
-/// Who makes a connection use the further paths.
+/// How a connection learns about the paths beyond the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinBy {
     /// The client has a `subflow` endpoint on each path.
     #[default]
     ClientSubflow,
-    /// The server announces its address on each further path (`signal` endpoints, `ADD_ADDR`).
+    /// The server announces its address on each other path (`signal` endpoints, `ADD_ADDR`).
     ServerSignal,
 }
 
-/// What one stretch of network does to packets. The default is a bare cable.
+/// Rate limits and impairments of a link. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quality {
-    /// Rate limit from client to server, or `None` for no limit.
-    pub forward: Option<Shape>,
-    /// Rate limit from server to client, or `None` for no limit.
-    pub backward: Option<Shape>,
+pub struct LinkSpec {
+    /// Rate limit from client to server.
+    pub forward: Option<RateLimit>,
+    /// Rate limit from server to client.
+    pub backward: Option<RateLimit>,
     /// Delay, jitter and loss from client to server.
     pub forward_impairment: Impairment,
     /// Delay, jitter and loss from server to client.
     pub backward_impairment: Impairment,
 }
 
-impl Quality {
-    /// The same rate in Mbit/s both ways, with the longest queueing delay.
+impl LinkSpec {
+    /// The same rate in Mbit/s in both directions, with a maximum queueing delay.
     #[must_use]
     pub fn rate(mbit: f64, queue: Duration) -> Self {
-        let shape = Some(Shape::mbit(mbit, queue));
-        Self { forward: shape, backward: shape, ..Self::default() }
+        let limit = Some(RateLimit::mbit(mbit, queue));
+        Self { forward: limit, backward: limit, ..Self::default() }
     }
 
-    /// Adds base delay, half of `rtt` each way.
+    /// Sets the base delay: half of `rtt` in each direction.
     #[must_use]
     pub fn rtt(mut self, rtt: Duration) -> Self {
         self.forward_impairment.delay = rtt / 2;
@@ -57,34 +56,34 @@ impl Quality {
         self
     }
 
-    /// Adds jitter of up to this much in each direction; `seed` makes it repeatable where the relay does it.
+    /// Sets the maximum jitter of each direction. With the relay, `seed` makes it reproducible.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration, seed: u64) -> Self {
         self.forward_impairment.jitter = jitter;
         self.backward_impairment.jitter = jitter;
-        self.seeded(seed)
+        self.with_seed(seed)
     }
 
-    /// Loses packets from client to server with this probability; `seed` makes it repeatable where the relay does it.
+    /// Sets the loss probability from client to server. With the relay, `seed` makes it reproducible.
     #[must_use]
     pub fn loss(mut self, probability: f64, seed: u64) -> Self {
         self.forward_impairment.loss = probability;
-        self.seeded(seed)
+        self.with_seed(seed)
     }
 
-    fn seeded(mut self, seed: u64) -> Self {
+    fn with_seed(mut self, seed: u64) -> Self {
         self.forward_impairment.seed = seed;
         self.backward_impairment.seed = seed.wrapping_add(1);
         self
     }
 
-    pub(super) fn impaired(&self) -> bool {
+    pub(super) fn is_impaired(&self) -> bool {
         [self.forward_impairment, self.backward_impairment]
             .iter()
-            .any(|rule| !rule.delay.is_zero() || !rule.jitter.is_zero() || rule.loss > 0.0)
+            .any(|one| !one.delay.is_zero() || !one.jitter.is_zero() || one.loss > 0.0)
     }
 
-    pub(super) fn shaped(&self) -> bool {
+    pub(super) fn is_rate_limited(&self) -> bool {
         self.forward.is_some() || self.backward.is_some()
     }
 }
@@ -92,59 +91,60 @@ impl Quality {
 /// One path of a topology.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathSpec {
-    /// What the path does to packets (with a bottleneck: the access link before it).
-    pub quality: Quality,
-    /// The family of its endpoints.
+    /// Its link; with a shared bottleneck, the access link before it.
+    pub link: LinkSpec,
+    /// The address family of its endpoints.
     pub family: Family,
     /// Whether its subflow is a backup.
     pub backup: bool,
-    /// The bottleneck that it goes through, an index, or `None` for a way of its own to the server.
+    /// Index of its shared bottleneck. `None`: the path shares nothing.
     pub bottleneck: Option<usize>,
 }
 
 /// A whole network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopologySpec {
-    /// The paths, 1 to 9; connections start on the first.
+    /// The paths, 1 to 9. Connections start on the first.
     pub paths: Vec<PathSpec>,
-    /// Stretches that several paths share.
-    pub bottlenecks: Vec<Quality>,
-    /// Who joins the further paths.
+    /// Links that paths share.
+    pub bottlenecks: Vec<LinkSpec>,
+    /// How connections join the other paths.
     pub join: JoinBy,
-    /// Lowers TCP's retry limits in the two namespaces, so that a dead path is given up in seconds.
+    /// Lowers TCP's retry limits in both namespaces, so that the kernel gives up a failed path within seconds.
     pub quick_timeouts: bool,
 }
 
-/// Most paths: the first, and eight extra subflows, which is the kernel's limit.
-const MOST_PATHS: usize = 9;
+/// The first path, and the kernel's limit of eight extra subflows.
+const MAX_PATHS: usize = 9;
 
 impl TopologySpec {
-    /// Whether nothing in it limits or delays, so that offloads may stay on.
+    /// Whether it has no rate limits and no impairments, so that offloads may stay on.
     pub(super) fn is_plain(&self) -> bool {
         self.paths
             .iter()
-            .map(|path| &path.quality)
+            .map(|path| &path.link)
             .chain(&self.bottlenecks)
-            .all(|quality| !quality.shaped() && !quality.impaired())
+            .all(|link| !link.is_rate_limited() && !link.is_impaired())
     }
 
-    /// Refuses what makes no sense before anything is built.
+    /// Rejects an invalid specification before anything is built.
     pub(super) fn check(&self) -> Result<()> {
         let invalid = |what: String, advice| Err(Error::Invalid { what, advice });
-        if !(1..=MOST_PATHS).contains(&self.paths.len()) {
+        if !(1..=MAX_PATHS).contains(&self.paths.len()) {
             return invalid(format!("a topology of {} paths", self.paths.len()), "the kernel allows 1 to 9");
         }
-        let through = |path: &PathSpec| path.bottleneck.is_some_and(|index| index >= self.bottlenecks.len());
-        if self.paths.iter().any(through) {
+        let has_unknown_bottleneck =
+            |path: &PathSpec| path.bottleneck.is_some_and(|index| index >= self.bottlenecks.len());
+        if self.paths.iter().any(has_unknown_bottleneck) {
             return invalid(
-                "a path goes through a bottleneck that is not in the list".to_owned(),
+                "a path refers to a bottleneck that is not in the list".to_owned(),
                 "bottlenecks count from 0",
             );
         }
         let shared = self.paths.iter().any(|path| path.bottleneck.is_some());
         if shared && self.join == JoinBy::ServerSignal {
             return invalid(
-                "behind a shared bottleneck the server has one address and can announce no other".to_owned(),
+                "behind a shared bottleneck the server has only one address to announce".to_owned(),
                 "use JoinBy::ClientSubflow",
             );
         }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_that_cannot_be_is_refused_with_a_reason() {
+    fn an_invalid_network_is_refused_with_a_reason() {
         let refused = |spec: TopologySpec| spec.check().unwrap_err().to_string();
         assert!(refused(TopologySpec::default()).contains("0 paths"));
         let mut spec = TopologySpec {
@@ -165,7 +165,7 @@ mod tests {
             ..TopologySpec::default()
         };
         assert!(refused(spec.clone()).contains("bottleneck"));
-        spec.bottlenecks.push(Quality::default());
+        spec.bottlenecks.push(LinkSpec::default());
         assert!(spec.check().is_ok());
     }
 }

@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end that opens connections and decides when they end.
+//! The client: opens connections and decides when they end.
 
 use super::control::Control;
-use super::report::{ConnectionReport, Report};
+use super::pinning::on_cpu;
+use super::report::{ConnectionReport, TrafficReport};
+use super::socket;
+use super::spec::{Amount, Close, Sender, TrafficSpec, Workload};
 use super::stream::{Role, Stream, with_workers};
-use super::{Amount, Close, Sender, Spec, Workload, socket};
 use crate::error::Result;
 use crate::random::unit_at;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a server that does not listen yet is tried.
-const PATIENCE: Duration = Duration::from_secs(5);
-const MOST_FAILURES: usize = 16;
-/// Paced senders write this often.
-const PACE: Duration = Duration::from_millis(10);
+/// How long the client retries while the server does not listen yet.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of failures in the report of each worker.
+const MAX_FAILURES: usize = 16;
+/// Time between two writes of a paced sender.
+const PACING_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs the client in the calling thread's network namespace, until all connections are done.
+/// Runs the client in the calling thread's network namespace until all connections have ended.
 ///
 /// # Errors
-/// When its threads cannot be started; what goes wrong on a connection is in the report.
-pub fn run_client(spec: &Spec, control: &Control) -> Result<Report> {
-    super::on_cpu(spec.cpus.map(|[client, _]| client), || run(spec, control))
+/// If its threads cannot be started. Errors of a connection are in the report.
+pub fn run_client(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
+    on_cpu(spec.cpus.map(|[client, _]| client), || run(spec, control))
 }
 
-fn run(spec: &Spec, control: &Control) -> Result<Report> {
+fn run(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
     let start = Instant::now();
-    let deadline = start + spec.deadline;
+    let deadline = start + spec.timeout;
     let next = AtomicU32::new(0);
     let parts = with_workers(spec.workers(), "lab-client", || {
-        let mut part = Report::default();
+        let mut part = TrafficReport::default();
         while !control.cancelled() && Instant::now() < deadline {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= spec.connections {
                 break;
             }
-            match one(spec, control, deadline, index) {
+            match run_connection(spec, control, deadline, index) {
                 Ok(connection) => part.connections.push(connection),
-                Err(error) if part.failures.len() < MOST_FAILURES => {
+                Err(error) if part.failures.len() < MAX_FAILURES => {
                     part.failures.push(error.to_string());
                 }
                 Err(_) => {}
@@ -46,50 +49,55 @@ fn run(spec: &Spec, control: &Control) -> Result<Report> {
         }
         part
     })?;
-    let mut report = Report::default();
+    let mut report = TrafficReport::default();
     for part in parts {
-        report.absorb(part);
+        report.merge(part);
     }
     report.elapsed = start.elapsed();
     Ok(report)
 }
 
-fn one(spec: &Spec, control: &Control, deadline: Instant, index: u32) -> Result<ConnectionReport> {
+fn run_connection(
+    spec: &TrafficSpec,
+    control: &Control,
+    deadline: Instant,
+    index: u32,
+) -> Result<ConnectionReport> {
     let start = Instant::now();
-    let socket = socket::connect(spec, PATIENCE)?;
+    let socket = socket::connect(spec, CONNECT_TIMEOUT)?;
     let mut stream = Stream::new(socket, control, spec, deadline);
-    stream.connecting = start.elapsed();
+    stream.connect_time = start.elapsed();
     control.count_opened();
     let outcome = work(&mut stream, spec, control, index).and_then(|()| end(&mut stream, spec, control));
     Ok(stream.finish(outcome, Role::Client))
 }
 
-fn work(stream: &mut Stream<'_>, spec: &Spec, control: &Control, index: u32) -> io::Result<()> {
+fn work(stream: &mut Stream<'_>, spec: &TrafficSpec, control: &Control, index: u32) -> io::Result<()> {
     match spec.workload {
         Workload::Bulk { amount, sender: Sender::Client } => stream.send(amount),
         Workload::Bulk { sender: Sender::Server, .. } => stream.receive_all(),
-        Workload::Paced { rate, duration } => pace(stream, control, rate, duration),
-        Workload::Requests { count, up, down, think } => {
+        Workload::Paced { rate, duration } => send_paced(stream, control, rate, duration),
+        Workload::Requests { count, request_bytes, response_bytes, think_time } => {
             for _ in 0..count {
-                stream.send(Amount::Bytes(u64::from(up)))?;
-                if !stream.receive_exactly(down)? {
+                stream.send(Amount::Bytes(u64::from(request_bytes)))?;
+                if !stream.receive_exactly(response_bytes)? {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 stream.exchanges += 1;
-                control.pause(think);
+                control.pause(think_time);
             }
             Ok(())
         }
-        Workload::Linger { bytes, shortest, longest } => {
+        Workload::Churn { bytes, min_lifetime, max_lifetime } => {
             stream.send(Amount::Bytes(bytes))?;
-            let spread = longest.saturating_sub(shortest);
-            control.pause(shortest + spread.mul_f64(unit_at(spec.seed, u64::from(index))));
+            let range = max_lifetime.saturating_sub(min_lifetime);
+            control.pause(min_lifetime + range.mul_f64(unit_at(spec.seed, u64::from(index))));
             Ok(())
         }
     }
 }
 
-fn pace(stream: &mut Stream<'_>, control: &Control, rate: u64, duration: Duration) -> io::Result<()> {
+fn send_paced(stream: &mut Stream<'_>, control: &Control, rate: u64, duration: Duration) -> io::Result<()> {
     let start = Instant::now();
     let mut sent = 0;
     while start.elapsed() < duration && !control.cancelled() {
@@ -97,23 +105,24 @@ fn pace(stream: &mut Stream<'_>, control: &Control, rate: u64, duration: Duratio
         let amount = due.saturating_sub(sent);
         stream.send(Amount::Bytes(amount))?;
         sent += amount;
-        control.pause(PACE);
+        control.pause(PACING_INTERVAL);
     }
     Ok(())
 }
 
-/// Quiet, hold, account, close: in this order, so that an observer, the kernel and we see the same numbers.
-fn end(stream: &mut Stream<'_>, spec: &Spec, control: &Control) -> io::Result<()> {
-    stream.quiesce();
+/// Waits for all acknowledgements, holds the connection, reads the socket information, then closes. In this order an
+/// observer, the kernel and the application see the same counters.
+fn end(stream: &mut Stream<'_>, spec: &TrafficSpec, control: &Control) -> io::Result<()> {
+    stream.wait_for_acknowledgements();
     control.wait_at_gate(stream.left());
     control.pause(spec.hold.min(stream.left()));
-    if spec.account {
-        stream.take_account();
+    if spec.read_socket_info {
+        stream.read_socket_info();
     }
     match spec.close {
         Close::Fin => {
-            stream.say_goodbye()?;
-            stream.await_goodbye()
+            stream.shutdown_write()?;
+            stream.wait_for_fin()
         }
         Close::Abort => stream.abort_on_close(),
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The strings by which a test holds running traffic: progress to watch, a gate before close, cancel.
-//! Shared by both ends when they are threads of one process.
+//! Lets a test follow and control running traffic: progress, a gate before the close, cancel.
+//! Both ends share it if they are threads of one process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Watches and steers a [`super::Transfer`]. The default neither holds nor cancels.
+/// Follows and controls a transfer. The default does not hold connections.
 #[derive(Debug, Default)]
 pub struct Control {
     sent: AtomicU64,
@@ -26,19 +26,19 @@ struct Gate {
 }
 
 impl Control {
-    /// A control that keeps every connection open and silent, once its work is done, until [`Control::release`].
+    /// A control that keeps every connection open and idle, once its workload is done, until [`Control::release`].
     #[must_use]
     pub fn holding() -> Self {
         Self { gate: Mutex::new(Gate { holds: true, cancelled: false }), ..Self::default() }
     }
 
-    /// Bytes that both ends have handed to their sockets so far.
+    /// Bytes that both ends have written so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Bytes that both ends have read from their sockets so far.
+    /// Bytes that both ends have read so far.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
@@ -50,18 +50,18 @@ impl Control {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Connections that wait, all data acknowledged, at the gate.
+    /// Connections that are held: all data is acknowledged and they wait at the gate.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Lets held connections, and all to come, close.
+    /// Lets held and later connections close.
     pub fn release(&self) {
         self.change(|gate| gate.holds = false);
     }
 
-    /// Makes both ends give up soon.
+    /// Makes both ends stop soon.
     pub fn cancel(&self) {
         self.change(|gate| gate.cancelled = true);
     }
@@ -75,24 +75,24 @@ impl Control {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).cancelled
     }
 
-    /// Waits at the gate until released, cancelled or out of time.
-    pub(super) fn wait_at_gate(&self, longest: Duration) {
+    /// Waits at the gate until it is released or cancelled, or the timeout expires.
+    pub(super) fn wait_at_gate(&self, timeout: Duration) {
         self.held.fetch_add(1, Ordering::Release);
-        self.wait(longest, |gate| gate.holds && !gate.cancelled);
+        self.wait(timeout, |gate| gate.holds && !gate.cancelled);
         self.held.fetch_sub(1, Ordering::Release);
     }
 
-    /// Pauses, unless cancelled.
+    /// Waits for a duration. A cancel ends it.
     pub(super) fn pause(&self, duration: Duration) {
         if !duration.is_zero() {
             self.wait(duration, |gate| !gate.cancelled);
         }
     }
 
-    fn wait(&self, longest: Duration, keep: impl Fn(&mut Gate) -> bool) {
+    fn wait(&self, timeout: Duration, keep_waiting: impl Fn(&mut Gate) -> bool) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whether it ended by time or by the gate makes no difference here.
-        let _ = self.changed.wait_timeout_while(gate, longest, keep);
+        // The callers treat a timeout and an open gate alike.
+        let _ = self.changed.wait_timeout_while(gate, timeout, keep_waiting);
     }
 
     pub(super) fn count_sent(&self, bytes: usize) {
@@ -107,7 +107,7 @@ impl Control {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the server takes connections.
+    /// Whether the server accepts connections.
     #[must_use]
     pub fn listening(&self) -> bool {
         self.listening.load(Ordering::Acquire)
@@ -121,7 +121,7 @@ impl Control {
         self.client_finished.store(true, Ordering::Release);
     }
 
-    /// Whether the client is done with all its connections.
+    /// Whether all connections of the client have ended.
     #[must_use]
     pub fn client_finished(&self) -> bool {
         self.client_finished.load(Ordering::Acquire)

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one end saw of a run, connection by connection. Plain values, serialisable between processes.
+//! What one end observed in a run: plain values per connection, which can be sent between processes.
 
-use crate::oracle::Flow;
+use crate::oracle::SocketInfo;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// One connection as one end saw it.
+/// One connection, as one end observed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionReport {
-    /// This end's first address and port; matches the other end's `remote`.
+    /// This end's address and port on the first path; equal to the other end's `remote`.
     pub local: SocketAddr,
-    /// The other end's.
+    /// The other end's address and port on the first path.
     pub remote: SocketAddr,
-    /// Bytes that this end wrote.
+    /// Bytes written.
     pub sent: u64,
-    /// Bytes that this end read.
+    /// Bytes read.
     pub received: u64,
-    /// XXH3 of what it wrote; equals the other end's `received_hash`.
+    /// XXH3 of the bytes written; equal to the other end's `received_hash`.
     pub sent_hash: u64,
-    /// XXH3 of what it read.
+    /// XXH3 of the bytes read.
     pub received_hash: u64,
-    /// Requests answered.
+    /// Number of requests with a response.
     pub exchanges: u64,
-    /// How long connecting took; zero on the server.
-    pub connecting: Duration,
+    /// Duration of connect(2); zero on the server.
+    pub connect_time: Duration,
     /// From connected to closed.
-    pub open: Duration,
-    /// From connected until all was sent and acknowledged, or received.
-    pub working: Duration,
+    pub open_time: Duration,
+    /// From connected until all data was received, or sent and acknowledged.
+    pub transfer_time: Duration,
     /// Whether the peer reset it.
     pub reset: bool,
-    /// The kernel's account right before close, all data acknowledged; `None` when not asked for or refused.
-    pub flow: Option<Flow>,
-    /// What went wrong, or `None`. A reset by the peer counts only on the client.
+    /// The kernel's information just before the close, with all data acknowledged. `None`: not requested, or not available.
+    pub socket_info: Option<SocketInfo>,
+    /// The error that ended it. A reset by the peer is an error only on the client.
     pub error: Option<String>,
 }
 
-/// One end's view of a run.
+/// What one end observed in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// Its connections, in order of their end.
+pub struct TrafficReport {
+    /// Its connections, in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
-    /// Connections that could not be opened, and why (the first 16).
+    /// Why connections could not be opened (the first 16 of each worker).
     pub failures: Vec<String>,
-    /// How long the whole run took.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// CPU time that it used; `None` unless it was asked to keep to one CPU.
-    pub cpu: Option<Duration>,
+    /// CPU time. `None` unless the specification pins this end to a CPU.
+    pub cpu_time: Option<Duration>,
 }
 
-impl Report {
+impl TrafficReport {
     /// Bytes written on all connections.
     #[must_use]
     pub fn sent(&self) -> u64 {
@@ -63,21 +63,21 @@ impl Report {
         self.connections.iter().map(|one| one.received).sum()
     }
 
-    /// Requests answered on all connections.
+    /// Number of requests with a response on all connections.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         self.connections.iter().map(|one| one.exchanges).sum()
     }
 
-    /// The first thing that went wrong, or `None`.
+    /// The first error, if any.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
         let of_connection = self.connections.iter().find_map(|one| one.error.as_deref());
         of_connection.or(self.failures.first().map(String::as_str))
     }
 
-    /// Adds another worker's part.
-    pub(super) fn absorb(&mut self, part: Self) {
+    /// Adds the report of another worker.
+    pub(super) fn merge(&mut self, part: Self) {
         self.connections.extend(part.connections);
         self.failures.extend(part.failures);
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sockets as a specification wants them: transport, family, mapped addresses, congestion control.
-//! Owns no connection; what is sent over them is `stream.rs`.
+//! Opens sockets by specification: transport, address family, mapped addresses, congestion control.
 
-use super::{Spec, Transport};
+use super::spec::{TrafficSpec, Transport};
 use crate::error::{Error, Result};
 use crate::sys;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -10,20 +9,21 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// How long one read, write or accept waits before looking at the clock and the control.
-pub(super) const SLICE: Duration = Duration::from_millis(50);
+/// Maximum time of one read or poll; after it the worker checks the deadline and the control.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Length of the listener's accept queue.
 const BACKLOG: i32 = 4096;
 
-/// The address in the form that the specification's sockets take.
-fn place(spec: &Spec, address: IpAddr) -> IpAddr {
+/// Maps an IPv4 address to IPv6 if the specification says so.
+fn map_address(spec: &TrafficSpec, address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(four) if spec.mapped => four.to_ipv6_mapped().into(),
         other => other,
     }
 }
 
-fn open(spec: &Spec, family_of: IpAddr) -> Result<Socket> {
+fn open(spec: &TrafficSpec, family_of: IpAddr) -> Result<Socket> {
     let domain = if family_of.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let protocol = match spec.transport {
         Transport::Mptcp => Protocol::MPTCP,
@@ -34,10 +34,9 @@ fn open(spec: &Spec, family_of: IpAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// A listening socket on the port of the specification and any address, so that joins to other addresses
-/// of the server find it.
-pub(super) fn listen(spec: &Spec) -> Result<Socket> {
-    let any: IpAddr = match place(spec, spec.server.ip()) {
+/// Listens on the specification's port of all addresses, because joins use other addresses of the server.
+pub(super) fn listen(spec: &TrafficSpec) -> Result<Socket> {
+    let any: IpAddr = match map_address(spec, spec.server.ip()) {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
@@ -57,37 +56,37 @@ pub(super) fn listen(spec: &Spec) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Connects to the server; a server that does not listen yet is tried again until `longest` has passed.
-pub(super) fn connect(spec: &Spec, longest: Duration) -> Result<Socket> {
+/// Connects to the server. While the server does not listen, retries until the timeout.
+pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
     let start = std::time::Instant::now();
-    let server = SocketAddr::new(place(spec, spec.server.ip()), spec.server.port());
+    let server = SocketAddr::new(map_address(spec, spec.server.ip()), spec.server.port());
     loop {
         let socket = open(spec, server.ip())?;
         prepare_stream(&socket, spec)?;
         if let Some(client) = spec.client {
-            // The port is then chosen by connect, which knows the peer: ports in TIME_WAIT stay usable under
-            // churn. A kernel that refuses it on MPTCP sockets only churns more slowly.
+            // Then connect() chooses the port and can reuse ports in TIME_WAIT. A kernel that rejects the option on
+            // MPTCP sockets only allows fewer connections per second.
             let _ = sys::set_socket_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
-            let client = SocketAddr::new(place(spec, client), 0);
+            let client = SocketAddr::new(map_address(spec, client), 0);
             socket.bind(&client.into()).map_err(Error::os("bind to", client.to_string()))?;
         }
         match socket.connect(&server.into()) {
             Ok(()) => return Ok(socket),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && start.elapsed() < longest => {
-                std::thread::sleep(SLICE);
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && start.elapsed() < timeout => {
+                std::thread::sleep(CHECK_INTERVAL);
             }
             Err(error) => return Err(Error::os("connect to", server.to_string())(error)),
         }
     }
 }
 
-/// Sets what both ends' connections need: congestion control, and waits short enough to notice a cancel.
-pub(super) fn prepare_stream(socket: &Socket, spec: &Spec) -> Result<()> {
+/// Sets the options of both ends' connections: timeouts short enough to notice a cancel, and congestion control.
+pub(super) fn prepare_stream(socket: &Socket, spec: &TrafficSpec) -> Result<()> {
     let prepare = || -> io::Result<()> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(SLICE))?;
-        // A connect in blocking mode ends with the write timeout too.
-        socket.set_write_timeout(Some(spec.deadline))?;
+        socket.set_read_timeout(Some(CHECK_INTERVAL))?;
+        // The write timeout also limits connect().
+        socket.set_write_timeout(Some(spec.timeout))?;
         socket.set_tcp_nodelay(true)
     };
     prepare().map_err(Error::os("prepare", "a socket"))?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection of one end: moves bytes, counts and hashes them, and writes its report.
-//! Gives up on the deadline or a cancel. What to send and when is decided by `client.rs` and `server.rs`.
+//! One end of a connection: sends and receives bytes, counts and hashes them, and makes the report.
+//! Stops at the deadline or on a cancel. `client.rs` and `server.rs` decide what to send and when.
 
 use super::control::Control;
 use super::report::ConnectionReport;
-use super::socket::SLICE;
-use super::{Amount, Spec};
+use super::socket::CHECK_INTERVAL;
+use super::spec::{Amount, TrafficSpec};
 use crate::error::{Error, Result};
-use crate::oracle::Flow;
+use crate::oracle::SocketInfo;
 use crate::random::Random;
 use socket2::Socket;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -16,61 +16,61 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
 const CHUNK: usize = 64 << 10;
-/// Longest wait for the last acknowledgements; a subflow whose path died never gets them.
-const LONGEST_QUIET: Duration = Duration::from_secs(3);
-/// Longest wait for the peer's FIN after ours.
-const LONGEST_GOODBYE: Duration = Duration::from_secs(5);
+/// Maximum wait for the last acknowledgements. A subflow on a failed path never gets them.
+const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum wait for the peer's FIN after ours.
+const FIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Stream<'a> {
     socket: Socket,
-    /// Own and peer's address, asked at once: a closed socket no longer knows its peer.
-    ends: [SocketAddr; 2],
+    /// Local and remote address. Read at the start, because a closed socket has no remote address.
+    addresses: [SocketAddr; 2],
     control: &'a Control,
     opened: Instant,
-    worked: Option<Instant>,
+    transferred: Option<Instant>,
     deadline: Instant,
     buffer: Vec<u8>,
     contents: Random,
-    sent: Counted,
-    received: Counted,
-    pub(super) connecting: Duration,
+    sent: HashedBytes,
+    received: HashedBytes,
+    pub(super) connect_time: Duration,
     pub(super) exchanges: u64,
-    flow: Option<Flow>,
+    socket_info: Option<SocketInfo>,
 }
 
 #[derive(Default)]
-struct Counted {
-    bytes: u64,
+struct HashedBytes {
+    count: u64,
     hash: Xxh3,
 }
 
-impl Counted {
+impl HashedBytes {
     fn add(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
+        self.count += bytes.len() as u64;
         self.hash.update(bytes);
     }
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(socket: Socket, control: &'a Control, spec: &Spec, deadline: Instant) -> Self {
+    pub(super) fn new(socket: Socket, control: &'a Control, spec: &TrafficSpec, deadline: Instant) -> Self {
         Self {
-            ends: [canonical(socket.local_addr()), canonical(socket.peer_addr())],
+            addresses: [canonical(socket.local_addr()), canonical(socket.peer_addr())],
             socket,
             control,
             opened: Instant::now(),
-            worked: None,
+            transferred: None,
             deadline,
             buffer: vec![0; CHUNK],
             contents: Random::new(spec.seed),
-            sent: Counted::default(),
-            received: Counted::default(),
-            connecting: Duration::ZERO,
+            sent: HashedBytes::default(),
+            received: HashedBytes::default(),
+            connect_time: Duration::ZERO,
             exchanges: 0,
-            flow: None,
+            socket_info: None,
         }
     }
 
-    /// Sends this many bytes, or for this long.
+    /// Sends this many bytes, or for this time.
     pub(super) fn send(&mut self, amount: Amount) -> io::Result<()> {
         let start = Instant::now();
         let mut left = match amount {
@@ -89,11 +89,11 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Writes up to a chunk. Its head is fresh, so that lost, doubled or swapped chunks change the hash.
+    /// Writes a chunk that begins with random bytes: lost, duplicated or reordered chunks change the hash.
     fn send_chunk(&mut self, length: usize) -> io::Result<usize> {
-        let mark = self.contents.next().to_ne_bytes();
-        let marked = mark.len().min(length);
-        self.buffer[..marked].copy_from_slice(&mark[..marked]);
+        let header = self.contents.next().to_ne_bytes();
+        let header_length = header.len().min(length);
+        self.buffer[..header_length].copy_from_slice(&header[..header_length]);
         let mut done = 0;
         while done < length {
             self.check()?;
@@ -103,24 +103,24 @@ impl<'a> Stream<'a> {
                     self.control.count_sent(count);
                     done += count;
                 }
-                Err(error) if again(&error) => {}
+                Err(error) if is_retryable(&error) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(done)
     }
 
-    /// Reads up to a chunk; 0 is the end of the stream.
-    fn receive_some(&mut self, most: usize) -> io::Result<usize> {
+    /// Reads up to a chunk. 0: the end of the stream.
+    fn receive_some(&mut self, max: usize) -> io::Result<usize> {
         loop {
             self.check()?;
-            match (&self.socket).read(&mut self.buffer[..most.min(CHUNK)]) {
+            match (&self.socket).read(&mut self.buffer[..max.min(CHUNK)]) {
                 Ok(count) => {
                     self.received.add(&self.buffer[..count]);
                     self.control.count_received(count);
                     return Ok(count);
                 }
-                Err(error) if again(&error) => {}
+                Err(error) if is_retryable(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -132,7 +132,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Reads exactly this many bytes; `false` when the stream ended before the first.
+    /// Reads exactly this many bytes. `false`: the stream ended before the first one.
     pub(super) fn receive_exactly(&mut self, bytes: u32) -> io::Result<bool> {
         let mut left = bytes as usize;
         while left > 0 {
@@ -156,15 +156,15 @@ impl<'a> Stream<'a> {
     }
 
     /// Waits until everything sent is acknowledged on every subflow.
-    pub(super) fn quiesce(&mut self) {
-        let limit = (Instant::now() + LONGEST_QUIET).min(self.deadline);
-        while Instant::now() < limit && !self.control.cancelled() {
-            match Flow::read(&self.socket) {
-                Ok(flow) if !flow.quiescent() => std::thread::sleep(Duration::from_millis(5)),
+    pub(super) fn wait_for_acknowledgements(&mut self) {
+        let deadline = (Instant::now() + ACKNOWLEDGEMENT_TIMEOUT).min(self.deadline);
+        while Instant::now() < deadline && !self.control.cancelled() {
+            match SocketInfo::read(&self.socket) {
+                Ok(info) if !info.all_acknowledged() => std::thread::sleep(Duration::from_millis(5)),
                 _ => break,
             }
         }
-        self.worked = Some(Instant::now());
+        self.transferred = Some(Instant::now());
     }
 
     /// Time left to the deadline.
@@ -172,44 +172,44 @@ impl<'a> Stream<'a> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Remembers the kernel's account for the report.
-    pub(super) fn take_account(&mut self) {
-        self.flow = Flow::read(&self.socket).ok();
+    /// Reads the kernel's information for the report.
+    pub(super) fn read_socket_info(&mut self) {
+        self.socket_info = SocketInfo::read(&self.socket).ok();
     }
 
-    /// Ends our direction in order.
-    pub(super) fn say_goodbye(&self) -> io::Result<()> {
+    /// Sends the FIN.
+    pub(super) fn shutdown_write(&self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }
 
-    /// Waits for the peer's end.
-    pub(super) fn await_goodbye(&mut self) -> io::Result<()> {
-        self.deadline = self.deadline.min(Instant::now() + LONGEST_GOODBYE);
+    /// Waits for the peer's FIN.
+    pub(super) fn wait_for_fin(&mut self) -> io::Result<()> {
+        self.deadline = self.deadline.min(Instant::now() + FIN_TIMEOUT);
         self.receive_all()
     }
 
-    /// Makes the coming close a reset.
+    /// Makes the close send a reset.
     pub(super) fn abort_on_close(&self) -> io::Result<()> {
         self.socket.set_linger(Some(Duration::ZERO))
     }
 
-    /// Closes, and reports how it went.
+    /// Closes the connection and returns its report.
     pub(super) fn finish(self, outcome: io::Result<()>, role: Role) -> ConnectionReport {
         let reset = matches!(&outcome, Err(error) if is_reset(error));
         let expected = reset && role == Role::Server;
         ConnectionReport {
-            local: self.ends[0],
-            remote: self.ends[1],
-            sent: self.sent.bytes,
-            received: self.received.bytes,
+            local: self.addresses[0],
+            remote: self.addresses[1],
+            sent: self.sent.count,
+            received: self.received.count,
             sent_hash: self.sent.hash.digest(),
             received_hash: self.received.hash.digest(),
             exchanges: self.exchanges,
-            connecting: self.connecting,
-            open: self.opened.elapsed(),
-            working: self.worked.map_or(self.opened.elapsed(), |end| end - self.opened),
+            connect_time: self.connect_time,
+            open_time: self.opened.elapsed(),
+            transfer_time: self.transferred.map_or(self.opened.elapsed(), |end| end - self.opened),
             reset,
-            flow: self.flow,
+            socket_info: self.socket_info,
             error: outcome.err().filter(|_| !expected).map(|error| error.to_string()),
         }
     }
@@ -222,12 +222,12 @@ pub(super) enum Role {
 }
 
 fn canonical(address: io::Result<socket2::SockAddr>) -> SocketAddr {
-    let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     let address = address.ok().and_then(|address| address.as_socket());
-    address.map_or(nowhere, |address| SocketAddr::new(address.ip().to_canonical(), address.port()))
+    address.map_or(unknown, |address| SocketAddr::new(address.ip().to_canonical(), address.port()))
 }
 
-fn again(error: &io::Error) -> bool {
+fn is_retryable(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::EINPROGRESS))
 }
 
@@ -235,7 +235,7 @@ fn is_reset(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED))
 }
 
-/// Starts `count` workers on the calling thread's namespace and joins their parts of the report.
+/// Runs `count` workers in the calling thread's namespace and returns their results.
 pub(super) fn with_workers<T: Send>(
     count: u32,
     name: &'static str,
@@ -258,11 +258,11 @@ pub(super) fn with_workers<T: Send>(
     })
 }
 
-/// Whether a listener has a connection waiting, within one slice.
-pub(super) fn connection_waits(listener: &Socket) -> bool {
+/// Waits up to one check interval for a connection.
+pub(super) fn is_connection_pending(listener: &Socket) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use std::os::fd::AsFd as _;
     let mut ends = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-    let slice = PollTimeout::try_from(SLICE).unwrap_or(PollTimeout::ZERO);
-    poll(&mut ends, slice).is_ok_and(|ready| ready > 0)
+    let timeout = PollTimeout::try_from(CHECK_INTERVAL).unwrap_or(PollTimeout::ZERO);
+    poll(&mut ends, timeout).is_ok_and(|ready| ready > 0)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arbitrary bytes in the place of the kernel's records. Half of the inputs get a valid kind and the right length, so that
-//! the fields are reached and not only the checks before them. Whatever decodes can be written to a recording and read back.
+//! Decodes arbitrary bytes as records of the kernel side. Half of the inputs get a valid kind and length, so that the fuzzer also
+//! reaches the fields. Every decoded event must survive a recording.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use mpwatch_ebpf::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
 use mpwatch_model::event::KernelEvent;
 
-/// `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two of what is unchanged, with the length of each. (How long samples are
-/// stands in them.)
+/// Kind and length of `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two records of unchanged flows. (Records of samples contain
+/// their length.)
 const RECORDS: [(u32, usize); 4] = [(1, SUBFLOW_BYTES), (2, CONNECTION_BYTES), (3, 16), (4, 16)];
 
 fuzz_target!(|input: &[u8]| {
@@ -24,8 +24,8 @@ fuzz_target!(|input: &[u8]| {
     let decoded = decode::record(&bytes);
     assert!(forced.is_none() || decoded.is_ok(), "{decoded:?}");
     if let Ok(event) = decoded {
-        let line = serde_json::to_vec(&event).expect("every event can be written");
-        let back: KernelEvent = serde_json::from_slice(&line).expect("what was written can be read");
+        let line = serde_json::to_vec(&event).expect("every event can be serialized");
+        let back: KernelEvent = serde_json::from_slice(&line).expect("a serialized event can be parsed");
         assert_eq!(back, event);
     }
 });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arbitrary text in the place of a filter expression; what parses is applied to a connection.
+//! Parses arbitrary text as a filter expression and applies valid filters to connections.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

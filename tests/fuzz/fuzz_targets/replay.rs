@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arbitrary lines in the place of an uncompressed recording. Start it from the lines of real ones: see README.md.
+//! Replays arbitrary lines as an uncompressed recording. README.md says how to start from real recordings.
 #![no_main]
-#![allow(dead_code, reason = "the program uses more of its files than this target does")]
+#![allow(dead_code, reason = "this target uses only a part of the program's files")]
 
 mod program;
 #[path = "../../../agent/src/recording.rs"]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arbitrary bytes in the place of a recording as it lies on the disk.
+//! Replays arbitrary bytes as a compressed recording.
 #![no_main]
-#![allow(dead_code, reason = "the program uses more of its files than this target does")]
+#![allow(dead_code, reason = "this target uses only a part of the program's files")]
 
 mod program;
 #[path = "../../../agent/src/recording.rs"]

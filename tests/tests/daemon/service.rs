@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch daemon` beside a test's traffic, with everything it needs in a folder of its own.
+//! Runs `mpwatch daemon` beside the traffic of a test, with its files in a temporary folder.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,95 +12,97 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mpwatch_lab::poll_until;
-use mpwatch_tests::{Outcome, mpwatch, program};
+use mpwatch_tests::{CommandOutput, mpwatch, program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Longest wait for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of every wait.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The folder of a daemon; it outlives the daemon, so that another one can come.
-pub(crate) struct Place {
+/// The folder with a daemon's files. It outlives the daemon, so that a test can start another one.
+pub(crate) struct DaemonDir {
     folder: TempDir,
-    /// What daemons have told systemd.
-    told: Arc<Mutex<Vec<String>>>,
+    /// Messages of the daemons to systemd (sd_notify).
+    notifications: Arc<Mutex<Vec<String>>>,
 }
 
-impl Place {
+impl DaemonDir {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let systemd = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&told);
+        let notifications = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::clone(&notifications);
         std::thread::spawn(move || {
             let mut buffer = [0; 256];
             while let Ok(length) = systemd.recv(&mut buffer) {
-                kept.lock().unwrap().push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+                received.lock().unwrap().push(String::from_utf8_lossy(&buffer[..length]).into_owned());
             }
         });
-        let place = Self { folder, told };
-        place.configure("");
-        place
+        let daemon_dir = Self { folder, notifications };
+        daemon_dir.configure("");
+        daemon_dir
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("mpwatch.sock")
     }
 
-    /// Where daemons keep connections, unless a test says otherwise.
+    /// The database of the daemons, unless a test specifies another one.
     pub(crate) fn database(&self) -> PathBuf {
         self.folder.path().join("flows.db")
     }
 
+    /// Writes the configuration file.
     pub(crate) fn configure(&self, text: &str) {
         fs::write(self.folder.path().join("mpwatch.toml"), text).unwrap();
     }
 
-    /// How often daemons have told systemd this.
-    fn told(&self, what: &str) -> usize {
-        self.told.lock().unwrap().iter().filter(|told| *told == what).count()
+    /// How often daemons have sent a notification.
+    fn notification_count(&self, notification: &str) -> usize {
+        self.notifications.lock().unwrap().iter().filter(|sent| *sent == notification).count()
     }
 
-    /// Waits until systemd has been told this more often than that.
+    /// Waits until daemons have sent a notification more than `before` times.
     #[track_caller]
-    pub(crate) fn until_told(&self, what: &str, before: usize) {
-        poll_until(what, PATIENCE, || (self.told(what) > before).then_some(())).unwrap();
+    pub(crate) fn wait_for_notification(&self, notification: &str, before: usize) {
+        poll_until(notification, TIMEOUT, || (self.notification_count(notification) > before).then_some(()))
+            .unwrap();
     }
 
-    /// Runs another command of mpwatch, attached to the daemon.
-    pub(crate) fn attached(&self, arguments: &[&str]) -> Outcome {
+    /// Runs a command of mpwatch that attaches to the daemon.
+    pub(crate) fn run_attached(&self, arguments: &[&str]) -> CommandOutput {
         let socket = self.socket();
         mpwatch(&[arguments, &["--socket", socket.to_str().unwrap()]].concat())
     }
 
-    /// From now on everyone may write into the folder, also a daemon that is not root.
-    #[allow(dead_code, reason = "not every target that has this module needs it")]
-    pub(crate) fn give_away(&self) {
+    /// Lets all users write into the folder, for a daemon that does not run as root.
+    #[allow(dead_code, reason = "only some targets use it")]
+    pub(crate) fn allow_everyone(&self) {
         for path in [self.folder.path(), &self.folder.path().join("notify")] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }
     }
 
-    /// Starts a daemon and returns once it traces.
+    /// Starts a daemon and returns when it traces.
     pub(crate) fn start(&self, arguments: &[&str]) -> Daemon {
-        self.start_by(&[], arguments)
+        self.start_as(&[], arguments)
     }
 
-    /// Likewise, by a program that changes who it is.
-    pub(crate) fn start_by(&self, by: &[&str], arguments: &[&str]) -> Daemon {
-        let ready = self.told("READY=1");
+    /// As [`DaemonDir::start`], through a command that changes the user.
+    pub(crate) fn start_as(&self, wrapper: &[&str], arguments: &[&str]) -> Daemon {
+        let ready = self.notification_count("READY=1");
         let mut program = program();
-        if !by.is_empty() {
-            // Another user may not be able to go where it was built.
+        if !wrapper.is_empty() {
+            // Another user may have no access to the build folder.
             let copy = self.folder.path().join("mpwatch");
             fs::copy(&program, &copy).unwrap();
             program = copy;
         }
-        let mut command = by.first().map_or_else(|| Command::new(&program), Command::new);
-        if !by.is_empty() {
-            command.args(&by[1..]).arg(&program);
+        let mut command = wrapper.first().map_or_else(|| Command::new(&program), Command::new);
+        if !wrapper.is_empty() {
+            command.args(&wrapper[1..]).arg(&program);
         }
         let mut child = command
             .args(["daemon", "--listen", "127.0.0.1:0", "--interval", "100ms", "--log-format", "json"])
@@ -117,21 +119,21 @@ impl Place {
             .spawn()
             .expect("the program can be started");
         let log = Arc::new(Mutex::new(Vec::<Value>::new()));
-        let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
+        let (lines, entries) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&log));
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let entry = serde_json::from_str(&line).unwrap_or(Value::String(line));
-                kept.lock().unwrap().push(entry);
+                entries.lock().unwrap().push(entry);
             }
         });
         let mut daemon = Daemon { child, address: String::new(), log };
-        self.until_told("READY=1", ready);
-        daemon.address = daemon.logged("tracing")["listen"].as_str().unwrap().into();
+        self.wait_for_notification("READY=1", ready);
+        daemon.address = daemon.wait_for_log("tracing")["listen"].as_str().unwrap().into();
         daemon
     }
 }
 
-/// A daemon that runs; killed when it is dropped.
+/// A running daemon. Dropping it kills it.
 pub(crate) struct Daemon {
     child: Child,
     address: String,
@@ -139,62 +141,62 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Where its web server listens.
-    #[allow(dead_code, reason = "not every target that has this module looks elsewhere")]
+    /// The address of its web server.
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Status and body of a page.
+    /// Status line and body of a page.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").expect("a response has headers");
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// The value of a series, by its name with labels.
+    /// The value of a series, given by its name with labels.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
         let (_, text) = self.get("/metrics");
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map(|value| value.parse().unwrap())
     }
 
-    /// Waits until a series has a value that will do.
+    /// Waits until the value of a series is as expected, and returns it.
     #[track_caller]
-    pub(crate) fn until(&self, series: &str, will_do: impl Fn(f64) -> bool) -> f64 {
-        let found = poll_until(series, PATIENCE, || self.metric(series).filter(|value| will_do(*value)));
-        found.unwrap_or_else(|error| panic!("{error}; it is {:?}", self.metric(series)))
+    pub(crate) fn wait_for_metric(&self, series: &str, is_expected: impl Fn(f64) -> bool) -> f64 {
+        let found = poll_until(series, TIMEOUT, || self.metric(series).filter(|value| is_expected(*value)));
+        found.unwrap_or_else(|error| panic!("{error}; its value is {:?}", self.metric(series)))
     }
 
-    /// Waits for a line of the log with this message.
+    /// Waits for a log entry with this message.
     #[track_caller]
-    pub(crate) fn logged(&self, message: &str) -> Value {
+    pub(crate) fn wait_for_log(&self, message: &str) -> Value {
         let find = || {
             let log = self.log.lock().unwrap();
             log.iter().rfind(|entry| entry["message"] == message).cloned()
         };
-        poll_until(message, PATIENCE, find).unwrap_or_else(|error| panic!("{error}: {}", self.said()))
+        poll_until(message, TIMEOUT, find).unwrap_or_else(|error| panic!("{error}: {}", self.log_text()))
     }
 
-    #[allow(dead_code, reason = "not every test looks at it")]
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Memory that it uses now, kB.
-    #[allow(dead_code, reason = "not every test looks at it")]
+    /// Its resident memory, kB.
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Everything that it has logged.
-    pub(crate) fn said(&self) -> String {
+    /// Its whole log.
+    pub(crate) fn log_text(&self) -> String {
         format!("{:?}", self.log.lock().unwrap())
     }
 
@@ -202,15 +204,15 @@ impl Daemon {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
-    /// What the kernel tells of its process.
-    #[allow(dead_code, reason = "not every target that has this module needs it")]
+    /// `/proc/PID/status`.
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn status(&self) -> String {
         fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap()
     }
 
-    /// Waits for its end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
-        poll_until("the daemon to end", PATIENCE, || self.child.try_wait().unwrap()).unwrap()
+    /// Waits until it exits.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        poll_until("the daemon to end", TIMEOUT, || self.child.try_wait().unwrap()).unwrap()
     }
 }
 

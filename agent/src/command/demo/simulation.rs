@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mpwatch_lab::raplsim::live::{Live, Load, Setup};
-use mpwatch_lab::raplsim::{Layout, Machine, Power, Shape, Tree};
+use mpwatch_lab::raplsim::live::{LiveSimulation, LoadScope, SimulationSettings};
+use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout};
 use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ use crate::energy::meter::EnergyOptions;
 const IDLE: f64 = 18.0;
 const DYNAMIC: f64 = 32.0;
 /// The same, in milliwatts.
-const POWER: Power = Power::Linear { idle: 18_000, dynamic: 32_000 };
+const POWER: PowerModel = PowerModel::Linear { idle: 18_000, dynamic: 32_000 };
 /// File name in the directory that replaces `/sys`.
 const CALIBRATION: &str = "power.toml";
 /// Time between two updates of the counters.
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Counters that advance until this is dropped.
 pub(super) struct Simulation {
-    _live: Live,
+    _live: LiveSimulation,
     folder: TempDir,
 }
 
@@ -33,12 +33,17 @@ impl Simulation {
     /// Starts counters that follow this process, which runs both ends of the traffic.
     pub(super) fn start(cpus: u32) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let machine = Machine { packages: 1, cpus, power: POWER };
-        let tree = Tree::create(folder.path(), Shape::Intel1, Layout::Linked)?;
+        let machine = SimulatedMachine { packages: 1, cpus, power: POWER };
+        let tree = PowercapTree::create(folder.path(), Platform::Intel1, SysfsLayout::Linked)?;
         tree.write_topology(&machine)?;
-        let setup = Setup { machine, load: Load::Threads, tick: TICK, publish: TICK };
-        let live = Live::start(tree, setup)?;
-        live.follow(nix::unistd::getpid().as_raw(), 0);
+        let setup = SimulationSettings {
+            machine,
+            scope: LoadScope::Threads,
+            sample_interval: TICK,
+            update_interval: TICK,
+        };
+        let live = LiveSimulation::start(tree, setup)?;
+        live.follow_process(nix::unistd::getpid().as_raw(), 0);
         let setup = MachineSetup::of_this_machine(cpus);
         let file = PowerFile::new(Timestamp::now().to_string(), setup, vec![power_curve()]);
         file.save(&folder.path().join(CALIBRATION))?;

@@ -105,7 +105,7 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
         return vec![Check::exact(named("the connection is known"), 0_u64, 1_u64, APPLICATION)];
     };
     let full_info =
-        |end: &End| end.seen.flow.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default();
+        |end: &End| end.seen.socket_info.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default();
     let (kernel, kernel_of_peer) = (full_info(end), full_info(peer));
     let resent = ours.mptcp_bytes_retransmitted;
     let totals = [
@@ -128,7 +128,7 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
 }
 
 fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
-    let theirs = end.seen.flow.as_ref().map_or(&[][..], |flow| &flow.subflows);
+    let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let count = Check::exact(format!("{}: subflows", end.name), ours.subflows.len(), theirs.len(), FULL_INFO);
     let each = theirs.iter().zip(1..).flat_map(|(info, place): (&SubflowInfo, usize)| {
         one_subflow(&format!("{}: subflow {place}", end.name), ours, idle, info)
@@ -182,7 +182,7 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
         let seen = &evidence.requests;
         let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
         // On a busy machine a round trip takes longer than the delay of its path, but not longer than the exchange of the application.
-        let exchange = seen.working.as_micros() / u128::from(seen.exchanges.max(1));
+        let exchange = seen.transfer_time.as_micros() / u128::from(seen.exchanges.max(1));
         let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
         let name = "path 1: median RTT in us, idle";
         checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, PATH_AND_APPLICATION));

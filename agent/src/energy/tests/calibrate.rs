@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
-use mpwatch_lab::raplsim::{Machine, Power, Shape};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::unit::Nanos;
 
 use super::Rig;
@@ -15,18 +15,19 @@ const TIMING: StepTiming = StepTiming { settle: Duration::from_secs(3), measure:
 
 #[test]
 fn the_curve_that_is_measured_is_the_machines() {
-    let power = Power::Linear { idle: 20_000, dynamic: 30_000 };
-    let machine = Machine { packages: 1, cpus: 2, power };
-    let mut rig = Rig::new(Shape::Intel1, machine);
+    let power = PowerModel::Linear { idle: 20_000, dynamic: 30_000 };
+    let machine = SimulatedMachine { packages: 1, cpus: 2, power };
+    let mut rig = Rig::new(Platform::Intel1, machine);
     let mut readings = Vec::new();
     for step in plan(&[vec![0, 1]]) {
         let Rig { sampler, tree, now, .. } = &mut rig;
         let wait = |time: Duration| {
             let elapsed = u64::try_from(time.as_nanos()).unwrap();
-            let busy = step.iter().map(|cpu| Busy { cpu: *cpu, who: Who::Bystander, time: elapsed });
+            let busy =
+                step.iter().map(|cpu| BusyTime { cpu: *cpu, consumer: Consumer::Bystander, time: elapsed });
             let load = Load { elapsed, busy: busy.collect() };
-            tree.add(&[machine.energy(load.busy.iter().map(|busy| busy.time).sum(), elapsed)]);
-            tree.publish().unwrap();
+            tree.add_energy(&[machine.energy(load.busy.iter().map(|busy| busy.time).sum(), elapsed)]);
+            tree.update_files().unwrap();
             let mut now = now.lock().unwrap();
             now.monotonic += Nanos(elapsed);
             now.boot += Nanos(elapsed);

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
-use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
@@ -160,9 +160,11 @@ fn check(split: &Split, zones: &[Wild], alive: &[SubflowId], closed: u64) {
 #[test]
 fn counters_in_files_with_faults_add_up_too() {
     let mut dice = Dice(9);
-    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
-    for shape in [Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Dram, Shape::Psys, Shape::Amd] {
-        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+    let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in
+        [Platform::Intel2, Platform::Intel4, Platform::Dies, Platform::Dram, Platform::Psys, Platform::Amd]
+    {
+        let machine = SimulatedMachine { packages: shape.packages(), cpus: 2, power };
         let mut rig = Rig::calibrated(shape, machine);
         let devices: Vec<_> = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
         for _ in 0..400 {
@@ -175,11 +177,11 @@ fn counters_in_files_with_faults_add_up_too() {
                     _ => Fault::Vanished,
                 };
                 // What has vanished already cannot vanish again.
-                let _ = rig.tree.fault(device, fault);
+                let _ = rig.tree.inject_fault(device, fault);
             }
             if dice.once_in(15) {
                 let device = devices[dice.below(devices.len() as u64) as usize];
-                rig.tree.mend(device).unwrap();
+                rig.tree.clear_fault(device).unwrap();
             }
             rig.work(&random_load(&mut dice, &machine));
         }
@@ -188,36 +190,43 @@ fn counters_in_files_with_faults_add_up_too() {
     }
 }
 
-fn random_load(dice: &mut Dice, machine: &Machine) -> Load {
+fn random_load(dice: &mut Dice, machine: &SimulatedMachine) -> Load {
     let elapsed = SECOND.0 + dice.below(1_000_000);
     let cpus = machine.cpus * machine.packages;
-    let busy = (0..cpus).flat_map(|cpu| [Who::Flow(cpu % 3), Who::Bystander].map(|who| (cpu, who)));
-    let busy = busy.map(|(cpu, who)| Busy { cpu, who, time: dice.below(elapsed / 2) }).collect();
+    let busy = (0..cpus).flat_map(|cpu| [Consumer::Flow(cpu % 3), Consumer::Bystander].map(|who| (cpu, who)));
+    let busy =
+        busy.map(|(cpu, who)| BusyTime { cpu, consumer: who, time: dice.below(elapsed / 2) }).collect();
     Load { elapsed, busy }
 }
 
 #[test]
 fn without_faults_the_sum_of_windows_is_last_minus_first() {
     let mut dice = Dice(11);
-    let power = Power::Linear { idle: 40_000, dynamic: 160_000 };
-    for shape in
-        [Shape::Intel1, Shape::Intel2, Shape::Intel4, Shape::Dies, Shape::Mmio, Shape::Amd, Shape::Package10]
-    {
-        let machine = Machine { packages: shape.packages(), cpus: 2, power };
+    let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
+    for shape in [
+        Platform::Intel1,
+        Platform::Intel2,
+        Platform::Intel4,
+        Platform::Dies,
+        Platform::Mmio,
+        Platform::Amd,
+        Platform::Package10,
+    ] {
+        let machine = SimulatedMachine { packages: shape.packages(), cpus: 2, power };
         let mut rig = Rig::calibrated(shape, machine);
         let before: Vec<_> =
-            rig.tree.zones().map(|spec| (spec.device, rig.tree.shown(spec.device).unwrap())).collect();
+            rig.tree.zones().map(|spec| (spec.device, rig.tree.energy_uj(spec.device).unwrap())).collect();
         (0..60).for_each(|_| rig.work(&random_load(&mut dice, &machine)));
         let counted = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device);
         let first = |device: &str| before.iter().find(|(name, _)| *name == device).unwrap().1;
-        let run: u64 = counted.map(|device| rig.tree.shown(device).unwrap() - first(device)).sum();
+        let run: u64 = counted.map(|device| rig.tree.energy_uj(device).unwrap() - first(device)).sum();
         let snapshot = rig.split.snapshot();
         assert_eq!(snapshot.zones.iter().map(|zone| zone.zone_uj.0).sum::<u64>(), run, "{shape:?}");
-        let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
+        let truth = rig.tree.expected_energy(&rig.drawn) / 1_000_000;
         assert!(
             u128::from(run).abs_diff(truth) < 100 * snapshot.zones.len() as u128,
             "{shape:?}: {run} {truth}"
         );
-        assert_eq!(account(Who::App), Account::App);
+        assert_eq!(account(Consumer::App), Account::App);
     }
 }

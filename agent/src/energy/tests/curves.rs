@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ten recorded machines: whatever load comes first, what a flow truly added lies inside its interval.
 
-use mpwatch_lab::raplsim::replay::{Busy, Scenario, Who, Window as Load};
-use mpwatch_lab::raplsim::{Curve, Machine, Power, RECORDED, Shape};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Platform, PowerModel, RECORDED_CURVES, RecordedCurve, SimulatedMachine};
 
 use super::{Dice, Rig, SECOND, flow};
-use mpwatch_engine::energy::attribute::{Charge, Split};
+use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
+use mpwatch_engine::energy::charge::Charge;
 use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 
 const REPLAYS: u32 = 200;
 
 /// What calibration would have measured: the recording itself.
-fn measured(curve: &Curve) -> Calibration {
+fn measured(curve: &RecordedCurve) -> Calibration {
     let knot = |(load, power): &(u32, u32)| CurvePoint {
         busy: f64::from(*load) / 1e3,
         watts: f64::from(*power) / 1e3,
@@ -23,8 +24,8 @@ fn measured(curve: &Curve) -> Calibration {
     Calibration::of(&[MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots }])
 }
 
-fn machine(curve: Curve) -> Machine {
-    Machine { packages: 1, cpus: curve.cpus, power: Power::Recorded(curve) }
+fn machine(curve: RecordedCurve) -> SimulatedMachine {
+    SimulatedMachine { packages: 1, cpus: curve.cpus, power: PowerModel::Recorded(curve) }
 }
 
 /// Loads of one second, none beyond its CPUs: the flow's, and those of up to three others.
@@ -41,7 +42,7 @@ fn loads(dice: &mut Dice, cpus: u32) -> Vec<u64> {
 }
 
 /// The flow's part in joules for every order of coming, and their mean: the share that is fair whoever was first (Shapley).
-fn truths(machine: &Machine, loads: &[u64]) -> Vec<f64> {
+fn truths(machine: &SimulatedMachine, loads: &[u64]) -> Vec<f64> {
     let power = |busy: u64| machine.energy(busy, SECOND.0) as f64 / 1e12;
     let others = &loads[1..];
     let mut truths = Vec::new();
@@ -64,8 +65,8 @@ fn factorial(n: u64) -> u64 {
     (1..=n).product()
 }
 
-fn rig(machine: Machine) -> Rig {
-    Rig::new(Shape::Intel1, machine)
+fn rig(machine: SimulatedMachine) -> Rig {
+    Rig::new(Platform::Intel1, machine)
 }
 
 /// One second of these loads, the first of which is the flow's.
@@ -78,15 +79,15 @@ fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> Charge {
 }
 
 /// Over all CPUs: which of them does not matter here.
-fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = Busy> {
+fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = BusyTime> {
     let part = move |cpu: u32| load / u64::from(cpus) + u64::from(u64::from(cpu) < load % u64::from(cpus));
-    (0..cpus).map(move |cpu| Busy { cpu, who: Who::Flow(nth), time: part(cpu) })
+    (0..cpus).map(move |cpu| BusyTime { cpu, consumer: Consumer::Flow(nth), time: part(cpu) })
 }
 
 #[test]
 fn the_true_part_lies_inside_the_interval_in_every_replay() {
     let mut dice = Dice(6);
-    for curve in RECORDED {
+    for curve in RECORDED_CURVES {
         let machine = machine(curve);
         let mut rig = rig(machine);
         let mut widest = 0.0_f64;
@@ -109,7 +110,7 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
 #[test]
 fn without_a_curve_the_interval_holds_everything_above_idle() {
     let mut dice = Dice(7);
-    for curve in RECORDED {
+    for curve in RECORDED_CURVES {
         let machine = machine(curve);
         let mut rig = rig(machine);
         let idle = zone(&curve);
@@ -123,21 +124,21 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
     }
 }
 
-fn zone(curve: &Curve) -> MeasuredZone {
+fn zone(curve: &RecordedCurve) -> MeasuredZone {
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
     MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots: Vec::new() }
 }
 
 #[test]
 fn a_flow_that_ran_alone_has_a_narrow_interval() {
-    for curve in RECORDED {
+    for curve in RECORDED_CURVES {
         let charge = replay(&mut rig(machine(curve)), measured(&curve), &[SECOND.0]);
         // What is left is the edge of a window: two steps of the counter in a second of the whole machine's energy.
         let width = (charge.hi.joules() - charge.lo.joules()) / 2.0;
         let energy =
-            Scenario { name: String::new(), machine: machine(curve), windows: Vec::new() }.energy(&Load {
+            Scenario { name: String::new(), machine: machine(curve), slices: Vec::new() }.energy(&Load {
                 elapsed: SECOND.0,
-                busy: vec![Busy { cpu: 0, who: Who::Flow(0), time: SECOND.0 }],
+                busy: vec![BusyTime { cpu: 0, consumer: Consumer::Flow(0), time: SECOND.0 }],
             })[0];
         assert!(width <= 0.0021 * energy as f64 / 1e12, "{}: {charge:?}", curve.name);
     }

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes wrong with counters: each time the energy is lost or labelled, never wrong and never 0 J for unknown.
 
-use mpwatch_lab::raplsim::replay::{Busy, Who, Window as Load};
-use mpwatch_lab::raplsim::{Fault, Machine, Power, Shape};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Rig, SECOND, flow};
 use mpwatch_model::energy::window::ZoneOutcome;
 
-const POWER: Power = Power::Linear { idle: 20_000, dynamic: 30_000 };
+const POWER: PowerModel = PowerModel::Linear { idle: 20_000, dynamic: 30_000 };
 
-fn rig(shape: Shape) -> Rig {
-    Rig::calibrated(shape, Machine { packages: shape.packages(), cpus: 2, power: POWER })
+fn rig(shape: Platform) -> Rig {
+    Rig::calibrated(shape, SimulatedMachine { packages: shape.packages(), cpus: 2, power: POWER })
 }
 
 /// A second in which a flow has half a CPU.
 fn second() -> Load {
-    Load { elapsed: SECOND.0, busy: vec![Busy { cpu: 0, who: Who::Flow(0), time: SECOND.0 / 2 }] }
+    Load {
+        elapsed: SECOND.0,
+        busy: vec![BusyTime { cpu: 0, consumer: Consumer::Flow(0), time: SECOND.0 / 2 }],
+    }
 }
 
 fn lost(rig: &Rig) -> Vec<LostReason> {
@@ -32,7 +35,9 @@ fn lost(rig: &Rig) -> Vec<LostReason> {
 
 #[test]
 fn every_shape_gives_the_energy_of_its_cover() {
-    for shape in Shape::ALL.into_iter().filter(|shape| !matches!(shape, Shape::Empty | Shape::VmShare)) {
+    for shape in
+        Platform::ALL.into_iter().filter(|shape| !matches!(shape, Platform::Empty | Platform::VmShare))
+    {
         let mut rig = rig(shape);
         // After ten seconds it is clear which zone is dead or a mirror.
         (0..10).for_each(|_| rig.work(&second()));
@@ -43,7 +48,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
             rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
         expected.sort_unstable();
         assert_eq!(counted, expected, "{shape:?}");
-        let truth = rig.tree.truth(&rig.drawn) / 1_000_000;
+        let truth = rig.tree.expected_energy(&rig.drawn) / 1_000_000;
         let found: u64 = rig.split.snapshot().zones.iter().map(|zone| zone.zone_uj.0).sum();
         assert!(u128::from(found).abs_diff(truth) < 1_000, "{shape:?}: {found} {truth}");
         assert_eq!(rig.sampler.source(), EnergySource::RaplPowercap);
@@ -52,7 +57,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
 
 #[test]
 fn the_platform_is_shown_and_never_added() {
-    let mut rig = rig(Shape::Psys);
+    let mut rig = rig(Platform::Psys);
     rig.work(&second());
     let snapshot = rig.split.snapshot();
     assert_eq!(snapshot.zones.len(), 1);
@@ -62,7 +67,7 @@ fn the_platform_is_shown_and_never_added() {
 
 #[test]
 fn without_zones_the_model_stands_in_and_says_so() {
-    let mut rig = rig(Shape::Empty);
+    let mut rig = rig(Platform::Empty);
     rig.work(&second());
     assert_eq!(rig.window.source, EnergySource::Model);
     let charge = rig.split.flow(flow(0)).unwrap();
@@ -74,8 +79,8 @@ fn without_zones_the_model_stands_in_and_says_so() {
 
 #[test]
 fn a_dead_zone_alone_is_no_source() {
-    let mut rig = rig(Shape::Intel1);
-    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    let mut rig = rig(Platform::Intel1);
+    rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     for _ in 0..4 {
         rig.work(&second());
         assert_eq!(rig.split.flow(flow(0)), None, "unknown is not 0 J");
@@ -86,7 +91,7 @@ fn a_dead_zone_alone_is_no_source() {
     rig.work(&second());
     assert_eq!(rig.split.flow(flow(0)).unwrap().source, EnergySource::Model);
     // It moves after all.
-    rig.tree.mend("intel-rapl:0").unwrap();
+    rig.tree.clear_fault("intel-rapl:0").unwrap();
     rig.work(&second());
     rig.work(&second());
     assert_eq!((rig.window.source, lost(&rig).len()), (EnergySource::RaplPowercap, 0));
@@ -94,18 +99,18 @@ fn a_dead_zone_alone_is_no_source() {
 
 #[test]
 fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
-    let mut rig = rig(Shape::Intel1);
-    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    let mut rig = rig(Platform::Intel1);
+    rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..20).for_each(|_| rig.work(&Load { elapsed: SECOND.0, busy: Vec::new() }));
     assert_eq!(rig.sampler.source(), EnergySource::RaplPowercap);
 }
 
 #[test]
 fn a_pause_of_the_counter_joins_windows() {
-    let mut rig = rig(Shape::Intel1);
-    rig.tree.fault("intel-rapl:0", Fault::Stuck).unwrap();
+    let mut rig = rig(Platform::Intel1);
+    rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..3).for_each(|_| rig.work(&second()));
-    rig.tree.mend("intel-rapl:0").unwrap();
+    rig.tree.clear_fault("intel-rapl:0").unwrap();
     rig.work(&second());
     let truth = rig.machine.active(2 * SECOND.0).unwrap() / 1_000_000;
     let charge = rig.split.flow(flow(0)).unwrap();
@@ -114,12 +119,12 @@ fn a_pause_of_the_counter_joins_windows() {
 
 #[test]
 fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
-    let mut rig = rig(Shape::Intel2);
+    let mut rig = rig(Platform::Intel2);
     rig.work(&second());
-    rig.tree.fault("intel-rapl:1", Fault::Vanished).unwrap();
+    rig.tree.inject_fault("intel-rapl:1", Fault::Vanished).unwrap();
     (0..6).for_each(|_| rig.work(&second()));
     assert_eq!(lost(&rig), [LostReason::Vanished]);
-    rig.tree.mend("intel-rapl:1").unwrap();
+    rig.tree.clear_fault("intel-rapl:1").unwrap();
     (0..7).for_each(|_| rig.work(&second()));
     assert!(lost(&rig).is_empty());
     let snapshot = rig.split.snapshot();
@@ -133,7 +138,7 @@ fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
 
 #[test]
 fn sleep_is_not_charged_to_anybody() {
-    let mut rig = rig(Shape::Intel1);
+    let mut rig = rig(Platform::Intel1);
     rig.work(&second());
     let before = rig.split.flow(flow(0));
     rig.sleep(Nanos(3_600 * SECOND.0));
@@ -146,9 +151,9 @@ fn sleep_is_not_charged_to_anybody() {
 
 #[test]
 fn a_counter_set_back_loses_one_window() {
-    let mut rig = rig(Shape::Intel1);
+    let mut rig = rig(Platform::Intel1);
     rig.work(&second());
-    rig.tree.fault("intel-rapl:0", Fault::Backwards(50_000_000_000)).unwrap();
+    rig.tree.inject_fault("intel-rapl:0", Fault::Backwards(50_000_000_000)).unwrap();
     rig.work(&second());
     assert_eq!(lost(&rig), [LostReason::Backwards]);
     rig.work(&second());
@@ -158,9 +163,9 @@ fn a_counter_set_back_loses_one_window() {
 
 #[test]
 fn a_wrap_loses_nothing() {
-    for shape in [Shape::Intel1, Shape::Amd] {
+    for shape in [Platform::Intel1, Platform::Amd] {
         let mut rig = rig(shape);
-        rig.tree.fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
+        rig.tree.inject_fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
         // The jump there is one lost window.
         rig.work(&second());
         let before = rig.split.snapshot().zones.first().map_or(Microjoules(0), |zone| zone.zone_uj);
@@ -173,7 +178,7 @@ fn a_wrap_loses_nothing() {
 
 #[test]
 fn a_share_of_a_host_is_read_over_five_seconds_and_labelled() {
-    let mut rig = rig(Shape::VmShare);
+    let mut rig = rig(Platform::VmShare);
     for nth in 1..=10 {
         rig.work(&second());
         let is_closed = rig.window.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)));

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_lab::raplsim::Shape;
-use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Seen};
-use mpwatch_lab::raplsim::replay::{Scenario, Who};
+use mpwatch_lab::raplsim::Platform;
+use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Measurement};
+use mpwatch_lab::raplsim::scenario::{Consumer, Scenario};
 use mpwatch_model::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
@@ -22,18 +22,18 @@ struct Row {
     seconds: f64,
 }
 
-fn is_flow(who: Who) -> bool {
-    matches!(who, Who::Flow(_))
+fn is_flow(who: Consumer) -> bool {
+    matches!(who, Consumer::Flow(_))
 }
 
 fn run(scenario: &Scenario) -> (Rig, Row) {
-    let mut rig = Rig::calibrated(Shape::Intel1, scenario.machine);
-    scenario.windows.iter().for_each(|window| rig.work(window));
+    let mut rig = Rig::calibrated(Platform::Intel1, scenario.machine);
+    scenario.slices.iter().for_each(|window| rig.work(window));
     let truth = scenario.truth();
     let flows: Vec<(u32, f64)> = truth
         .iter()
         .filter_map(|(who, energy)| match who {
-            Who::Flow(number) => Some((*number, *energy as f64 / 1e12)),
+            Consumer::Flow(number) => Some((*number, *energy as f64 / 1e12)),
             _ => None,
         })
         .collect();
@@ -42,7 +42,7 @@ fn run(scenario: &Scenario) -> (Rig, Row) {
     let joules: f64 = flows.iter().map(|(number, _)| ours(*number)).sum();
     let worst = flows.iter().map(|(number, truth)| (ours(*number) / truth - 1.0).abs()).fold(0.0, f64::max);
     let theirs = FORMULAS.iter().map(|(_, formula)| theirs(scenario, *formula) / all - 1.0).collect();
-    let busy = scenario.windows.iter().flat_map(|window| &window.busy).filter(|busy| is_flow(busy.who));
+    let busy = scenario.slices.iter().flat_map(|window| &window.busy).filter(|busy| is_flow(busy.consumer));
     let seconds = busy.map(|busy| busy.time).sum::<u64>() as f64 / 1e9;
     (rig, Row { name: scenario.name.clone(), ours: worst, theirs, joules, seconds })
 }
@@ -51,11 +51,11 @@ fn run(scenario: &Scenario) -> (Rig, Row) {
 fn theirs(scenario: &Scenario, formula: Formula) -> f64 {
     let machine = scenario.machine;
     let mut sum = 0.0;
-    for window in &scenario.windows {
-        let mut times: BTreeMap<Who, u64> = BTreeMap::new();
-        window.busy.iter().for_each(|busy| *times.entry(busy.who).or_default() += busy.time);
+    for window in &scenario.slices {
+        let mut times: BTreeMap<Consumer, u64> = BTreeMap::new();
+        window.busy.iter().for_each(|busy| *times.entry(busy.consumer).or_default() += busy.time);
         let energy: u128 = scenario.energy(window).iter().sum();
-        let mut seen = Seen {
+        let mut seen = Measurement {
             energy: energy as f64 / 1e12,
             elapsed: window.elapsed as f64 / 1e9,
             cpus: f64::from(machine.cpus),
@@ -73,7 +73,7 @@ fn theirs(scenario: &Scenario, formula: Formula) -> f64 {
 
 #[test]
 fn flows_cost_what_they_truly_cost_in_all_twelve() {
-    let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
+    let rows: Vec<Row> = Scenario::all().iter().map(|scenario| run(scenario).1).collect();
     println!("| scenario | mpwatch, worst flow | {} |", FORMULAS.map(|(name, _)| name).join(" | "));
     println!("|---|---|{}", "---|".repeat(FORMULAS.len()));
     for row in &rows {
@@ -92,7 +92,7 @@ fn flows_cost_what_they_truly_cost_in_all_twelve() {
 
 #[test]
 fn a_bystander_does_not_change_what_a_flow_costs() {
-    let rows: Vec<Row> = Scenario::twelve().iter().map(|scenario| run(scenario).1).collect();
+    let rows: Vec<Row> = Scenario::all().iter().map(|scenario| run(scenario).1).collect();
     let cost = |name: &str| {
         let row = rows.iter().find(|row| row.name == name).unwrap();
         row.joules / row.seconds
@@ -105,7 +105,7 @@ fn a_bystander_does_not_change_what_a_flow_costs() {
 
 #[test]
 fn ten_thousand_short_flows_are_all_there() {
-    let churn = Scenario::twelve().into_iter().find(|scenario| scenario.name == "churn").unwrap();
+    let churn = Scenario::all().into_iter().find(|scenario| scenario.name == "churn").unwrap();
     let (rig, _) = run(&churn);
     let charged: u64 = (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.0).sum();
     let snapshot = rig.split.snapshot();
@@ -115,40 +115,42 @@ fn ten_thousand_short_flows_are_all_there() {
 
 #[test]
 fn each_joule_figure_says_where_it_comes_from() {
-    let solo = &Scenario::twelve()[0];
+    let solo = &Scenario::all()[0];
     let (rig, _) = run(solo);
     let charge = rig.split.flow(flow(0)).unwrap();
     assert_eq!((charge.source, charge.idle), (EnergySource::RaplPowercap, IdleSource::Calibrated));
     assert!(charge.lo <= charge.active && charge.active <= charge.hi && charge.active <= charge.full);
-    let mut uncalibrated = Rig::new(Shape::Intel1, solo.machine);
-    solo.windows.iter().for_each(|window| uncalibrated.work(window));
+    let mut uncalibrated = Rig::new(Platform::Intel1, solo.machine);
+    solo.slices.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
     assert_eq!(charge.idle, IdleSource::Unknown);
     // Without a baseline the figure holds idle energy, and the interval says that it may be anything above zero.
-    let truth = solo.truth()[&Who::Flow(0)] / 1_000_000;
+    let truth = solo.truth()[&Consumer::Flow(0)] / 1_000_000;
     assert!(u128::from(charge.active.0) > truth && u128::from(charge.lo.0) < truth);
 }
 
 #[test]
 fn quiet_seconds_teach_the_idle_power() {
-    let solo = &Scenario::twelve()[0];
-    let mut rig = Rig::new(Shape::Intel1, solo.machine);
-    let quiet = mpwatch_lab::raplsim::replay::Window { elapsed: super::SECOND.0, busy: Vec::new() };
+    let solo = &Scenario::all()[0];
+    let mut rig = Rig::new(Platform::Intel1, solo.machine);
+    let quiet = mpwatch_lab::raplsim::scenario::TimeSlice { elapsed: super::SECOND.0, busy: Vec::new() };
     (0..12).for_each(|_| rig.work(&quiet));
-    solo.windows.iter().for_each(|window| rig.work(window));
+    solo.slices.iter().for_each(|window| rig.work(window));
     let charge = rig.split.flow(flow(0)).unwrap();
-    let truth = solo.truth()[&Who::Flow(0)] as f64 / 1e6;
+    let truth = solo.truth()[&Consumer::Flow(0)] as f64 / 1e6;
     assert_eq!(charge.idle, IdleSource::Observed);
     assert!((charge.active.0 as f64 / truth - 1.0).abs() < 0.001, "{charge:?} {truth}");
 }
 
 #[test]
 fn what_full_adds_is_the_idle_energy_of_the_window() {
-    let solo = &Scenario::twelve()[0];
+    let solo = &Scenario::all()[0];
     let (rig, _) = run(solo);
     let zone = &rig.split.snapshot().zones[0];
     let others = [Account::Irq, Account::Own];
-    assert!(others.iter().all(|other| account(Who::Irq) == *other || account(Who::Own) == *other));
+    assert!(
+        others.iter().all(|other| account(Consumer::Irq) == *other || account(Consumer::Observer) == *other)
+    );
     let charge = rig.split.flow(flow(0)).unwrap();
     let idle_part = (charge.full.0 - charge.active.0) as f64 / zone.idle_uj.0 as f64;
     let active_part = charge.active.0 as f64 / (zone.zone_uj.0 - zone.idle_uj.0) as f64;

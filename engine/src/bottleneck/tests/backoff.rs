@@ -3,11 +3,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::robustness::point;
+use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::unit::Nanos;
+
+use super::detection::{SECOND, batches, batches_of, id, sample};
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
-use super::*;
 use crate::bottleneck::concordance::Concordance;
 use crate::bottleneck::method::Method;
+use crate::bottleneck::{Detector, PairEvaluation};
 
 /// mpwatch's own method; counts its evaluations.
 struct Counted {
@@ -48,7 +53,7 @@ impl Outcome {
     }
 }
 
-fn detect(batches: &[SampleBatch]) -> Outcome {
+fn run_detector(batches: &[SampleBatch]) -> Outcome {
     let count = Arc::new(Mutex::new(0));
     let method = Counted { method: Concordance::default(), count: Arc::clone(&count) };
     let mut detector = Detector::with(Box::new(method)).with_backoff();
@@ -81,17 +86,6 @@ fn then(before: &[Vec<DelaySample>], after: &[Vec<DelaySample>]) -> Vec<Vec<Dela
     before.iter().zip(after).map(joined).collect()
 }
 
-/// Every sample in a batch of its own, as when there are few.
-fn one_by_one(rows: &[Vec<DelaySample>]) -> Vec<SampleBatch> {
-    let of = |(number, row): (u64, &Vec<DelaySample>)| {
-        let batch = |sample: &DelaySample| SampleBatch { id: id(number), points: vec![*sample] };
-        row.iter().map(batch).collect::<Vec<_>>()
-    };
-    let mut all: Vec<SampleBatch> = (1..).zip(rows).flat_map(of).collect();
-    all.sort_by_key(|batch| batch.points[0].at);
-    all
-}
-
 fn separate() -> [Sender; 2] {
     [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }]
 }
@@ -105,7 +99,7 @@ fn stable_verdicts_are_rarely_evaluated() {
         (&[BUSY, BUSY], &separate, Verdict::Disjoint),
         (&[QUIET], &on(0, 2), Verdict::Shared),
     ] {
-        let outcome = detect(&batches(&run(links, senders, SECONDS, 2)));
+        let outcome = run_detector(&batches(&run(links, senders, SECONDS, 2)));
         let (since, last) = outcome.last();
         assert!(last == verdict && since < 20.0, "{:?}", outcome.verdicts);
         // Without backoff there are four per second.
@@ -121,7 +115,7 @@ fn a_change_of_routes_during_a_backoff_is_noticed() {
         (then(&shared(24), &disjoint(12)), Verdict::Disjoint),
         (then(&disjoint(24), &shared(12)), Verdict::Shared),
     ] {
-        let outcome = detect(&batches(&rows));
+        let outcome = run_detector(&batches(&rows));
         let (at, last) = outcome.last();
         assert!(last == verdict && (24.0..34.0).contains(&at), "{:?}", outcome.verdicts);
     }
@@ -132,7 +126,7 @@ fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_backoff() {
     // The two links together are as fast as the one before, and have the same delay.
     let half = Link { mbit: 10, ..BUSY };
     let rows = then(&run(&[BUSY], &on(0, 2), 24, 3), &run(&[half, half], &separate(), 60, 4));
-    let outcome = detect(&batches(&rows));
+    let outcome = run_detector(&batches(&rows));
     assert_eq!(outcome.last().1, Verdict::Disjoint, "{:?}", outcome.verdicts);
 }
 
@@ -142,14 +136,14 @@ fn traffic_that_begins_during_a_backoff_is_evaluated_soon() {
     // A segment of each subflow every two seconds, and none after a while.
     let idle = |silent_from: u64| -> Vec<Vec<DelaySample>> {
         let at_times = (0..IDLE / 2).take_while(|turn| turn * 2 < silent_from);
-        let row = at_times.map(|turn| point(1_000 + turn * 2_000, 10_000, u32::try_from(turn).unwrap()));
-        let end = point(1_000 + IDLE * 1_000, 10_000, u32::try_from(IDLE).unwrap());
+        let row = at_times.map(|turn| sample(1_000 + turn * 2_000, 10_000, u32::try_from(turn).unwrap()));
+        let end = sample(1_000 + IDLE * 1_000, 10_000, u32::try_from(IDLE).unwrap());
         let row: Vec<DelaySample> = row.chain([end]).collect();
         vec![row.clone(), row]
     };
     for silent_from in [10, IDLE] {
         let rows = then(&idle(silent_from), &run(&[BUSY], &on(0, 2), 10, 3));
-        let outcome = detect(&one_by_one(&rows));
+        let outcome = run_detector(&batches_of(1, &rows));
         let (at, last) = outcome.last();
         let after = at - IDLE as f64;
         assert!(last == Verdict::Shared && (0.0..4.0).contains(&after), "{:?}", outcome.verdicts);
@@ -180,7 +174,7 @@ fn a_pair_that_becomes_decidable_is_decided_after_a_backoff() {
             is_kept
         });
     }
-    let outcome = detect(&one_by_one(&rows));
+    let outcome = run_detector(&batches_of(1, &rows));
     let [(_, Verdict::Unknown), (at, Verdict::Shared), ..] = outcome.verdicts[..] else {
         panic!("{:?}", outcome.verdicts)
     };
@@ -191,8 +185,8 @@ fn a_pair_that_becomes_decidable_is_decided_after_a_backoff() {
 fn a_segment_now_and_then_does_not_end_a_backoff() {
     const SECONDS: u64 = 200;
     let row: Vec<DelaySample> =
-        (0..SECONDS / 10).map(|turn| point(turn * 10_000, 10_000, u32::try_from(turn).unwrap())).collect();
-    let evaluations = detect(&one_by_one(&[row.clone(), row])).evaluations;
+        (0..SECONDS / 10).map(|turn| sample(turn * 10_000, 10_000, u32::try_from(turn).unwrap())).collect();
+    let evaluations = run_detector(&batches_of(1, &[row.clone(), row])).evaluations;
     assert!(evaluations < usize::try_from(SECONDS).unwrap(), "{evaluations} evaluations in {SECONDS} s");
 }
 

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds for any samples.
+//! Properties that hold for any samples.
 
 use std::collections::BTreeSet;
 
-use mpwatch_model::unit::Micros;
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::{Micros, Nanos};
 use proptest::prelude::*;
 
-use super::*;
-use crate::bottleneck::groups;
+use super::detection::{SECOND, detect, id};
+use crate::bottleneck::{PairEvaluation, groups};
 
-/// Anything that a kernel, or a recording that someone has edited, may hold.
-fn any_points() -> impl Strategy<Value = Vec<DelaySample>> {
+/// Any samples that a kernel, or an edited recording, may contain.
+fn any_samples() -> impl Strategy<Value = Vec<DelaySample>> {
     let step = prop_oneof![Just(1_000_000_u64), 0..50_000_000_u64, 0..20 * SECOND];
-    let point = (step, 0..60_000_u64, 0..3_u32, 0..2_u32, any::<bool>());
-    proptest::collection::vec(point, 0..400).prop_map(|steps| {
+    let difference = (step, 0..60_000_u64, 0..3_u32, 0..2_u32, any::<bool>());
+    proptest::collection::vec(difference, 0..400).prop_map(|steps| {
         let mut last = DelaySample { at: Nanos(SECOND), delivered: u32::MAX - 50, ..DelaySample::default() };
         let next = steps.into_iter().map(|(step, rtt, delivered, lost, cut)| {
             last = DelaySample {
@@ -38,16 +41,16 @@ fn any_verdict() -> impl Strategy<Value = Verdict> {
     ]
 }
 
-/// Any evaluations on the pairs of so many subflows.
-fn any_opinions(subflows: usize) -> impl Strategy<Value = Vec<PairEvaluation>> {
+/// Any results for the pairs of this many subflows.
+fn any_pairs(subflows: usize) -> impl Strategy<Value = Vec<PairEvaluation>> {
     let pairs: Vec<(u64, u64)> =
         (1..=subflows as u64).flat_map(|a| (a + 1..=subflows as u64).map(move |b| (a, b))).collect();
-    let thought = (any_verdict(), proptest::option::of(0.0..1.0_f64));
-    proptest::collection::vec(thought, pairs.len()).prop_map(move |thoughts| {
+    let result = (any_verdict(), proptest::option::of(0.0..1.0_f64));
+    proptest::collection::vec(result, pairs.len()).prop_map(move |results| {
         let evaluation = |((a, b), (verdict, probability)): (&(u64, u64), (Verdict, Option<f64>))| {
             PairEvaluation { a: id(*a), b: id(*b), verdict, probability, since: None, evidence: None }
         };
-        pairs.iter().zip(thoughts).map(evaluation).collect()
+        pairs.iter().zip(results).map(evaluation).collect()
     })
 }
 
@@ -55,17 +58,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_samples_are_judged_without_a_panic(rows in proptest::collection::vec(any_points(), 0..5)) {
-        for evaluation in judged(&rows) {
-            prop_assert!(evaluation.a < evaluation.b);
-            prop_assert!(evaluation.probability.is_none_or(|p| (0.0..=1.0).contains(&p)));
-            prop_assert_eq!(evaluation.since.is_none(), evaluation.verdict == Verdict::Unknown);
+    fn any_samples_are_evaluated_without_a_panic(rows in proptest::collection::vec(any_samples(), 0..5)) {
+        for pair in detect(&rows) {
+            prop_assert!(pair.a < pair.b);
+            prop_assert!(pair.probability.is_none_or(|p| (0.0..=1.0).contains(&p)));
+            prop_assert_eq!(pair.since.is_none(), pair.verdict == Verdict::Unknown);
         }
     }
 
     #[test]
-    fn a_pair_is_judged_the_same_whichever_comes_first(a in any_points(), b in any_points()) {
-        let (one, other) = (judged(&[a.clone(), b.clone()]), judged(&[b, a]));
+    fn the_result_does_not_depend_on_the_order_of_the_pair(a in any_samples(), b in any_samples()) {
+        let (one, other) = (detect(&[a.clone(), b.clone()]), detect(&[b, a]));
         prop_assert_eq!(one.len(), other.len());
         for (one, other) in one.iter().zip(&other) {
             prop_assert_eq!(one.verdict, other.verdict);
@@ -75,24 +78,24 @@ proptest! {
     }
 
     #[test]
-    fn groups_are_a_partition_in_any_order(evaluations in any_opinions(7), shuffled in Just((1..=7).map(id).collect::<Vec<_>>()).prop_shuffle()) {
+    fn groups_are_a_partition_in_any_order(pairs in any_pairs(7), shuffled in Just((1..=7).map(id).collect::<Vec<_>>()).prop_shuffle()) {
         let ids: Vec<SubflowId> = (1..=7).map(id).collect();
-        let found = groups(&ids, &evaluations);
+        let found = groups(&ids, &pairs);
         let mut members: Vec<SubflowId> = found.iter().flatten().copied().collect();
         members.sort();
         prop_assert_eq!(&members, &ids);
         let as_sets = |groups: &[Vec<SubflowId>]| -> BTreeSet<BTreeSet<SubflowId>> {
             groups.iter().map(|group| group.iter().copied().collect()).collect()
         };
-        prop_assert_eq!(as_sets(&found), as_sets(&groups(&shuffled, &evaluations)));
+        prop_assert_eq!(as_sets(&found), as_sets(&groups(&shuffled, &pairs)));
     }
 
     #[test]
-    fn subflows_on_disjoint_paths_are_never_in_one_group(evaluations in any_opinions(6)) {
+    fn subflows_on_disjoint_paths_are_never_in_one_group(pairs in any_pairs(6)) {
         let ids: Vec<SubflowId> = (1..=6).map(id).collect();
-        for group in groups(&ids, &evaluations) {
-            let inside = evaluations.iter().filter(|o| group.contains(&o.a) && group.contains(&o.b));
-            prop_assert!(inside.clone().all(|evaluation| evaluation.verdict != Verdict::Disjoint));
+        for group in groups(&ids, &pairs) {
+            let inside = pairs.iter().filter(|pair| group.contains(&pair.a) && group.contains(&pair.b));
+            prop_assert!(inside.clone().all(|pair| pair.verdict != Verdict::Disjoint));
         }
     }
 }

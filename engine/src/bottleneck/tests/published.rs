@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The published methods do what their papers say, on samples made for it.
+//! The published methods behave as their papers describe, on samples made by hand.
 
-use mpwatch_model::unit::Micros;
+use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::Nanos;
 
+use super::detection::{SECOND, detect_by, id, sample, verdicts_by};
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
-use super::*;
+use crate::bottleneck::method::Method as _;
+use crate::bottleneck::published::{Ese, Parameters, Reading};
 
 fn rtts(of: &[(u64, u64)]) -> Vec<DelaySample> {
-    let point = |&(at_ms, rtt_us): &(u64, u64)| DelaySample {
-        at: Nanos(SECOND + at_ms * 1_000_000),
-        rtt: Micros(rtt_us),
-        ..DelaySample::default()
-    };
-    of.iter().map(point).collect()
+    of.iter().map(|&(at_ms, rtt_us)| sample(at_ms, rtt_us, 0)).collect()
 }
 
-fn verdicts_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<Verdict> {
-    judged_by(method, rows).iter().map(|evaluation| evaluation.verdict).collect()
+/// The samples before this second.
+fn before(second: u64, rows: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
+    let early =
+        |row: &Vec<DelaySample>| row.iter().copied().filter(|sample| sample.at.0 < second * SECOND).collect();
+    rows.iter().map(early).collect()
 }
 
 #[test]
-fn ese_takes_subflows_of_one_raised_rtt_for_extra_ones() {
-    // Base 10 ms; the first one rises above 13 ms and is the reference; the second is within 1 ms of it, the third is not.
+fn ese_finds_subflows_with_the_same_raised_rtt() {
+    // Base RTT 10 ms. The first subflow exceeds 13 ms and sets the reference; the second is within 1 ms of it, the third is not.
     let rows = [
         rtts(&[(0, 10_000), (10, 15_000)]),
         rtts(&[(1, 10_000), (20, 15_900)]),
@@ -34,8 +36,6 @@ fn ese_takes_subflows_of_one_raised_rtt_for_extra_ones() {
 
 #[test]
 fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
-    use crate::bottleneck::ese::{Ese, Parameters, Reading};
-    use crate::bottleneck::method::Method as _;
     let alone = rtts(&[(0, 10_000), (10, 15_000)]);
     let closed = |reading| {
         let mut ese = Ese::new(Parameters { reading, ..Parameters::default() });
@@ -47,29 +47,23 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
 }
 
 #[test]
-fn ese_takes_equal_links_for_one_which_its_paper_does_not_tell() {
+fn ese_mistakes_equal_links_for_one_which_its_paper_does_not_mention() {
     let separate = [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }];
     assert_eq!(verdicts_by(DetectionMethod::Ese, &run(&[QUIET, QUIET], &separate, 4, 1)), [Verdict::Shared]);
 }
 
 #[test]
-fn rfc_8382_decides_after_its_window_of_ten_seconds() {
+fn rfc_8382_decides_once_its_window_of_ten_seconds_is_full() {
     let rows = run(&[BUSY], &on(0, 2), 20, 1);
-    let early: Vec<Vec<DelaySample>> = rows
-        .iter()
-        .map(|points| points.iter().copied().filter(|point| point.at.0 < 9 * SECOND).collect())
-        .collect();
+    let early = before(9, &rows);
     assert_eq!(verdicts_by(DetectionMethod::Rfc8382, &early), [Verdict::Unknown]);
     assert_ne!(verdicts_by(DetectionMethod::Rfc8382, &rows), [Verdict::Unknown]);
 }
 
 #[test]
-fn dcw_finds_one_queue_in_ten_seconds_and_no_sooner_than_in_six() {
+fn dcw_finds_one_queue_after_six_to_ten_seconds() {
     let rows = run(&[BUSY], &on(0, 2), 14, 1);
-    let early: Vec<Vec<DelaySample>> = rows
-        .iter()
-        .map(|points| points.iter().copied().filter(|point| point.at.0 < 6 * SECOND).collect())
-        .collect();
+    let early = before(6, &rows);
     assert_eq!(verdicts_by(DetectionMethod::Dcw, &early), [Verdict::Unknown]);
     assert_eq!(verdicts_by(DetectionMethod::Dcw, &rows), [Verdict::Shared]);
 }
@@ -78,15 +72,15 @@ fn dcw_finds_one_queue_in_ten_seconds_and_no_sooner_than_in_six() {
 fn dwc_decides_only_at_losses() {
     let rows = run(&[QUIET], &on(0, 2), 8, 1);
     let mut lossless = rows.clone();
-    for point in lossless.iter_mut().flatten() {
-        (point.lost, point.cut) = (0, false);
+    for sample in lossless.iter_mut().flatten() {
+        (sample.lost, sample.cut) = (0, false);
     }
     assert_eq!(verdicts_by(DetectionMethod::Dwc, &lossless), [Verdict::Unknown]);
     assert_eq!(verdicts_by(DetectionMethod::Dwc, &rows), [Verdict::Shared]);
 }
 
 #[test]
-fn every_method_bears_anything() {
+fn no_method_panics() {
     let wide = Link { mbit: 1_000, ..QUIET };
     let some = [
         run(&[BUSY], &on(0, 3), 2, 1),
@@ -95,9 +89,9 @@ fn every_method_bears_anything() {
     ];
     for method in DetectionMethod::ALL {
         for rows in &some {
-            for evaluation in judged_by(*method, rows) {
-                assert!(evaluation.a < evaluation.b, "{method:?}");
-                assert_eq!(evaluation.since.is_none(), evaluation.verdict == Verdict::Unknown, "{method:?}");
+            for pair in detect_by(*method, rows) {
+                assert!(pair.a < pair.b, "{method:?}");
+                assert_eq!(pair.since.is_none(), pair.verdict == Verdict::Unknown, "{method:?}");
             }
         }
     }

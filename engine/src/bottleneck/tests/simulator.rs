@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small network of FIFO queues and windowed senders, packet by packet: not TCP, but its sawtooth and its queue. The same seed gives
-//! the same points.
+//! A simulated network of FIFO queues and windowed senders, packet by packet: not TCP, but with its sawtooth and its queue. The same seed gives
+//! the same samples.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use mpwatch_model::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::SECOND;
+use super::detection::SECOND;
 
 const PACKET_BITS: u64 = 12_000;
 const MS: u64 = 1_000_000;
@@ -17,16 +17,16 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     pub(crate) mbit: u64,
-    /// Longest time in the queue.
+    /// Longest queueing delay.
     pub(crate) queue_ms: u64,
-    /// Part of the rate that bursts of other traffic take on average, in percent.
+    /// Mean part of the rate that bursts of cross traffic take, in percent.
     pub(crate) cross: u64,
 }
 
 /// A subflow.
 #[derive(Clone, Copy)]
 pub(crate) struct Sender {
-    /// The link that it goes through.
+    /// Index of its link.
     pub(crate) link: usize,
     pub(crate) rtt_ms: u64,
     pub(crate) start_ms: u64,
@@ -35,19 +35,19 @@ pub(crate) struct Sender {
 pub(crate) const QUIET: Link = Link { mbit: 20, queue_ms: 30, cross: 0 };
 pub(crate) const BUSY: Link = Link { mbit: 20, queue_ms: 30, cross: 30 };
 
-/// Senders on this link, started a bit after one another.
+/// Some senders on one link, each started 100 ms after the one before.
 pub(crate) fn on(link: usize, count: usize) -> Vec<Sender> {
     (0..count as u64).map(|n| Sender { link, rtt_ms: 10, start_ms: 100 * n }).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// An acknowledgement comes back: sender, time of sending.
+    /// An acknowledgement arrives: sender, time of sending.
     Ack(usize, u64),
-    /// A loss is noticed: sender, time of sending.
+    /// A loss is detected: sender, time of sending.
     Loss(usize, u64),
     Start(usize),
-    /// A burst of other traffic on a link.
+    /// A burst of cross traffic on a link.
     Burst(usize),
 }
 
@@ -59,7 +59,7 @@ struct Flow {
     cut_at: u64,
     delivered: u32,
     lost: u32,
-    points: Vec<DelaySample>,
+    samples: Vec<DelaySample>,
 }
 
 struct Simulator {
@@ -71,7 +71,7 @@ struct Simulator {
     random: u64,
 }
 
-/// The points of each sender over so many seconds.
+/// The samples of each sender over this many seconds.
 pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -> Vec<Vec<DelaySample>> {
     let flow = |sender: &Sender| Flow {
         sender: *sender,
@@ -81,7 +81,7 @@ pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -
         cut_at: 0,
         delivered: 0,
         lost: 0,
-        points: Vec::new(),
+        samples: Vec::new(),
     };
     let mut simulator = Simulator {
         links: links.to_vec(),
@@ -92,18 +92,18 @@ pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -
         random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
     };
     for (number, sender) in senders.iter().enumerate() {
-        simulator.plan(SECOND + sender.start_ms * MS, Event::Start(number));
+        simulator.schedule(SECOND + sender.start_ms * MS, Event::Start(number));
     }
     for link in (0..links.len()).filter(|link| links[*link].cross > 0) {
-        simulator.plan(SECOND, Event::Burst(link));
+        simulator.schedule(SECOND, Event::Burst(link));
     }
     while let Some(Reverse((now, _, event))) = simulator.events.pop() {
         if now > (seconds + 1) * SECOND {
             break;
         }
-        simulator.happen(now, event);
+        simulator.process(now, event);
     }
-    simulator.flows.into_iter().map(|flow| flow.points).collect()
+    simulator.flows.into_iter().map(|flow| flow.samples).collect()
 }
 
 impl Simulator {
@@ -115,12 +115,12 @@ impl Simulator {
         self.random % below.max(1)
     }
 
-    fn plan(&mut self, at: u64, event: Event) {
+    fn schedule(&mut self, at: u64, event: Event) {
         self.order += 1;
         self.events.push(Reverse((at, self.order, event)));
     }
 
-    fn happen(&mut self, now: u64, event: Event) {
+    fn process(&mut self, now: u64, event: Event) {
         match event {
             Event::Start(number) => self.send(number, now),
             Event::Ack(number, sent) => {
@@ -129,10 +129,10 @@ impl Simulator {
                 flow.delivered += 1;
                 flow.window += if flow.window < flow.threshold { 1.0 } else { 1.0 / flow.window };
                 let (rtt, cut) = (Micros((now - sent) / 1_000), flow.cut_at > sent);
-                let due = flow.points.last().is_none_or(|last| now - last.at.0 >= MS);
+                let due = flow.samples.last().is_none_or(|last| now - last.at.0 >= MS);
                 if due {
                     let (delivered, lost) = (flow.delivered, flow.lost);
-                    flow.points.push(DelaySample { at: Nanos(now), rtt, delivered, lost, cut });
+                    flow.samples.push(DelaySample { at: Nanos(now), rtt, delivered, lost, cut });
                 }
                 self.send(number, now);
             }
@@ -154,8 +154,8 @@ impl Simulator {
                     self.enqueue(link, now);
                 }
                 let mean = 20 * PACKET_BITS * 1_000 / mbit * 100 / cross;
-                let pause = self.random(2 * mean);
-                self.plan(now + pause, Event::Burst(link));
+                let gap = self.random(2 * mean);
+                self.schedule(now + gap, Event::Burst(link));
             }
         }
     }
@@ -166,15 +166,15 @@ impl Simulator {
             let Sender { link, rtt_ms, .. } = self.flows[number].sender;
             let noise = self.random(MS / 5);
             if let Some(out) = self.enqueue(link, now) {
-                self.plan(out + rtt_ms * MS + noise, Event::Ack(number, now));
+                self.schedule(out + rtt_ms * MS + noise, Event::Ack(number, now));
             } else {
-                let noticed = self.free_at[link] + rtt_ms * MS + noise;
-                self.plan(noticed, Event::Loss(number, now));
+                let detected = self.free_at[link] + rtt_ms * MS + noise;
+                self.schedule(detected, Event::Loss(number, now));
             }
         }
     }
 
-    /// When it comes out. `None`: there was no room.
+    /// Time of departure. `None`: the queue was full.
     fn enqueue(&mut self, link: usize, now: u64) -> Option<u64> {
         let Link { mbit, queue_ms, .. } = self.links[link];
         let begins = self.free_at[link].max(now);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is found in networks of which the truth is known.
+//! Verdicts on simulated networks, where the truth is known.
 
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::sample::DelaySample;
+use mpwatch_model::unit::{Micros, Nanos};
+
+use super::detection::{SECOND, detect, id, verdicts};
 use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
-use super::*;
 use crate::bottleneck::groups;
 
+/// Each sender on a link of its own.
 fn spread(count: usize) -> Vec<Sender> {
     (0..count).map(|link| Sender { link, rtt_ms: 10, start_ms: 0 }).collect()
 }
@@ -14,7 +19,7 @@ fn subflows_on_one_link_share_it() {
     for (link, seed) in
         [(QUIET, 1), (BUSY, 2), (Link { mbit: 100, ..BUSY }, 3), (Link { mbit: 100, ..QUIET }, 4)]
     {
-        let found = judged(&run(&[link], &on(0, 2), 5, seed));
+        let found = detect(&run(&[link], &on(0, 2), 5, seed));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].verdict, Verdict::Shared, "seed {seed}: {found:?}");
         let after = found[0].since.unwrap().0 - SECOND;
@@ -23,7 +28,7 @@ fn subflows_on_one_link_share_it() {
 }
 
 #[test]
-fn equal_links_whose_sawtooths_line_up_are_not_taken_for_one() {
+fn equal_links_with_aligned_sawtooths_are_never_reported_as_shared() {
     let links = [QUIET, Link { mbit: 100, ..QUIET }, Link { mbit: 50, queue_ms: 80, cross: 0 }];
     for link in links {
         for seed in 1..4 {
@@ -37,9 +42,9 @@ fn equal_links_whose_sawtooths_line_up_are_not_taken_for_one() {
 }
 
 #[test]
-fn links_with_traffic_of_others_are_told_apart() {
+fn links_with_cross_traffic_are_disjoint() {
     for seed in 1..6 {
-        let found = judged(&run(&[BUSY, BUSY], &spread(2), 6, seed));
+        let found = detect(&run(&[BUSY, BUSY], &spread(2), 6, seed));
         assert_eq!(found[0].verdict, Verdict::Disjoint, "seed {seed}: {found:?}");
     }
 }
@@ -49,29 +54,29 @@ fn two_and_two_of_four_are_grouped() {
     let senders: Vec<Sender> = on(0, 2).into_iter().chain(on(1, 2)).collect();
     let rows = run(&[BUSY, Link { mbit: 40, ..BUSY }], &senders, 6, 7);
     let ids = [id(1), id(2), id(3), id(4)];
-    assert_eq!(groups(&ids, &judged(&rows)), [[id(1), id(2)], [id(3), id(4)]]);
+    assert_eq!(groups(&ids, &detect(&rows)), [[id(1), id(2)], [id(3), id(4)]]);
 }
 
 #[test]
-fn a_queue_seen_from_different_distances_is_one() {
+fn subflows_with_different_base_rtts_share_one_queue() {
     let near = Sender { link: 0, rtt_ms: 10, start_ms: 0 };
     let far = Sender { rtt_ms: 40, ..near };
-    let found = judged(&run(&[BUSY], &[near, far], 6, 11));
+    let found = detect(&run(&[BUSY], &[near, far], 6, 11));
     assert_eq!(found[0].verdict, Verdict::Shared, "{found:?}");
 }
 
 #[test]
-fn a_path_that_changes_is_judged_again() {
+fn a_change_of_routes_changes_the_verdict() {
     let shared = run(&[BUSY], &on(0, 2), 6, 3);
     let apart = run(&[BUSY, BUSY], &spread(2), 8, 4);
-    let later = |points: &[DelaySample], shift: u64, base: DelaySample| -> Vec<DelaySample> {
-        let moved = |point: &DelaySample| DelaySample {
-            at: Nanos(point.at.0 + shift),
-            delivered: point.delivered + base.delivered,
-            lost: point.lost + base.lost,
-            ..*point
+    let later = |row: &[DelaySample], shift: u64, base: DelaySample| -> Vec<DelaySample> {
+        let moved = |sample: &DelaySample| DelaySample {
+            at: Nanos(sample.at.0 + shift),
+            delivered: sample.delivered + base.delivered,
+            lost: sample.lost + base.lost,
+            ..*sample
         };
-        points.iter().map(moved).collect()
+        row.iter().map(moved).collect()
     };
     let end = 6 * SECOND;
     let rows: Vec<Vec<DelaySample>> = shared
@@ -86,26 +91,26 @@ fn a_path_that_changes_is_judged_again() {
 #[test]
 fn without_a_queue_there_is_no_bottleneck() {
     let wide = Link { mbit: 1_000, queue_ms: 30, cross: 0 };
-    let rows = with_rtts(run(&[wide, wide], &spread(2), 4, 5), |point| 10_000 + point.at.0 % 97);
+    let rows = with_rtts(run(&[wide, wide], &spread(2), 4, 5), |sample| 10_000 + sample.at.0 % 97);
     assert_eq!(verdicts(&rows), [Verdict::NoBottleneck]);
 }
 
-/// With these round-trip times instead of their own, in microseconds, and without losses.
+/// Replaces the RTTs, in microseconds, and removes losses.
 fn with_rtts(mut rows: Vec<Vec<DelaySample>>, rtt_us: impl Fn(&DelaySample) -> u64) -> Vec<Vec<DelaySample>> {
-    for point in rows.iter_mut().flatten() {
-        point.rtt = mpwatch_model::unit::Micros(rtt_us(point));
-        (point.lost, point.cut) = (0, false);
+    for sample in rows.iter_mut().flatten() {
+        sample.rtt = Micros(rtt_us(sample));
+        (sample.lost, sample.cut) = (0, false);
     }
     rows
 }
 
 #[test]
-fn a_wait_that_a_fast_link_may_explain_is_no_proof_of_free_ways() {
+fn a_delay_that_a_saturated_fast_link_could_cause_stays_undecided() {
     let wide = Link { mbit: 1_000, queue_ms: 30, cross: 0 };
-    let rows = |waiting_us: u64| {
-        let begun = 2 * SECOND;
+    let rows = |delay_us: u64| {
+        let begin = 2 * SECOND;
         let rtt =
-            |point: &DelaySample| 200 + if point.at.0 > begun { waiting_us } else { 0 } + point.at.0 % 17;
+            |sample: &DelaySample| 200 + if sample.at.0 > begin { delay_us } else { 0 } + sample.at.0 % 17;
         with_rtts(run(&[wide, wide], &spread(2), 4, 5), rtt)
     };
     assert_eq!(verdicts(&rows(50)), [Verdict::NoBottleneck]);
@@ -113,7 +118,7 @@ fn a_wait_that_a_fast_link_may_explain_is_no_proof_of_free_ways() {
 }
 
 #[test]
-fn who_divides_a_rate_may_have_a_bottleneck_although_nobody_waits() {
-    let rows = with_rtts(run(&[QUIET], &on(0, 2), 5, 1), |point| 10_000 + point.at.0 % 97);
+fn competing_rates_without_a_queue_stay_undecided() {
+    let rows = with_rtts(run(&[QUIET], &on(0, 2), 5, 1), |sample| 10_000 + sample.at.0 % 97);
     assert_eq!(verdicts(&rows), [Verdict::Unknown]);
 }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples find their connection, and its verdicts are shown.
+//! Samples are assigned to their connection, and its verdicts are reported.
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::event::{KernelEvent, Traces};
+use mpwatch_model::id::SubflowId;
 
-use super::*;
-use crate::bottleneck::tests::batches;
+use super::records::{
+    SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker, tracker_with,
+};
+use crate::bottleneck::tests::detection::batches;
 use crate::bottleneck::tests::simulator::{BUSY, on, run};
+use crate::tracker::Closed;
 
-/// A connection with subflows 1 and 2, whose samples of five seconds come before or behind their first records.
-fn seen(samples_first: bool, traces: Traces) -> Connection {
-    let mut tracker = tracker(Closed::Keep);
-    tracker.start.traces = traces;
+/// A connection with subflows 1 and 2, whose samples of five seconds arrive before or after their first records.
+fn tracked(samples_first: bool, traces: Traces) -> Connection {
+    let mut tracker = tracker_with(Closed::Keep, traces);
     let mut join = subflow(2, 6 * SECOND, 500);
     (join.mp_capable, join.mp_join) = (false, true);
     let records = [
@@ -33,9 +37,9 @@ fn seen(samples_first: bool, traces: Traces) -> Connection {
 }
 
 #[test]
-fn what_shares_is_shown_with_since_when_whatever_comes_first() {
+fn a_shared_bottleneck_is_reported_whether_samples_or_records_arrive_first() {
     for samples_first in [false, true] {
-        let connection = seen(samples_first, Traces::ALL);
+        let connection = tracked(samples_first, Traces::ALL);
         assert_eq!(connection.extra_subflows, Some(1));
         let found = connection.bottlenecks.unwrap();
         let ids: Vec<SubflowId> = connection.subflows.iter().map(|subflow| subflow.id).collect();
@@ -48,13 +52,13 @@ fn what_shares_is_shown_with_since_when_whatever_comes_first() {
 }
 
 #[test]
-fn where_nobody_looks_nothing_is_said() {
-    let connection = seen(false, Traces { samples: false, ..Traces::ALL });
+fn without_samples_there_are_no_verdicts() {
+    let connection = tracked(false, Traces { samples: false, ..Traces::ALL });
     assert_eq!((connection.bottlenecks, connection.extra_subflows), (None, None));
 }
 
 #[test]
-fn verdicts_on_a_closed_connection_stay() {
+fn the_last_verdicts_on_a_closed_connection_are_kept() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&KernelEvent::Connection(connection(SECOND, 0)));
     for cookie in [1, 2] {

@@ -18,7 +18,9 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
-use super::{Access, MAX_CLIENTS, Server, connect, exchange, get, start_with};
+use super::client::{connect, exchange, get, start_with};
+use crate::http::server::{MAX_CLIENTS, Server};
+use crate::http::web_config::Access;
 
 const USERS: &str = "basic_auth_users:\n  prometheus: ";
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";

@@ -42,9 +42,10 @@ pub(super) fn server(file: &TlsServer) -> Result<ServerConfig, String> {
             builder.with_client_cert_verifier(verifier)
         }
     };
+    let chain = certificates(&file.cert_file)?;
     let key = parse(&file.key_file, "private key", PrivateKeyDer::from_pem_slice)?;
     let mut config = builder
-        .with_single_cert(certificates(&file.cert_file)?, key)
+        .with_single_cert(chain, key)
         .map_err(|error| format!("invalid certificate or key: {error}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)

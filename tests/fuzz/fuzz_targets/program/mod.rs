@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All of `mpwatch replay` behind the opening of the file: the reader, the tracker, and every output of the report. Not a
-//! target itself. The targets build in the program's own files, because the program has no library.
+//! Everything that `mpwatch replay` does after opening the file: the reader, the tracker, and every output format. Not a target
+//! itself. The targets compile the program's own files, because the program has no library.
 
 use std::io::BufRead;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use mpwatch_model::bottleneck::DetectionMethod;
 use crate::recording::Replay;
 use crate::session::{self, TrackerSettings};
 
-/// Reads to the end or to the first error; what was understood must be told in every format.
+/// Reads to the end or to the first error. A report must be writable in every format.
 pub(crate) fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else {
         return;

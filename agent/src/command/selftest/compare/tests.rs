@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run in which all sources agree, and runs in which one differs.
 
-use mpwatch_lab::{Flow, MptcpInfo, TcpInfo};
+use mpwatch_lab::{MptcpInfo, SocketInfo, TcpInfo};
 use mpwatch_model::fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::unit::Micros;
@@ -40,11 +40,11 @@ fn reported(ours: &Connection, token: u32) -> ConnectionReport {
         sent_hash: 7,
         received_hash: 7,
         exchanges: 10,
-        connecting: Duration::ZERO,
-        open: Duration::ZERO,
-        working: Duration::from_millis(101),
+        connect_time: Duration::ZERO,
+        open_time: Duration::ZERO,
+        transfer_time: Duration::from_millis(101),
         reset: false,
-        flow: Some(Flow { mptcp: Some(mptcp), subflows: subflows.collect() }),
+        socket_info: Some(SocketInfo { mptcp: Some(mptcp), subflows: subflows.collect() }),
         error: None,
     }
 }
@@ -161,7 +161,7 @@ fn a_missing_subflow_or_connection_fails() {
 #[test]
 fn values_that_an_older_kernel_lacks_are_not_compared() {
     let mut evidence = agreement();
-    let mptcp = evidence.ends[0].seen.flow.as_mut().unwrap().mptcp.as_mut().unwrap();
+    let mptcp = evidence.ends[0].seen.socket_info.as_mut().unwrap().mptcp.as_mut().unwrap();
     (mptcp.bytes_sent, mptcp.bytes_received, mptcp.bytes_retrans) = (None, None, None);
     let fewer = all(&evidence).len();
     assert_eq!((failures(&evidence).len(), fewer), (0, all(&agreement()).len() - 3));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The energy that an account was charged with.
+
+use mpwatch_model::energy::{Convention, EnergySource, FlowEnergy, IdleSource};
+use mpwatch_model::unit::{Microjoules, Nanos};
+
+/// Energy of a flow over all zones, and its quality.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Charge {
+    /// Above idle.
+    pub active: Microjoules,
+    /// Lower bound of that.
+    pub lo: Microjoules,
+    /// Upper bound of that.
+    pub hi: Microjoules,
+    /// With a share of the idle energy.
+    pub full: Microjoules,
+    /// The weakest source of the energy.
+    pub source: EnergySource,
+    /// The weakest idle baseline that was subtracted.
+    pub idle: IdleSource,
+}
+
+impl Charge {
+    /// As reported, with the CPU time of the flow.
+    pub fn energy(&self, cpu: Nanos) -> FlowEnergy {
+        FlowEnergy {
+            active: Some(self.active),
+            lo: Some(self.lo),
+            hi: Some(self.hi),
+            full: Some(self.full),
+            j_per_gb: None,
+            cpu,
+            source: self.source,
+            convention: Convention::CpuTime,
+            idle: self.idle,
+        }
+    }
+
+    /// The charges of two zones together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            active: self.active + other.active,
+            lo: self.lo + other.lo,
+            hi: self.hi + other.hi,
+            full: self.full + other.full,
+            source: self.source.max(other.source),
+            idle: self.idle.max(other.idle),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ADD_ADDR and REMOVE_ADDR of both ends, as far as the MPTCP socket shows them.
+
+use std::collections::BTreeSet;
+
+use mpwatch_model::event::MskView;
+use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::unit::Nanos;
+
+use super::timeline::Timeline;
+
+#[derive(Default)]
+pub(super) struct Addresses {
+    /// Address ids of the peer: announced and not removed since, and the reverse.
+    announced: BTreeSet<u8>,
+    removed: BTreeSet<u8>,
+    /// ADD_ADDR options that this host has sent.
+    sent: u8,
+    /// When the MPTCP socket was last read.
+    read: Nanos,
+}
+
+impl Addresses {
+    /// Adds what is new in the MPTCP socket to the timeline. If its list of removed ids has changed: when it was read before.
+    pub(super) fn update(
+        &mut self,
+        old: Option<&MskView>,
+        new: &MskView,
+        at: Nanos,
+        timeline: &mut Timeline,
+    ) -> Option<Nanos> {
+        if new.addresses_announced > self.sent {
+            self.sent = new.addresses_announced;
+            timeline.sampled(at, TimelineEvent::AddressAnnounced { total: new.addresses_announced });
+        }
+        // The kernel keeps the last announcement and the last removal, so only a change is a new one.
+        let is_announcement = old.is_none_or(|old| old.announced != new.announced);
+        let is_removal = old.is_none_or(|old| old.removed_ids != new.removed_ids);
+        if let Some((address_id, address)) = new.announced.filter(|_| is_announcement) {
+            self.removed.remove(&address_id);
+            if self.announced.insert(address_id) {
+                let address = Some(address);
+                timeline.sampled(at, TimelineEvent::PeerAddressAnnounced { address_id, address });
+            }
+        }
+        if is_removal {
+            for &address_id in &new.removed_ids {
+                self.announced.remove(&address_id);
+                if self.removed.insert(address_id) {
+                    timeline.sampled(at, TimelineEvent::PeerAddressRemoved { address_id });
+                }
+            }
+        }
+        let before = std::mem::replace(&mut self.read, at);
+        is_removal.then_some(before)
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers, so that they sum to the whole.
+
+use mpwatch_model::cpu::{CpuTimes, divide};
+
+use super::subflow::SubflowState;
+
+/// The CPU time of a connection, and the part of it that was divided.
+#[derive(Default)]
+pub(super) struct ConnectionCpu {
+    /// `None`: the kernel side keeps no account.
+    pub(super) total: Option<CpuTimes>,
+    divided: CpuTimes,
+}
+
+impl ConnectionCpu {
+    /// Divides the time since the last tick by the payload that each subflow carried since; if none did, by their total payload. Must run
+    /// before the subflows end their tick.
+    pub(super) fn divide(&mut self, subflows: &mut [SubflowState]) {
+        let Some(total) = self.total else { return };
+        if subflows.is_empty() || total == self.divided {
+            return;
+        }
+        let carried: Vec<(u64, u64)> = subflows.iter().map(SubflowState::carried).collect();
+        let (since_last_tick, in_total): (Vec<u64>, Vec<u64>) = carried.into_iter().unzip();
+        let weights =
+            if since_last_tick.iter().all(|&bytes| bytes == 0) { in_total } else { since_last_tick };
+        let parts =
+            (total - self.divided).classes().map(|amount| divide(amount, &weights).collect::<Vec<u64>>());
+        for (index, subflow) in subflows.iter_mut().enumerate() {
+            subflow.cpu_share +=
+                CpuTimes::from_classes(std::array::from_fn(|class| parts[class][index]), true);
+        }
+        self.divided = total;
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The MPTCP socket of a connection, as opposed to its subflows.
+
+use mpwatch_model::event::{MskBytes, MskView};
+
+use super::subflow::VANISHED_AFTER;
+
+/// Whether it is still there.
+pub(super) struct Socket {
+    pub(super) is_known: bool,
+    /// Its final record has arrived.
+    pub(super) is_final: bool,
+    pub(super) seen_this_tick: bool,
+    /// Ticks in a row in which it was not seen.
+    missed_ticks: u32,
+}
+
+impl Default for Socket {
+    fn default() -> Self {
+        Self { is_known: false, is_final: false, seen_this_tick: true, missed_ticks: 0 }
+    }
+}
+
+impl Socket {
+    /// Ends a tick. Returns whether the socket has just vanished without a final record.
+    pub(super) fn on_tick(&mut self) -> bool {
+        self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
+        self.seen_this_tick = false;
+        self.is_known && !self.is_final && self.missed_ticks == VANISHED_AFTER
+    }
+
+    /// Whether it has not been seen for so long that nothing more will come.
+    pub(super) fn is_gone(&self) -> bool {
+        self.missed_ticks >= VANISHED_AFTER
+    }
+}
+
+/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed
+/// read as zero. After its final record the state stays.
+pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
+    let mut merged = new.clone();
+    let Some(old) = old else { return merged };
+    if new.cookie.0 == 0 {
+        merged.cookie = old.cookie;
+    }
+    if new.token.0 == 0 {
+        merged.token = old.token;
+    }
+    if new.remote_token.0 == 0 {
+        merged.remote_token = old.remote_token;
+    }
+    merged.server_side |= old.server_side;
+    merged.fallback |= old.fallback;
+    merged.bytes = larger(old.bytes, new.bytes);
+    if is_final {
+        merged.state = old.state;
+    }
+    merged
+}
+
+fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
+    let (Some(old), Some(new)) = (old, new) else { return new.or(old) };
+    Some(MskBytes {
+        sent: old.sent.max(new.sent),
+        received: old.received.max(new.received),
+        acked: old.acked.max(new.acked),
+        retransmitted: old.retransmitted.max(new.retransmitted),
+    })
+}

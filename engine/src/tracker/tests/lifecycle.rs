@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections and subflows from the first record to the last, in any order of records.
+
+use mpwatch_model::event::{KernelEvent, NetnsName};
+use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
+use mpwatch_model::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+use proptest::prelude::*;
+
+use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
+use crate::tracker::{Closed, Tracker};
+
+proptest! {
+    #[test]
+    fn final_records_in_any_order_make_one_complete_connection(order in Just(vec![0, 1, 2, 3, 4]).prop_shuffle()) {
+        let events = [
+            KernelEvent::Connection(connection(2 * SECOND, 500)),
+            KernelEvent::Subflow(subflow(11, 2 * SECOND, 500)),
+            closed_connection(3 * SECOND, 1_500),
+            closed_subflow(11, 3 * SECOND, 1_000),
+            closed_subflow(12, 3 * SECOND, 600),
+        ];
+        let mut tracker = tracker(Closed::Keep);
+        for index in order {
+            tracker.apply(&events[index]);
+        }
+        tick(&mut tracker, 4 * SECOND);
+        let report = tracker.report();
+        prop_assert_eq!(report.connections.len(), 1);
+        let connection = &report.connections[0];
+        prop_assert_eq!(connection.bytes_sent, Some(Bytes(1_500)));
+        prop_assert_eq!(connection.bytes_reinjected, Some(Bytes(100)));
+        prop_assert_eq!(connection.subflows.len(), 2);
+        prop_assert!(connection.subflows.iter().all(|s| s.closed.is_some_and(|c| c.reason == CloseReason::Fin)));
+        prop_assert_eq!(report.losses.vanished, 0);
+    }
+
+    #[test]
+    fn a_tick_between_final_records_does_not_split_a_connection(order in Just(vec![0, 1, 2]).prop_shuffle(), split in 0usize..4) {
+        let events = [
+            closed_subflow(11, 3 * SECOND, 1_000),
+            closed_subflow(12, 3 * SECOND, 600),
+            closed_connection(3 * SECOND, 1_500),
+        ];
+        let mut tracker = tracker(Closed::Keep);
+        for (position, index) in order.into_iter().enumerate() {
+            if position == split {
+                tick(&mut tracker, 4 * SECOND);
+            }
+            tracker.apply(&events[index]);
+        }
+        tick(&mut tracker, 5 * SECOND);
+        prop_assert_eq!(tracker.report().connections.len(), 1);
+    }
+}
+
+#[test]
+fn a_closed_connection_is_reported_for_two_more_ticks_and_then_discarded() {
+    let mut tracker = tracker(Closed::Forget);
+    tracker.apply(&closed_connection(3 * SECOND, 10));
+    tracker.apply(&closed_subflow(11, 3 * SECOND, 10));
+    for second in [4, 5] {
+        assert_eq!(tick(&mut tracker, second * SECOND).connections.len(), 1);
+    }
+    assert!(tick(&mut tracker, 6 * SECOND).connections.is_empty());
+}
+
+#[test]
+fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
+    let mut tracker = tracker(Closed::Forget);
+    let mut adopted = connection(2 * SECOND, 1_000_000);
+    adopted.opened = None;
+    tracker.apply(&KernelEvent::Connection(adopted));
+    let first = tick(&mut tracker, 2 * SECOND);
+    assert_eq!(first.connections[0].send, BitsPerSecond(0), "earlier bytes do not count");
+    tracker.apply(&KernelEvent::Connection(connection(3 * SECOND, 1_125_000)));
+    let second = tick(&mut tracker, 3 * SECOND);
+    assert_eq!(second.connections[0].send, BitsPerSecond(1_000_000));
+    assert!((second.interval_s - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_flow_that_vanishes_is_counted_and_closed_for_an_unknown_reason() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));
+    for second in 2..16 {
+        tick(&mut tracker, second * SECOND);
+    }
+    let report = tracker.report();
+    assert_eq!(report.losses.vanished, 2, "the subflow and the connection's socket");
+    let connection = &report.connections[0];
+    assert!(connection.closed_at.is_some());
+    assert_eq!(connection.subflows[0].closed.unwrap().reason, CloseReason::Unknown);
+}
+
+#[test]
+fn an_unchanged_flow_neither_vanishes_nor_has_a_rate() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));
+    for second in 2..16 {
+        tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(7)));
+        tracker.apply(&KernelEvent::SubflowUnchanged(subflow(11, 0, 0).id));
+        // These are unknown: reported before the stream began, or discarded.
+        tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(70)));
+        tracker.apply(&KernelEvent::SubflowUnchanged(subflow(70, 0, 0).id));
+        tick(&mut tracker, second * SECOND);
+    }
+    let report = tracker.report();
+    assert_eq!((report.losses.vanished, report.connections.len()), (0, 1));
+    let connection = &report.connections[0];
+    assert!(connection.closed_at.is_none() && connection.subflows[0].closed.is_none());
+    assert_eq!(connection.subflows[0].bytes_sent, Bytes(10));
+    assert_eq!((connection.send, connection.subflows[0].send), (BitsPerSecond(0), BitsPerSecond(0)));
+}
+
+#[test]
+fn a_socket_that_connects_again_is_a_new_connection() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&closed_connection(3 * SECOND, 10));
+    tracker.apply(&closed_subflow(11, 3 * SECOND, 10));
+    let mut again = connection(4 * SECOND, 0);
+    (again.opened, again.msk.token) = (Some(Nanos(4 * SECOND)), Token(0xbeef));
+    tracker.apply(&KernelEvent::Connection(again));
+    tick(&mut tracker, 5 * SECOND);
+    let ids: Vec<String> = tracker.report().connections.iter().map(|c| c.id.to_string()).collect();
+    assert_eq!(ids, ["1-0000abcd-7", "1-0000beef-7"]);
+}
+
+#[test]
+fn a_change_between_two_records_is_on_the_timeline_once() {
+    let mut tracker = tracker(Closed::Forget);
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));
+    tick(&mut tracker, 2 * SECOND);
+    let mut changed = subflow(11, 3 * SECOND, 10);
+    (changed.stale, changed.backup) = (true, true);
+    for _ in 0..2 {
+        tracker.apply(&KernelEvent::Subflow(changed.clone()));
+    }
+    let snapshot = tick(&mut tracker, 3 * SECOND);
+    let timeline = &snapshot.connections[0].timeline;
+    let count =
+        |matches: fn(&TimelineEvent) -> bool| timeline.iter().filter(|entry| matches(&entry.event)).count();
+    assert_eq!(count(|event| matches!(event, TimelineEvent::SubflowStale { stale: true, .. })), 1);
+    assert_eq!(count(|event| matches!(event, TimelineEvent::PriorityChanged { backup: true, .. })), 1);
+    assert_eq!(count(|event| matches!(event, TimelineEvent::SubflowEstablished { .. })), 1);
+}
+
+#[test]
+fn a_closed_socket_that_a_process_still_holds_is_not_reported_again() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&closed_subflow(8, 2 * SECOND, 10));
+    tracker.apply(&closed_connection(2 * SECOND, 10));
+    for n in 3..7 {
+        tick(&mut tracker, n * SECOND);
+    }
+    let mut held = connection(7 * SECOND, 10);
+    (held.closed, held.msk.state) = (Some(Nanos(2 * SECOND)), TcpState::Close);
+    tracker.apply(&KernelEvent::Connection(held));
+    let mut dying = subflow(8, 7 * SECOND, 10);
+    (dying.closed, dying.state) = (Some(Nanos(2 * SECOND)), TcpState::Close);
+    tracker.apply(&KernelEvent::Subflow(dying));
+    assert_eq!(tick(&mut tracker, 7 * SECOND).connections.len(), 0);
+    assert_eq!(tracker.report().connections.len(), 1);
+}
+
+#[test]
+fn a_namespace_that_reuses_an_inode_does_not_get_the_earlier_name() {
+    let mut tracker = tracker(Closed::Forget);
+    let named = |netns| KernelEvent::Netns(NetnsName { netns, inode: 2, name: "earlier".to_owned() });
+    let reported = |tracker: &mut Tracker, netns| {
+        let mut record = connection(2 * SECOND, 0);
+        (record.netns, record.msk.cookie) = (NetnsCookie(netns), SocketCookie(70 + netns));
+        tracker.apply(&KernelEvent::Connection(record));
+        let snapshot = tick(tracker, 2 * SECOND);
+        let one = snapshot.connections.iter().find(|one| one.id.netns == NetnsCookie(netns));
+        one.unwrap().netns.clone()
+    };
+    tracker.apply(&named(Some(NetnsCookie(1))));
+    assert_eq!(reported(&mut tracker, 1), "earlier");
+    assert_eq!(reported(&mut tracker, 9), "net:[2]");
+    // Recordings of older versions have no cookie.
+    tracker.apply(&named(None));
+    assert_eq!(reported(&mut tracker, 9), "earlier");
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The timeline of a connection: its entries, and those that follow from the difference of two records.
+
+use mpwatch_model::event::SubflowRecord;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
+use mpwatch_model::unit::Nanos;
+
+use super::close;
+
+/// Entries kept per connection; later ones are counted as dropped.
+const MAX_ENTRIES: usize = 256;
+
+/// An entry, on the clock of the kernel.
+pub(super) struct Entry {
+    pub(super) at: Nanos,
+    pub(super) source: ObservedBy,
+    pub(super) event: TimelineEvent,
+}
+
+#[derive(Default)]
+pub(super) struct Timeline {
+    entries: Vec<Entry>,
+    dropped: u64,
+}
+
+impl Timeline {
+    /// The entries, in the order in which they were added.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Entries dropped since the last call.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Adds an entry that a tracepoint observed.
+    pub(super) fn traced(&mut self, at: Nanos, event: TimelineEvent) {
+        self.add(at, ObservedBy::Tracepoint, event);
+    }
+
+    /// Adds an entry that shows only in a sampled record.
+    pub(super) fn sampled(&mut self, at: Nanos, event: TimelineEvent) {
+        self.add(at, ObservedBy::Sampled, event);
+    }
+
+    fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
+        if self.entries.len() < MAX_ENTRIES {
+            self.entries.push(Entry { at, source, event });
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Adds the opening of the connection, which replaces an earlier entry that it was adopted.
+    pub(super) fn opened(&mut self, at: Nanos) {
+        self.traced(at, TimelineEvent::Opened);
+        self.entries.retain(|entry| entry.event != TimelineEvent::Adopted);
+    }
+
+    /// Adds what has changed from one record of a subflow to the next one.
+    pub(super) fn compare(&mut self, old: &SubflowRecord, new: &SubflowRecord, at: Nanos) {
+        let subflow = new.id;
+        if old.stale != new.stale {
+            self.sampled(at, TimelineEvent::SubflowStale { subflow, stale: new.stale });
+        }
+        if old.backup != new.backup && new.closed.is_none() {
+            self.sampled(at, TimelineEvent::PriorityChanged { subflow, backup: new.backup });
+        }
+    }
+
+    /// Adds the fallback of the connection with this initial subflow.
+    pub(super) fn fell_back(&mut self, record: &SubflowRecord, at: Nanos) {
+        let reason = close::fallback_reason(record);
+        let event = TimelineEvent::FellBack { reason };
+        // Without MP_CAPABLE the handshake is the fallback. Later fallbacks show in a sampled record only.
+        match (reason, record.established) {
+            (FallbackReason::NoMpCapableInSynAck | FallbackReason::NotAttempted, Some(at)) => {
+                self.traced(at, event);
+            }
+            _ => self.sampled(at, event),
+        }
+    }
+
+    /// Corrects the reason for which a subflow ended.
+    pub(super) fn correct_reason(&mut self, id: SubflowId, now_known: CloseReason) {
+        for entry in &mut self.entries {
+            match &mut entry.event {
+                TimelineEvent::SubflowClosed { subflow, reason } if *subflow == id => *reason = now_known,
+                _ => {}
+            }
+        }
+    }
+}

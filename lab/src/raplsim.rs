@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Simulated RAPL: powercap trees as in sysfs, counters that follow a known power model, faults, and the ground truth to
+//! compare with. For tests and the demo on machines without RAPL, such as most virtual machines. The demo marks all its
+//! energy values as simulated.
+//!
+//! [`Platform`] lists the zones of a machine, [`PowercapTree`] writes them as files, [`SimulatedMachine`] computes energy
+//! from busy time, [`scenario`] has scenarios without a clock, [`live`] follows real CPU time, [`formula`] has the formulas
+//! of other tools.
+
+mod counter;
+mod curve;
+pub mod formula;
+pub mod live;
+mod machine;
+mod platform;
+mod procfs;
+pub mod scenario;
+mod task_clocks;
+mod tree;
+
+pub use counter::{EnergyCounter, EnergyUnit};
+pub use curve::{RECORDED_CURVES, RecordedCurve};
+pub use machine::{Picojoules, PowerModel, SimulatedMachine};
+pub use platform::{Domain, Platform, ZoneSpec};
+pub use tree::{Fault, PowercapTree, SysfsLayout};

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs an end of the traffic on one CPU and measures the CPU time that it uses.
+
+use super::report::TrafficReport;
+use crate::error::{Error, Result};
+use crate::task_clock::TaskClock;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Pins this thread, and the threads that it starts, to a CPU and reports their CPU time. `None`: no pinning.
+pub(super) fn on_cpu(
+    cpu: Option<usize>,
+    work: impl FnOnce() -> Result<TrafficReport>,
+) -> Result<TrafficReport> {
+    let Some(cpu) = cpu else { return work() };
+    let mut cpus = CpuSet::new();
+    let pinned = cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
+    pinned.map_err(Error::os("run on", format!("CPU {cpu}")))?;
+    let clock = TaskClock::of_this_thread()?;
+    let report = work()?;
+    Ok(TrafficReport { cpu_time: Some(clock.read()?), ..report })
+}

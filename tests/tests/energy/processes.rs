@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two ends of the traffic and the bystander, each as a separate process, so that the CPU time of the test's own threads is not
+//! attributed to them. Each process runs this test program again; environment variables select its role.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::traffic::{Control, TrafficReport, TrafficSpec, run_client, run_server};
+use mpwatch_lab::{Topology, poll_until};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// The role of the process.
+const ROLE: &str = "MPWATCH_TEST_ROLE";
+/// Its parameters: the specification of the traffic; or the CPU, and the share of its time in percent.
+const PARAMETERS: &str = "MPWATCH_TEST_PARAMETERS";
+// Lines that a process prints.
+const LISTENING: &str = "LISTENING";
+const SPINNING: &str = "SPINNING";
+const CPU_TIME: &str = "CPU_TIME ";
+
+/// A child process of this test. Dropping it kills it.
+struct Process {
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(role: &str, parameters: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::child_process", "--nocapture"])
+            .env(ROLE, role)
+            .env(PARAMETERS, parameters)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, stdout }
+    }
+
+    /// Waits for a line with this prefix. Returns the rest of the line.
+    fn wait_for(&mut self, prefix: &str) -> String {
+        let mut lines = self.stdout.by_ref().map_while(Result::ok);
+        lines
+            .find_map(|line| Some(line.strip_prefix(prefix)?.to_owned()))
+            .unwrap_or_else(|| panic!("no line with {prefix}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs traffic to its end. Returns the CPU time of all threads of both ends, nanoseconds.
+pub(crate) fn run(topology: &Topology, spec: &TrafficSpec) -> u64 {
+    let parameters = serde_json::to_string(spec).unwrap();
+    let mut server = topology.server().enter(|| Process::start("server", &parameters)).unwrap();
+    server.wait_for(LISTENING);
+    let mut client = topology.client().enter(|| Process::start("client", &parameters)).unwrap();
+    [&mut client, &mut server].map(|end| end.wait_for(CPU_TIME).parse::<u64>().unwrap()).iter().sum()
+}
+
+/// A process that is unrelated to the traffic.
+pub(crate) struct Bystander {
+    _process: Process,
+}
+
+impl Bystander {
+    /// Starts a process that uses this share of a CPU.
+    pub(crate) fn start(cpu: usize, percent: u32) -> Self {
+        let mut process = Process::start("bystander", &format!("{cpu} {percent}"));
+        process.wait_for(SPINNING);
+        Self { _process: process }
+    }
+}
+
+/// Not a test: the entry point of the processes.
+#[test]
+fn child_process() {
+    let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return };
+    match role.as_str() {
+        "client" => {
+            let spec = serde_json::from_str(&parameters).unwrap();
+            print_cpu_time(&run_client(&spec, &Control::default()).unwrap());
+        }
+        "server" => serve(serde_json::from_str(&parameters).unwrap()),
+        _ => spin(&parameters),
+    }
+}
+
+fn serve(spec: TrafficSpec) {
+    let control = Arc::new(Control::default());
+    let shared = Arc::clone(&control);
+    let server = std::thread::spawn(move || run_server(&spec, &shared));
+    let is_listening = || (control.listening() || server.is_finished()).then_some(());
+    poll_until("the server to listen", Duration::from_secs(10), is_listening).unwrap();
+    println!("\n{LISTENING}");
+    print_cpu_time(&server.join().unwrap().unwrap());
+}
+
+fn print_cpu_time(report: &TrafficReport) {
+    assert_eq!(report.first_error(), None);
+    println!("\n{CPU_TIME}{}", report.cpu_time.unwrap().as_nanos());
+}
+
+fn spin(parameters: &str) {
+    const PERIOD: Duration = Duration::from_millis(10);
+    let (cpu, percent) = parameters.split_once(' ').unwrap();
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu.parse().unwrap()).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
+    let work = PERIOD * percent.parse().unwrap() / 100;
+    println!("\n{SPINNING}");
+    let started = Instant::now();
+    // With a limit, in case the parent is killed.
+    while started.elapsed() < Duration::from_mins(2) {
+        let period = Instant::now();
+        while period.elapsed() < work {}
+        std::thread::sleep(PERIOD.saturating_sub(period.elapsed()));
+    }
+}
