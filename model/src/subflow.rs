@@ -11,6 +11,7 @@ use crate::cpu::CpuTimes;
 use crate::derived;
 use crate::endpoint::Name;
 use crate::energy::FlowEnergy;
+use crate::event::TcpCounters;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
@@ -115,6 +116,10 @@ pub struct Subflow {
     pub energy: Option<FlowEnergy>,
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
+    /// The kernel's TCP counters, so that a row of the metric table can read one that has no field here. `None`: read from a database or
+    /// from JSON.
+    #[serde(skip)]
+    pub tcp: Option<TcpCounters>,
 }
 
 impl Subflow {

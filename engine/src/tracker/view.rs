@@ -152,6 +152,7 @@ impl Context<'_> {
             cpu: self.cpu(state),
             energy: self.energy.and_then(|energy| energy.of(state)),
             closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
+            tcp: Some(record.tcp),
         }
     }
 
