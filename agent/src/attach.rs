@@ -90,17 +90,17 @@ impl Daemon {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(AttachError::Silent { path });
             }
-            Err(error) => return Err(self.protocol_error(error)),
+            Err(error) => return Err(self.protocol_error(&error)),
         };
         let Greeting { proto, version } =
-            serde_json::from_str(&line).map_err(|error| self.protocol_error(error))?;
+            serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if proto == protocol::VERSION {
             return Ok(());
         }
-        Err(self.protocol_error(format!("version {proto}, of mpwatch {version}")))
+        Err(self.protocol_error(&format!("version {proto}, of mpwatch {version}")))
     }
 
-    fn protocol_error(&self, reason: impl ToString) -> AttachError {
+    fn protocol_error(&self, reason: &impl ToString) -> AttachError {
         AttachError::Protocol { path: self.path.clone(), reason: reason.to_string() }
     }
 
@@ -119,9 +119,9 @@ impl Daemon {
             }
             Ok(None) | Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
         };
-        let snapshot: Snapshot = serde_json::from_str(&line).map_err(|error| self.protocol_error(error))?;
+        let snapshot: Snapshot = serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if snapshot.schema != SCHEMA {
-            return Err(self.protocol_error(format!("schema {}", snapshot.schema)));
+            return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
         }
         self.interval = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
         Ok(Some(snapshot))

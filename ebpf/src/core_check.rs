@@ -118,10 +118,10 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
         return Ok(CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan });
     }
     let mut object =
-        Object::parse(crate::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
+        Object::parse(crate::embedded::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
     object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;
-    let accesses =
-        records::accesses(crate::OBJECT).ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
+    let accesses = records::accesses(crate::embedded::OBJECT)
+        .ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
     let mut missing = Missing::default();
     for function in object.functions.values().filter(|function| is_loaded(function, &plan)) {
         missing.add(function, &fields_of(function, &accesses));
@@ -139,7 +139,7 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
 /// guard for this field.
 #[doc(hidden)]
 pub fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
-    let mut object = crate::OBJECT.to_vec();
+    let mut object = crate::embedded::OBJECT.to_vec();
     let broken = records::break_guards(&mut object, field, bytes)?;
     (broken > 0).then_some(object)
 }

@@ -10,6 +10,7 @@ mod abi;
 pub mod core_check;
 mod counters;
 pub mod decode;
+mod embedded;
 mod error;
 pub mod hook;
 mod iterator;
@@ -25,5 +26,4 @@ mod settings;
 pub mod support;
 pub mod tracer;
 
-/// The linked BPF object: one for all kernels.
-pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));
+pub use embedded::OBJECT;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as one HTML file: it asks nobody for anything, runs nothing, and no name of the outside becomes markup.
+//! The report as one HTML file: it makes no request, runs no script, and no name becomes markup.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use jiff::SignedDuration;
@@ -10,7 +10,7 @@ use mpwatch_model::fixture;
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::unit::Bytes;
 
-/// Counters of every second, growing evenly.
+/// Counters of each second, growing evenly.
 fn samples(connections: &[Connection]) -> CounterSeries {
     let mut samples = CounterSeries::new();
     for connection in connections {
@@ -49,15 +49,15 @@ fn a_report_is_one_file_with_drawings() {
     assert_eq!(
         text.matches("<svg").count(),
         12,
-        "lanes for broad and for narrow screens, RTTs and energies of three connections"
+        "lanes for wide and for narrow screens, RTTs and energies of three connections"
     );
     assert!(text.contains("prefers-color-scheme: dark") && text.contains("@media print"));
-    assert!(text.find("path 1").unwrap() < text.find("observed on").unwrap(), "what went wrong stands first");
+    assert!(text.find("path 1").unwrap() < text.find("observed on").unwrap(), "problems come first");
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn those_that_share_a_bottleneck_have_a_bracket() {
+fn subflows_that_share_a_bottleneck_have_a_bracket() {
     let mut shared = fixture::closed(1);
     let found = shared.bottlenecks.as_mut().unwrap();
     found.groups = vec![found.groups.concat()];
@@ -65,7 +65,7 @@ fn those_that_share_a_bottleneck_have_a_bracket() {
     assert_eq!(
         (text.matches("class=\"bracket\"").count(), text.matches("these share one bottleneck").count()),
         (2, 3),
-        "on broad and on narrow screens; in the caption and for who cannot see"
+        "on wide and on narrow screens; in the caption and in the labels for screen readers"
     );
     assert!(!page(vec![fixture::closed(1)]).contains("class=\"bracket\""), "each has one of its own");
 }
@@ -88,13 +88,13 @@ fn no_name_becomes_markup() {
 }
 
 #[test]
-fn a_fleet_makes_a_file_that_can_be_mailed() {
+fn many_connections_make_a_file_small_enough_to_mail() {
     let connections: Vec<_> = (1..=10_000).map(|token| fixture::connection(token, 2)).collect();
     let text = html::report(&fixture::report(connections), &CounterSeries::new());
     assert!(text.len() < 1_000_000, "{} bytes", text.len());
 }
 
-/// Words of the drawings of a page, in order.
+/// Texts of the drawings of a page, in order.
 fn words(text: &str, class: &str) -> Vec<String> {
     let begin = format!("<text class=\"{class}\"");
     let parts = text.split(&begin).skip(1);
@@ -103,19 +103,22 @@ fn words(text: &str, class: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_drawing_says_when_a_path_died_and_how_long_the_gap_was() {
+fn a_drawing_says_when_a_path_failed_and_how_long_the_outage_was() {
     let text = page(vec![fixture::failover(1)]);
-    let told = ["died at 5.60 s", "died", "no progress for 412 ms"];
-    assert_eq!(words(&text, "wrong"), [told, told].concat(), "on broad and on narrow screens");
+    let failures = ["failed at 5.60 s", "failed", "no progress for 412 ms"];
+    assert_eq!(words(&text, "failure"), [failures, failures].concat(), "on wide and on narrow screens");
     assert_eq!(words(&text, "name")[..2], ["1 eth1", "2 eth2"]);
-    let quiet = page(vec![fixture::closed(1)]);
-    assert_eq!(words(&quiet, "wrong"), Vec::<String>::new());
-    assert!(words(&quiet, "soft").iter().any(|words| words.starts_with("joined at ")), "the second path");
-    assert!(words(&quiet, "soft").iter().any(|words| words.starts_with("80.0 MB, 67 %, ")), "and its energy");
+    let healthy = page(vec![fixture::closed(1)]);
+    assert_eq!(words(&healthy, "failure"), Vec::<String>::new());
+    assert!(words(&healthy, "soft").iter().any(|words| words.starts_with("joined at ")), "the second path");
+    assert!(
+        words(&healthy, "soft").iter().any(|words| words.starts_with("80.0 MB, 67 %, ")),
+        "and its energy"
+    );
 }
 
 #[test]
-fn a_long_life_with_many_samples_makes_no_longer_drawing() {
+fn many_samples_do_not_make_the_drawing_longer() {
     let week: Vec<_> = (1..=50).map(fixture::closed).collect();
     let mut samples = samples(&week);
     for of_it in samples.values_mut() {
@@ -133,7 +136,7 @@ fn a_long_life_with_many_samples_makes_no_longer_drawing() {
 }
 
 #[test]
-fn nothing_known_is_nothing_drawn() {
+fn unknown_values_are_not_drawn() {
     let mut connection = fixture::connection(1, 1);
     (connection.opened_at, connection.energy) = (None, None);
     connection.timeline.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as Markdown: its golden, and that no name can become markup.
+//! The report as Markdown: its golden file, and that no name becomes markup.
 
 use mpwatch_exporters::markdown;
 use mpwatch_model::fixture;

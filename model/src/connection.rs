@@ -17,7 +17,7 @@ use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
 use crate::ratio::excess;
 use crate::subflow::Subflow;
-use crate::timeline::TimelineEntry;
+use crate::timeline::{Offset, TimelineEntry};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One connection. `null` always means unknown, never zero.
@@ -132,6 +132,17 @@ impl Connection {
     /// The number of a subflow in the connection, from 1. `None`: it belongs to another connection.
     pub fn subflow_number(&self, subflow: SubflowId) -> Option<usize> {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
+    }
+
+    /// How people call a subflow: its number, or its id where the connection does not list it.
+    pub fn subflow_name(&self, subflow: SubflowId) -> String {
+        self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
+    }
+
+    /// A time counted from the opening, or from the first known event where the opening was not seen.
+    pub fn offset(&self, at: Timestamp) -> Offset {
+        let first = self.opened_at.or_else(|| self.timeline.first().map(|entry| entry.at));
+        Offset::between(first.unwrap_or(at), at)
     }
 }
 

@@ -130,19 +130,23 @@ pub struct ZoneEnergy {
 }
 
 impl ZoneEnergy {
+    /// The parts of `zone_uj`, each with its consumer.
+    pub fn parts(&self) -> [(&'static str, Microjoules); 8] {
+        [
+            ("flows", self.flows_uj),
+            ("their applications", self.app_uj),
+            ("unattributed network", self.net_shared_uj),
+            ("other processes", self.other_uj),
+            ("interrupts", self.irq_uj),
+            ("mpwatch", self.self_uj),
+            ("unexplained", self.unexplained_uj),
+            ("idle", self.idle_uj),
+        ]
+    }
+
     /// The sum of all parts.
     pub fn explained(&self) -> Microjoules {
-        let parts = [
-            self.flows_uj,
-            self.app_uj,
-            self.other_uj,
-            self.net_shared_uj,
-            self.irq_uj,
-            self.self_uj,
-            self.unexplained_uj,
-            self.idle_uj,
-        ];
-        parts.into_iter().sum()
+        self.parts().into_iter().map(|(_, part)| part).sum()
     }
 }
 

@@ -65,7 +65,7 @@ impl JsonSchema for Token {
 
 /// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket (of the
 /// TCP socket for plain TCP); it distinguishes two connections that got the same token one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     /// Namespace of the socket.
     pub netns: NetnsCookie,

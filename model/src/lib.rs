@@ -11,6 +11,7 @@ pub mod endpoint;
 pub mod energy;
 pub mod event;
 pub mod filter;
+pub mod finding;
 #[cfg(feature = "fixtures")]
 pub mod fixture;
 pub mod flow_class;

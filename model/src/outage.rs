@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a path stopped working and how long no data moved, from the timeline of a connection: what the live view and every report
-//! say of a failover.
+//! Path failures and outages, derived from the timeline of a connection.
 
 use jiff::Timestamp;
 
@@ -10,31 +9,30 @@ use crate::subflow::Subflow;
 use crate::timeline::TimelineEvent;
 use crate::unit::Micros;
 
-/// So long before it is noticed a path may have died, nanoseconds.
-const NOTICED_WITHIN: i128 = 3_000_000_000;
-/// Pauses that follow each other so closely that next to nothing was carried between them, nanoseconds.
-const TOGETHER: i128 = 250_000_000;
-/// A subflow that is reset so shortly before its connection closes ended with it, nanoseconds.
-const AT_ONCE: i128 = 100_000_000;
+/// How long before the kernel noticed it a path may have failed, nanoseconds.
+const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
+/// Stalls at most this far apart are one outage, nanoseconds: next to nothing is carried between them.
+const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
+/// A reset at most this long before the end of the connection ended it, nanoseconds.
+const SAME_END: i128 = 100_000_000;
 
-/// The death of a path.
+/// The failure of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathFailure {
-    /// When it stopped working, as well as that is known: the beginning of the first pause within 3 s before it was noticed, or else
-    /// when it was noticed.
+    /// Start of the first stall within 3 s before the failure was noticed; without a stall, `noticed`.
     pub at: Timestamp,
-    /// When the kernel took it for dead, or it ended by a failure, whichever came first.
+    /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
     pub noticed: Timestamp,
 }
 
-/// When a subflow died. `None`: it did not, or nothing tells when.
+/// When a subflow's path failed. `None`: it did not fail, or no event says when.
 pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
     let noticed = noticed(connection, subflow)?;
-    let pauses =
+    let stalls =
         connection.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
-    let near =
-        |at: &Timestamp| (0..=NOTICED_WITHIN).contains(&(noticed.as_nanosecond() - at.as_nanosecond()));
-    let at = pauses.map(|entry| entry.at).find(near).unwrap_or(noticed);
+    let is_near =
+        |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&(noticed.as_nanosecond() - at.as_nanosecond()));
+    let at = stalls.map(|entry| entry.at).find(is_near).unwrap_or(noticed);
     Some(PathFailure { at, noticed })
 }
 
@@ -44,38 +42,38 @@ fn noticed(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
         TimelineEvent::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
         _ => None,
     });
-    // One that works again is not dead.
+    // A subflow that works again has not failed.
     let stale = stale.filter(|_| ended.is_some() || subflow.stale);
     stale.into_iter().chain(ended).min()
 }
 
-/// Whether the reset that ended this subflow ended the whole connection: then it is no failure of the path.
+/// Whether the reset of this subflow ended the whole connection, so that its path has not failed.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let by_reset = matches!(closed.reason, CloseReason::ResetSent | CloseReason::ResetReceived);
-    by_reset && end.as_nanosecond() - closed.at.as_nanosecond() < AT_ONCE
+    by_reset && end.as_nanosecond() - closed.at.as_nanosecond() < SAME_END
 }
 
-/// Pauses in which no path moved any data, as one where they belong together: what an application sees of a path's death.
+/// Stalls of the connection that follow each other closely: what an application notices of a path failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Beginning of the first pause.
+    /// Start of the first stall.
     pub from: Timestamp,
-    /// From there to the end of the last one.
-    pub long: Micros,
-    /// How long data stood still within it.
-    pub still: Micros,
-    /// How many pauses.
-    pub pauses: usize,
+    /// From there to the end of the last stall.
+    pub duration: Micros,
+    /// Sum of the stalls.
+    pub stalled: Micros,
+    /// Number of stalls.
+    pub stalls: usize,
 }
 
 impl Outage {
-    fn until(&self) -> i128 {
-        self.from.as_nanosecond() + i128::from(self.long.0) * 1_000
+    fn end(&self) -> i128 {
+        self.from.as_nanosecond() + i128::from(self.duration.0) * 1_000
     }
 
-    fn holds(&self, at: Timestamp) -> bool {
-        (self.from.as_nanosecond()..=self.until()).contains(&at.as_nanosecond())
+    fn contains(&self, at: Timestamp) -> bool {
+        (self.from.as_nanosecond()..=self.end()).contains(&at.as_nanosecond())
     }
 }
 
@@ -84,31 +82,33 @@ pub fn outages(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     for entry in &connection.timeline {
         let TimelineEvent::Stalled { gap } = entry.event else { continue };
-        match outages.last_mut().filter(|last| entry.at.as_nanosecond() - last.until() <= TOGETHER) {
+        match outages.last_mut().filter(|last| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE) {
             Some(last) => {
-                let until = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.until());
-                let long = (until - last.from.as_nanosecond()) / 1_000;
-                last.long = Micros(u64::try_from(long).unwrap_or(u64::MAX));
-                last.still = Micros(last.still.0.saturating_add(gap.0));
-                last.pauses += 1;
+                let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
+                let duration = (end - last.from.as_nanosecond()) / 1_000;
+                last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
+                last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
+                last.stalls += 1;
             }
-            None => outages.push(Outage { from: entry.at, long: gap, still: gap, pauses: 1 }),
+            None => outages.push(Outage { from: entry.at, duration: gap, stalled: gap, stalls: 1 }),
         }
     }
     outages
 }
 
-/// The gap in which a path died, where there is one, else the longest: who sees a path die asks for that one, whatever else happened.
-pub fn outage_of_failure(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
+/// The longest outage in which a path failed; without a path failure the longest of all.
+pub fn main_outage(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
     let subflows = connection.subflows.iter().filter(|subflow| !closed_with_connection(connection, subflow));
-    let deaths: Vec<PathFailure> = subflows.filter_map(|subflow| path_failure(connection, subflow)).collect();
-    let of_death = |gap: &&Outage| deaths.iter().any(|death| gap.holds(death.at));
-    outages.iter().filter(of_death).max_by_key(|gap| gap.long).or_else(|| longest(outages)).copied()
+    let failures: Vec<PathFailure> =
+        subflows.filter_map(|subflow| path_failure(connection, subflow)).collect();
+    let has_failure = |outage: &&Outage| failures.iter().any(|failure| outage.contains(failure.at));
+    let with_failure = outages.iter().filter(has_failure).max_by_key(|outage| outage.duration);
+    with_failure.or_else(|| longest(outages)).copied()
 }
 
-/// The longest of them.
+/// The longest of some outages.
 pub fn longest(outages: &[Outage]) -> Option<&Outage> {
-    outages.iter().max_by_key(|gap| gap.long)
+    outages.iter().max_by_key(|outage| outage.duration)
 }
 
 #[cfg(all(test, feature = "fixtures"))]
@@ -117,27 +117,22 @@ mod tests {
     use crate::fixture;
     use crate::timeline::TimelineEntry;
 
-    fn pause(second: i64, micros: i64, gap: u64) -> TimelineEntry {
-        let at = fixture::at(second * 1_000_000 + micros);
+    fn stall(micros: i64, gap: u64) -> TimelineEntry {
         let source = crate::timeline::ObservedBy::Tracepoint;
-        TimelineEntry { at, source, event: TimelineEvent::Stalled { gap: Micros(gap) } }
+        TimelineEntry { at: fixture::at(micros), source, event: TimelineEvent::Stalled { gap: Micros(gap) } }
     }
 
     #[test]
-    fn a_path_died_where_the_pause_before_its_end_began() {
+    fn a_path_fails_at_the_start_of_the_stall_before_its_end() {
         let connection = fixture::failover(1);
-        let told = path_failure(&connection, &connection.subflows[0]).unwrap();
-        assert_eq!((told.at, told.noticed), (fixture::at(5_600_200), fixture::at(6_000_000)));
-        assert_eq!(
-            path_failure(&connection, &connection.subflows[1]),
-            None,
-            "nothing tells when it became stale"
-        );
+        let failure = path_failure(&connection, &connection.subflows[0]).unwrap();
+        assert_eq!((failure.at, failure.noticed), (fixture::at(5_600_200), fixture::at(6_000_000)));
+        assert_eq!(path_failure(&connection, &connection.subflows[1]), None, "no event says when");
         assert_eq!(path_failure(&connection, &connection.subflows[2]), None, "it works");
     }
 
     #[test]
-    fn a_path_that_works_again_is_not_dead() {
+    fn a_path_that_works_again_has_not_failed() {
         let mut connection = fixture::failover(1);
         connection.subflows[0].closed = None;
         assert_eq!(path_failure(&connection, &connection.subflows[0]), None);
@@ -146,38 +141,38 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_long_before_is_not_its_death() {
+    fn a_stall_long_before_the_failure_does_not_belong_to_it() {
         let mut connection = fixture::failover(1);
         connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
-        connection.timeline.insert(1, pause(2, 900_000, 100_000));
-        let told = path_failure(&connection, &connection.subflows[0]).unwrap();
-        assert_eq!(told.at, told.noticed);
+        connection.timeline.insert(1, stall(2_900_000, 100_000));
+        let failure = path_failure(&connection, &connection.subflows[0]).unwrap();
+        assert_eq!(failure.at, failure.noticed);
     }
 
     #[test]
-    fn pauses_one_after_the_other_are_one_gap() {
+    fn stalls_in_quick_succession_are_one_outage() {
         let mut connection = fixture::failover(1);
         connection.timeline.extend([
-            pause(6, 50_200, 162_000),
-            pause(6, 260_200, 163_000),
-            pause(10, 0, 100_000),
+            stall(6_050_200, 162_000),
+            stall(6_260_200, 163_000),
+            stall(10_000_000, 100_000),
         ]);
         let found = outages(&connection);
         let [first, second] = found[..] else { panic!("{found:?}") };
-        assert_eq!((first.long, first.still, first.pauses), (Micros(823_000), Micros(737_300), 3));
-        assert_eq!((second.from, second.pauses), (fixture::at(10_000_000), 1));
+        assert_eq!((first.duration, first.stalled, first.stalls), (Micros(823_000), Micros(737_300), 3));
+        assert_eq!((second.from, second.stalls), (fixture::at(10_000_000), 1));
     }
 
     #[test]
-    fn the_gap_of_a_death_comes_before_a_longer_one() {
+    fn an_outage_with_a_path_failure_outranks_a_longer_one() {
         let mut connection = fixture::failover(1);
-        connection.timeline.push(pause(14, 0, 900_000));
+        connection.timeline.push(stall(14_000_000, 900_000));
         let found = outages(&connection);
-        assert_eq!(outage_of_failure(&connection, &found).unwrap().long, Micros(412_300));
-        assert_eq!(longest(&found).unwrap().long, Micros(900_000));
-        let mut quiet = connection.clone();
-        quiet.subflows[0].closed = None;
-        assert_eq!(outage_of_failure(&quiet, &found).unwrap().long, Micros(900_000), "nothing died");
-        assert_eq!(outage_of_failure(&quiet, &[]), None);
+        assert_eq!(main_outage(&connection, &found).unwrap().duration, Micros(412_300));
+        assert_eq!(longest(&found).unwrap().duration, Micros(900_000));
+        let mut healthy = connection.clone();
+        healthy.subflows[0].closed = None;
+        assert_eq!(main_outage(&healthy, &found).unwrap().duration, Micros(900_000), "no path failed");
+        assert_eq!(main_outage(&healthy, &[]), None);
     }
 }

@@ -127,6 +127,11 @@ impl Subflow {
     pub fn unique_sent(&self) -> Bytes {
         self.bytes_sent.since(self.bytes_retransmitted)
     }
+
+    /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.
+    pub fn was_answered(&self) -> bool {
+        self.handshake.is_some() || self.bytes_acked.0 + self.bytes_received.0 > 0
+    }
 }
 
 /// Retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are in none of the three.

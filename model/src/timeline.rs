@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened to a connection, in order, with the source of each statement.
+//! The timeline of a connection: what happened, when, and how it is known.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use jiff::Timestamp;
@@ -11,31 +12,31 @@ use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::Micros;
 
-/// One thing that happened.
+/// One event in the life of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineEntry {
-    /// When; for `sampled` entries the time of the sample in which it first showed.
+    /// When it happened; for `sampled` entries the time of the first sample that shows it.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// How it is known.
+    /// How mpwatch knows.
     pub source: ObservedBy,
     /// What happened.
     #[serde(flatten)]
     pub event: TimelineEvent,
 }
 
-/// How an entry is known.
+/// How mpwatch knows of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservedBy {
-    /// Stamped by a kernel tracepoint: exact.
+    /// A kernel tracepoint reported it: the time is exact.
     Tracepoint,
-    /// Noticed by comparing two samples: up to one interval late.
+    /// Two samples differ: the time is up to one interval late.
     Sampled,
 }
 
 impl ObservedBy {
-    /// The word that outputs show.
+    /// The word that reports show.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tracepoint => "tracepoint",
@@ -50,7 +51,7 @@ impl ObservedBy {
 pub enum TimelineEvent {
     /// The connection was opened.
     Opened,
-    /// The connection was already there when the agent came.
+    /// The connection was already open when the agent started.
     Adopted,
     /// A subflow sent or answered its SYN.
     SubflowOpened {
@@ -69,11 +70,11 @@ pub enum TimelineEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// The kernel took a subflow for dead (`stale`), or back into use.
+    /// The kernel marked a subflow as failed (`stale`), or uses it again.
     SubflowStale {
         /// Which one.
         subflow: SubflowId,
-        /// `false`: it recovered.
+        /// `false`: it works again.
         stale: bool,
     },
     /// A subflow became a backup, or stopped being one.
@@ -101,13 +102,13 @@ pub enum TimelineEvent {
         /// Its id.
         address_id: u8,
     },
-    /// Sent data went unacknowledged on every subflow at once: after the failure of a path, the failover gap.
+    /// No subflow made progress although data was in flight; after a path failure this is the failover gap.
     Stalled {
-        /// How long.
+        /// Duration.
         #[serde(rename = "gap_us")]
         gap: Micros,
     },
-    /// The connection goes on as plain TCP.
+    /// The connection fell back to plain TCP.
     FellBack {
         /// Why.
         reason: FallbackReason,
@@ -117,30 +118,45 @@ pub enum TimelineEvent {
 }
 
 impl TimelineEvent {
-    /// A plain sentence; subflows are named by their place in the connection (1 is the first).
-    pub fn sentence(&self, place: impl Fn(SubflowId) -> String) -> String {
+    /// Whether something went wrong.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::SubflowStale { stale, .. } => *stale,
+            Self::SubflowClosed { reason, .. } => reason.is_failure(),
+            Self::Stalled { .. } | Self::FellBack { .. } => true,
+            Self::Opened
+            | Self::Adopted
+            | Self::SubflowOpened { .. }
+            | Self::SubflowEstablished { .. }
+            | Self::PriorityChanged { .. }
+            | Self::AddressAnnounced { .. }
+            | Self::PeerAddressAnnounced { .. }
+            | Self::PeerAddressRemoved { .. }
+            | Self::Closed => false,
+        }
+    }
+
+    /// The event in plain words; `name` says how a subflow is called (1 is the first).
+    pub fn sentence(&self, name: impl Fn(SubflowId) -> String) -> String {
         match self {
             Self::Opened => "connection opened".to_owned(),
-            Self::Adopted => "already open when mpwatch came".to_owned(),
-            Self::SubflowOpened { subflow } => format!("subflow {} opened (SYN)", place(*subflow)),
-            Self::SubflowEstablished { subflow } => format!("subflow {} established", place(*subflow)),
+            Self::Adopted => "already open when mpwatch started".to_owned(),
+            Self::SubflowOpened { subflow } => format!("subflow {} opened (SYN)", name(*subflow)),
+            Self::SubflowEstablished { subflow } => format!("subflow {} established", name(*subflow)),
             Self::SubflowClosed { subflow, reason } => {
-                format!("subflow {} ended: {}", place(*subflow), reason.description())
+                format!("subflow {} ended: {}", name(*subflow), reason.description())
             }
             Self::SubflowStale { subflow, stale: true } => {
-                format!(
-                    "subflow {} failed: no acknowledgements, data goes to other subflows",
-                    place(*subflow)
-                )
+                format!("subflow {} failed: no acknowledgements, others take over", name(*subflow))
             }
             Self::SubflowStale { subflow, stale: false } => {
-                format!("subflow {} works again", place(*subflow))
+                format!("subflow {} works again", name(*subflow))
             }
             Self::PriorityChanged { subflow, backup: true } => {
-                format!("subflow {} became a backup", place(*subflow))
+                format!("subflow {} became a backup", name(*subflow))
             }
             Self::PriorityChanged { subflow, backup: false } => {
-                format!("subflow {} is no longer a backup", place(*subflow))
+                format!("subflow {} is no longer a backup", name(*subflow))
             }
             Self::AddressAnnounced { total } => format!("announced an address to the peer ({total} so far)"),
             Self::PeerAddressAnnounced { address_id, address: Some(address) } => {
@@ -154,5 +170,41 @@ impl TimelineEvent {
             Self::FellBack { reason } => format!("fell back to plain TCP: {}", reason.description()),
             Self::Closed => "connection closed".to_owned(),
         }
+    }
+}
+
+/// A time counted from the opening of a connection, in microseconds; negative before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Offset(pub i64);
+
+impl Offset {
+    /// From one time to another.
+    pub fn between(from: Timestamp, to: Timestamp) -> Self {
+        let micros = (to.as_nanosecond() - from.as_nanosecond()) / 1_000;
+        Self(i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX }))
+    }
+}
+
+/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align.
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, size) = (if self.0 < 0 { '-' } else { '+' }, self.0.unsigned_abs());
+        match f.precision() {
+            Some(digits) => write!(f, "{:+.digits$} s", self.0 as f64 / 1e6),
+            None => write!(f, "{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_keep_their_sign_and_their_microseconds() {
+        assert_eq!(Offset(0).to_string(), "+0.000000 s");
+        assert_eq!(Offset(-1_500_000).to_string(), "-1.500000 s");
+        assert_eq!(Offset(61_000_001).to_string(), "+61.000001 s");
+        assert_eq!(format!("{:.2}", Offset(5_600_200)), "+5.60 s");
     }
 }

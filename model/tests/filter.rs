@@ -73,7 +73,7 @@ fn shared_matches_connections_with_a_known_shared_bottleneck() {
     connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
     assert!(passes("shared", &connection) && !passes("shared fallback", &connection));
     connection.bottlenecks = None;
-    assert!(!passes("shared", &connection), "nobody looks");
+    assert!(!passes("shared", &connection), "bottleneck detection is disabled");
 }
 
 #[test]

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading a store: the report over a period, from the file alone, on any machine.
+//! Reads a store: the report over a period, from the file alone, on any machine.
 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mpwatch_model::energy::SnapshotEnergy;
 use mpwatch_model::host::{Host, Losses};
-use mpwatch_model::series::{CounterSample, CounterSeries};
+use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
-use mpwatch_model::unit::{Bytes, Microjoules, Micros};
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::StoreError;
-use super::names::all;
-use super::open::{self, Stamp};
-use super::read::{self, Dictionary, Netns, Stored, timestamp};
-use super::row::{
-    ConnectionRow, EndsRow, EventRow, PLACES, Row, RunRow, SampleRow, SubflowRow, VerdictRow, counter, select,
-};
-use super::verdicts;
-use super::write::nanos;
+use crate::columns::{Columns as _, Reader, damaged};
+use crate::error::StoreError;
+use crate::names::NameIndex;
+use crate::open::{self, Stamp};
+use crate::rows::{ConnectionRow, RunRow};
+use crate::sql::{Loader, rows, select};
+use crate::values::{nanos, timestamp};
 
 /// From when to when. `None`: from the first, to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// Connections that closed before are left out.
+    /// Connections that closed before are not read.
     pub since: Option<Timestamp>,
-    /// Connections that were opened after are left out.
+    /// Connections that were opened after are not read.
     pub until: Option<Timestamp>,
 }
 
@@ -36,153 +33,80 @@ pub struct Period {
 pub struct Archive {
     path: PathBuf,
     database: Connection,
-    /// Set where it was taken for a file that nobody writes.
+    /// Set if the file had no writer when it was opened.
     stamp: Option<Stamp>,
 }
 
 impl Archive {
-    /// Opens a file. A writer may go on writing it.
+    /// Opens a file. Another process may go on writing it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let (database, stamp) = open::for_reading(path)?;
         Ok(Self { path: path.to_owned(), database, stamp })
     }
 
     /// Every connection of a period, and the samples of its subflows. Energy and CPU time of the machine are totals of a whole run:
-    /// they are in the report where the period is one run, and not known otherwise.
+    /// the report has them if the period is one run.
     pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
-        let outcome = self.look(period);
-        if self.stamp.is_none() || self.stamp == open::quiet(&self.path) {
-            return outcome;
+        let report = self.read(period);
+        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
+            return report;
         }
-        // A writer has come meanwhile: now its lock can be seen, and is heeded.
-        Self::open(&self.path)?.look(period)
+        // A writer has come meanwhile: opened again, the file is read under its lock.
+        Self::open(&self.path)?.read(period)
     }
 
-    fn look(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
-        // One transaction, so that a writer that goes on meanwhile is not seen in part.
-        let transaction =
-            self.database.unchecked_transaction().map_err(|error| damaged(&self.path, &error))?;
-        let outcome = self.read(period);
-        drop(transaction);
-        outcome.map_err(|error| StoreError::Read { path: self.path.clone(), why: error.to_string() })
-    }
-
-    fn read(&self, period: Period) -> Result<(Report, CounterSeries), Box<dyn std::error::Error>> {
-        let since = period.since.map_or(i64::MIN, nanos);
-        let until = period.until.map_or(i64::MAX, nanos);
-        let runs: Vec<RunRow> = {
-            let mut query =
-                self.database.prepare(&select::<RunRow>("WHERE to_ns >= ? AND from_ns <= ? ORDER BY id"))?;
-            query.query_map([since, until], RunRow::read)?.collect::<rusqlite::Result<_>>()?
+    fn read(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
+        let read = || {
+            // One transaction, so that what a writer adds meanwhile is seen as a whole or not at all.
+            let _transaction = self.database.unchecked_transaction()?;
+            report(&self.database, period)
         };
-        let dictionary = dictionary(&self.database)?;
-        let mut samples = CounterSeries::new();
-        let mut connections = Vec::new();
-        let mut parts = Parts::of(&self.database)?;
-        let mut query = self.database.prepare(&select::<ConnectionRow>(
-            "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id",
-        ))?;
-        let mut found = query.query([since, until])?;
-        while let Some(row) = found.next()? {
-            let stored = parts.read(ConnectionRow::read(row)?)?;
-            let connection = read::connection(&stored, &dictionary)?;
-            for (row_of_it, subflow) in stored.subflows.iter().zip(&connection.subflows) {
-                let of_it = parts.samples(row_of_it.id, stored.row.began_ns)?;
-                if !of_it.is_empty() {
-                    samples.insert((connection.id, subflow.id), of_it);
-                }
+        read().map_err(|error: rusqlite::Error| StoreError::read(&self.path, &error))
+    }
+}
+
+fn report(database: &Connection, period: Period) -> rusqlite::Result<(Report, CounterSeries)> {
+    let since = period.since.map_or(i64::MIN, nanos);
+    let until = period.until.map_or(i64::MAX, nanos);
+    let runs = select::<RunRow>(database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
+    let runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
+    let mut samples = CounterSeries::new();
+    let mut connections = Vec::new();
+    let loader = Loader::of(database)?;
+    let condition = "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id";
+    let mut query = database.prepare(&select::<ConnectionRow<'_>>(database, condition)?)?;
+    let mut found = query.query([since, until])?;
+    while let Some(row) = found.next()? {
+        let row = ConnectionRow::read(&mut Reader::new(row, &loader.names))?;
+        let number = row.id;
+        let connection = loader.load(database, row)?;
+        for (subflow, place) in connection.subflows.iter().zip(1..) {
+            let of_subflow = loader.samples(database, number, place)?;
+            if !of_subflow.is_empty() {
+                samples.insert((connection.id, subflow.id), of_subflow);
             }
-            connections.push(connection);
         }
-        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
-        let mut report = frame(&runs, since, until)?;
-        report.connections = connections;
-        Ok((report, samples))
+        connections.push(connection);
     }
-}
-
-fn damaged(path: &Path, error: &rusqlite::Error) -> StoreError {
-    StoreError::Read { path: path.to_owned(), why: error.to_string() }
-}
-
-pub(super) fn dictionary(database: &Connection) -> rusqlite::Result<Dictionary> {
-    let mut words = database.prepare("SELECT id, text FROM name")?;
-    let words = words.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let mut netns = database.prepare("SELECT id, cookie, inode, name FROM netns")?;
-    let netns = netns.query_map([], |row| {
-        Ok((row.get(0)?, Netns { cookie: row.get(1)?, inode: row.get(2)?, name: row.get(3)? }))
-    })?;
-    let mut ends = database.prepare(&select::<EndsRow>(""))?;
-    let ends = ends.query_map([], |row| EndsRow::read(row).map(|ends| (ends.connection, ends)))?;
-    Ok(Dictionary {
-        words: words.collect::<rusqlite::Result<_>>()?,
-        netns: netns.collect::<rusqlite::Result<_>>()?,
-        connections: all(database)?.map(|(kind, number)| (number, kind)).collect(),
-        subflows: all(database)?.map(|(kind, number)| (number, kind)).collect(),
-        ends: ends.collect::<rusqlite::Result<_>>()?,
-    })
-}
-
-/// The queries for what belongs to a connection.
-pub(super) struct Parts<'a> {
-    subflows: CachedStatement<'a>,
-    verdicts: CachedStatement<'a>,
-    events: CachedStatement<'a>,
-    samples: CachedStatement<'a>,
-}
-
-impl<'a> Parts<'a> {
-    pub(super) fn of(database: &'a Connection) -> rusqlite::Result<Self> {
-        Ok(Self {
-            subflows: database
-                .prepare_cached(&select::<SubflowRow>("WHERE id >= ? AND id < ? ORDER BY id"))?,
-            verdicts: database.prepare_cached(&select::<VerdictRow>("WHERE id >= ? AND id < ?"))?,
-            events: database.prepare_cached(&select::<EventRow>("WHERE connection = ? ORDER BY seq"))?,
-            samples: database.prepare_cached(&select::<SampleRow>("WHERE subflow = ? ORDER BY after_ns"))?,
-        })
-    }
-
-    pub(super) fn read(&mut self, row: ConnectionRow) -> rusqlite::Result<Stored> {
-        let id = row.id;
-        let subflows = self.subflows.query_map([id * PLACES, (id + 1) * PLACES], SubflowRow::read)?;
-        let subflows = subflows.collect::<rusqlite::Result<_>>()?;
-        let verdicts = self.verdicts.query_map(verdicts::range(id), VerdictRow::read)?;
-        let verdicts = verdicts.collect::<rusqlite::Result<_>>()?;
-        let events = self.events.query_map([id], EventRow::read)?.collect::<rusqlite::Result<_>>()?;
-        Ok(Stored { row, subflows, verdicts, events })
-    }
-
-    fn samples(&mut self, subflow: i64, began_ns: i64) -> rusqlite::Result<Vec<CounterSample>> {
-        let rows = self.samples.query_map([subflow], SampleRow::read)?;
-        rows.map(|row| row.map(|row| sample(&row, began_ns))).collect()
-    }
-}
-
-fn sample(row: &SampleRow, began_ns: i64) -> CounterSample {
-    CounterSample {
-        at: timestamp(began_ns.saturating_add(row.after_ns)),
-        bytes_sent: Bytes(counter(row.bytes_sent)),
-        bytes_received: Bytes(counter(row.bytes_received)),
-        bytes_retransmitted: Bytes(counter(row.bytes_retransmitted)),
-        srtt: row.srtt_us.map(|time| Micros(counter(time))),
-        cwnd_segments: u32::try_from(row.cwnd_segments).unwrap_or(u32::MAX),
-        active: row.active_uj.map(|energy| Microjoules(counter(energy))),
-    }
+    connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+    let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
+    report.connections = connections;
+    Ok((report, samples))
 }
 
 /// A report without its connections: the latest host, the losses of all runs.
 fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
     let latest = runs.last();
-    let from = runs.iter().map(|run| run.from_ns).min().unwrap_or_default().max(since);
-    let to = runs.iter().map(|run| run.to_ns).max().unwrap_or_default().min(until);
+    let from = runs.iter().map(|run| nanos(run.from)).min().unwrap_or_default().max(since);
+    let to = runs.iter().map(|run| nanos(run.to)).max().unwrap_or_default().min(until);
     let whole = match runs {
-        [run] if since <= run.from_ns && until >= run.to_ns => Some(run),
+        [run] if since <= nanos(run.from) && until >= nanos(run.to) => Some(run),
         _ => None,
     };
     let mut losses: Losses = total(runs.iter().map(|run| run.losses.as_str()))?;
-    losses.store_snapshots_dropped += runs.iter().map(|run| counter(run.snapshots_dropped)).sum::<u64>();
-    losses.store_flows_lost += runs.iter().map(|run| counter(run.flows_lost)).sum::<u64>();
-    losses.store_samples_lost += runs.iter().map(|run| counter(run.samples_lost)).sum::<u64>();
+    losses.store_snapshots_dropped += runs.iter().map(|run| run.snapshots_dropped).sum::<u64>();
+    losses.store_flows_lost += runs.iter().map(|run| run.flows_lost).sum::<u64>();
+    losses.store_samples_lost += runs.iter().map(|run| run.samples_lost).sum::<u64>();
     let energy = whole.and_then(|run| run.energy.as_deref());
     Ok(Report {
         schema: SCHEMA,
@@ -210,7 +134,7 @@ fn host(run: &RunRow) -> serde_json::Result<Host> {
     })
 }
 
-/// The sum of counters that are kept as JSON, field by field.
+/// The sum of counters that are stored as JSON, field by field.
 fn total<'a, T: DeserializeOwned + Default>(all: impl Iterator<Item = &'a str>) -> serde_json::Result<T> {
     let mut sum = Value::Null;
     for text in all {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection, several runs: what an earlier run knew and a later one can no longer see, put together into one record. Pure.
+//! One connection, several runs: what an earlier run knew and a later one can no longer see becomes one record. Pure.
 
 use jiff::Timestamp;
 use mpwatch_model::connection::{Connection, Fallback};
@@ -8,28 +8,28 @@ use mpwatch_model::lifecycle::FallbackReason;
 use mpwatch_model::subflow::{Scheduler, Subflow};
 use mpwatch_model::timeline::TimelineEntry;
 
-use super::read::timestamp;
-use super::write::{nanos, whole_nanos};
+use crate::record::whole_nanos;
+use crate::timeline;
+use crate::values::{nanos, timestamp};
 
-/// What the file already holds of a connection that another run has seen.
+/// What the file holds of a connection that an earlier run has seen.
 #[derive(Clone)]
-pub(super) struct Earlier {
-    /// Its record.
-    pub(super) flow: Connection,
-    /// UTC nanoseconds of its beginning, and until which it was known.
-    pub(super) began_ns: i64,
-    pub(super) until_ns: i64,
-    /// Whether the two runs saw the same time: what both have counted is then the same and not to be added.
-    pub(super) overlaps: bool,
+pub(crate) struct EarlierRecord {
+    pub(crate) flow: Connection,
+    /// UTC nanoseconds: when it began, and until when it is known.
+    pub(crate) began_ns: i64,
+    pub(crate) until_ns: i64,
+    /// Whether both runs saw the same time: then both have counted the same, and nothing is added.
+    pub(crate) overlaps: bool,
     /// Runs that have seen it.
-    pub(super) runs: i64,
+    pub(crate) runs: i64,
 }
 
-impl Earlier {
-    /// With what a run has seen until then; and until when the whole is known.
-    pub(super) fn with(&self, flow: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
+impl EarlierRecord {
+    /// The record of all runs, and until when it is known.
+    pub(crate) fn merge(&self, flow: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
         let until_ns = nanos(flow.closed_at.unwrap_or(seen_at));
-        // A recording may be imported after what came later.
+        // A recording may be imported after a later run.
         let is_later = match (self.flow.closed_at, flow.closed_at) {
             (None, Some(_)) => true,
             (Some(_), None) => false,
@@ -44,11 +44,12 @@ impl Earlier {
     }
 }
 
-/// The kernel's counters are totals over a connection's life, so the later ones hold; times and names may be known to the earlier run
-/// only; what mpwatch itself counts (CPU time, joules, rounds of the scheduler) each run has a part of.
+/// The kernel's counters are totals over the life of a connection, so the later ones hold. Times and names may be known to the earlier run
+/// only. CPU time, energy and scheduler rounds are counted by mpwatch, so each run has a part of them.
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut one = new.clone();
     one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
+    one.bytes_retransmitted = one.subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
     one.remote_token = new.remote_token.or(old.remote_token);
     one.role = new.role.or(old.role);
     one.process = new.process.or(old.process);
@@ -64,8 +65,7 @@ fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection 
     }
     one.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
     one.extra_subflows = new.extra_subflows.or(old.extra_subflows);
-    one.timeline = timeline(&old.timeline, &new.timeline);
-    settle(&mut one);
+    one.timeline = merged_timeline(&old.timeline, &new.timeline);
     one
 }
 
@@ -77,7 +77,7 @@ fn find<'a>(all: &'a [Subflow], one: &Subflow) -> Option<&'a Subflow> {
     all.iter().find(|other| other.id == one.id)
 }
 
-/// In the order of the earlier run, which the later one adds to.
+/// In the order of the earlier run; new ones follow.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
@@ -86,17 +86,16 @@ fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
 }
 
 fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
-    let (most_samples, least) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
-    let percentiles = (most_samples.rtt_p50.or(least.rtt_p50), most_samples.rtt_p99.or(least.rtt_p99));
+    let (more, fewer) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
     Subflow {
         interface: new.interface.or(old.interface),
         created_at: old.created_at.or(new.created_at),
         handshake: old.handshake.or(new.handshake),
         joined_after: old.joined_after.or(new.joined_after),
         joined_after_bytes: old.joined_after_bytes.or(new.joined_after_bytes),
-        rtt_p50: percentiles.0,
-        rtt_p99: percentiles.1,
-        rtt_samples: most_samples.rtt_samples,
+        rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
+        rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
+        rtt_samples: more.rtt_samples,
         timeouts: new.timeouts.or(old.timeouts),
         scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
@@ -106,9 +105,9 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     }
 }
 
-fn both<T>(old: Option<T>, new: Option<T>, put_together: impl FnOnce(T, T) -> T) -> Option<T> {
+fn both<T>(old: Option<T>, new: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {
     match (old, new) {
-        (Some(old), Some(new)) => Some(put_together(old, new)),
+        (Some(old), Some(new)) => Some(merge(old, new)),
         (old, new) => old.or(new),
     }
 }
@@ -120,31 +119,20 @@ fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
     Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
 }
 
-/// What a run knows no joules of adds none to what another one knows: the sum is what was seen.
+/// A run that knows no joules adds none: the sum is what was measured.
 fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     match (old.active, new.active) {
-        _ if overlaps => {
-            if old.cpu > new.cpu {
-                old
-            } else {
-                new
-            }
-        }
+        _ if overlaps && old.cpu > new.cpu => old,
+        _ if overlaps => new,
         (Some(_), None) => FlowEnergy { cpu: old.cpu + new.cpu, ..old },
         (None, Some(_)) => FlowEnergy { cpu: old.cpu + new.cpu, ..new },
         _ => FlowEnergy::sum([&old, &new]),
     }
 }
 
-fn timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
+fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
     let added = new.iter().filter(|entry| !old.contains(entry));
     let mut all: Vec<TimelineEntry> = old.iter().chain(added).cloned().collect();
-    super::timeline::in_order(&mut all);
+    timeline::sort(&mut all);
     all
-}
-
-/// What follows from the subflows.
-fn settle(connection: &mut Connection) {
-    let subflows = &connection.subflows;
-    connection.bytes_retransmitted = subflows.iter().map(|one| one.bytes_retransmitted).sum();
 }

@@ -1,92 +1,92 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the file within its limits: what closed longest ago goes first.
+//! Keeps the file within its limits: connections that closed longest ago are deleted first.
 
-use rusqlite::{Connection, params};
+use std::time::Duration;
 
-use super::Limits;
-use super::names::Known;
-use super::row::{PLACES, number};
-use super::verdicts;
+use rusqlite::Connection;
 
-/// How often the age of all connections is looked at.
-const AGE_EVERY_NS: i64 = 60_000_000_000;
-/// A round of making room deletes this part of all connections.
+use crate::columns::Kind;
+use crate::limits::Limits;
+use crate::names::KnownNames;
+use crate::sql::OF_CONNECTION;
+use crate::tables::tables;
+
+/// How often the age of all connections is checked.
+const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
+/// One step of making room deletes this part of all connections.
 const PART: i64 = 20;
-/// After this many new words those that no row uses any more are looked for.
-const SWEEP_AFTER: usize = 10_000;
+/// After this many new names, those that no row uses are deleted.
+const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
 
-/// When the limits were last looked at.
+/// When the limits were last checked.
 #[derive(Default)]
-pub(super) struct Retention {
-    aged_ns: Option<i64>,
-    age: Option<std::time::Duration>,
-    words_kept: usize,
+pub(crate) struct Retention {
+    age_checked_ns: Option<i64>,
+    age: Option<Duration>,
+    names_kept: usize,
 }
 
 impl Retention {
-    /// Deletes what is beyond the limits; how many connections.
-    pub(super) fn enforce(
+    /// Deletes what is beyond the limits; returns how many connections.
+    pub(crate) fn enforce(
         &mut self,
         database: &Connection,
         limits: &Limits,
         now_ns: i64,
-        names: &mut Known,
+        names: &mut KnownNames,
     ) -> rusqlite::Result<u64> {
         let mut retired = 0;
-        let is_new = self.age != limits.age;
-        self.age = limits.age;
-        let age_ns = limits.age.map_or(i64::MAX, |age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
-        let due = is_new || self.aged_ns.is_none_or(|last| now_ns - last >= AGE_EVERY_NS.min(age_ns));
-        if limits.age.is_some() && due {
-            self.aged_ns = Some(now_ns);
-            let oldest = now_ns.saturating_sub(age_ns);
+        if let Some(oldest) = self.oldest(limits, now_ns) {
             retired += delete(database, "began_ns + age_ns < ?", oldest)?;
         }
         if let Some(bytes) = limits.bytes {
-            retired += shrink(database, number(bytes))?;
+            retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
-        if names.len() > self.words_kept + SWEEP_AFTER {
-            sweep(database)?;
-            *names = Known::default();
-            let kept = "SELECT (SELECT count(*) FROM name) + (SELECT count(*) FROM connection_kind) + (SELECT count(*) FROM subflow_kind)";
-            let kept: i64 = database.query_row(kept, [], |row| row.get(0))?;
-            self.words_kept = usize::try_from(kept).unwrap_or_default();
+        if names.len() > self.names_kept + NEW_NAMES_BEFORE_SWEEP {
+            delete_unused_names(database)?;
+            *names = KnownNames::default();
+            let kept: i64 = database.query_row("SELECT count(*) FROM name", [], |row| row.get(0))?;
+            self.names_kept = usize::try_from(kept).unwrap_or_default();
         }
         Ok(retired)
     }
+
+    /// The time before which connections are too old. `None`: no check is due.
+    fn oldest(&mut self, limits: &Limits, now_ns: i64) -> Option<i64> {
+        let is_new = std::mem::replace(&mut self.age, limits.age) != limits.age;
+        let age_ns = i64::try_from(limits.age?.as_nanos()).unwrap_or(i64::MAX);
+        let interval = AGE_CHECK_INTERVAL_NS.min(age_ns);
+        if !is_new && self.age_checked_ns.is_some_and(|last| now_ns - last < interval) {
+            return None;
+        }
+        self.age_checked_ns = Some(now_ns);
+        Some(now_ns.saturating_sub(age_ns))
+    }
 }
 
-/// Deletes connections with all that belongs to them.
+/// Deletes connections with all their rows.
 fn delete(database: &Connection, condition: &str, value: i64) -> rusqlite::Result<u64> {
     let transaction = database.unchecked_transaction()?;
     let mut old = transaction.prepare_cached(&format!("SELECT id FROM connection WHERE {condition}"))?;
     let ids = old.query_map([value], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
-    for &id in &ids {
-        transaction.prepare_cached("DELETE FROM connection WHERE id = ?")?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM event WHERE connection = ?")?.execute([id])?;
-        transaction.prepare_cached("DELETE FROM ends WHERE connection = ?")?.execute([id])?;
-        transaction
-            .prepare_cached("DELETE FROM verdict WHERE id >= ? AND id < ?")?
-            .execute(verdicts::range(id))?;
-        let places = params![id * PLACES, (id + 1) * PLACES];
-        transaction.prepare_cached("DELETE FROM subflow WHERE id >= ? AND id < ?")?.execute(places)?;
-        transaction
-            .prepare_cached("DELETE FROM sample WHERE subflow >= ? AND subflow < ?")?
-            .execute(places)?;
-    }
     drop(old);
+    for (table, column) in OF_CONNECTION {
+        let mut deletion = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
+        for id in &ids {
+            deletion.execute([id])?;
+        }
+    }
     if !ids.is_empty() {
-        transaction.execute(
-            "DELETE FROM run WHERE id < (SELECT max(id) FROM run) AND id NOT IN (SELECT run FROM connection)",
-            [],
-        )?;
+        let unused =
+            "DELETE FROM run WHERE id < (SELECT max(id) FROM run) AND id NOT IN (SELECT run FROM connection)";
+        transaction.execute(unused, [])?;
     }
     transaction.commit()?;
     Ok(ids.len() as u64)
 }
 
-/// Bytes of the file that hold something.
-pub(super) fn used(database: &Connection) -> rusqlite::Result<i64> {
+/// Bytes of the file in use.
+pub(crate) fn used_bytes(database: &Connection) -> rusqlite::Result<i64> {
     let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }
@@ -95,12 +95,11 @@ pub(super) fn used(database: &Connection) -> rusqlite::Result<i64> {
 fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
     let mut retired = 0;
     let mut rounds = 0;
-    while used(database)? > limit && rounds < PART {
+    while used_bytes(database)? > limit && rounds < PART {
         rounds += 1;
+        let range = "SELECT min(id), max(id) FROM connection";
         let (first, last): (Option<i64>, Option<i64>) =
-            database.query_row("SELECT min(id), max(id) FROM connection", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
+            database.query_row(range, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let (Some(first), Some(last)) = (first, last) else { break };
         retired += delete(database, "id <= ?", first + (last - first) / PART)?;
     }
@@ -110,37 +109,14 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
     Ok(retired)
 }
 
-/// Deletes kinds and words that no row uses: control groups and addresses of peers come and go for ever.
-fn sweep(database: &Connection) -> rusqlite::Result<()> {
-    const USERS: [(&str, &[&str]); 5] = [
-        (
-            "connection_kind",
-            &["role", "protocol", "state", "fallback", "flow_class", "comm", "cgroup", "grouped"],
-        ),
-        (
-            "subflow_kind",
-            &[
-                "local_ip",
-                "interface",
-                "state",
-                "close_reason",
-                "energy_source",
-                "energy_convention",
-                "energy_idle",
-            ],
-        ),
-        ("subflow", &["remote_ip"]),
-        ("ends", &["local_ip", "remote_ip"]),
-        ("event", &["source", "kind", "word"]),
-    ];
-    database.execute_batch(
-        "DELETE FROM connection_kind WHERE id NOT IN (SELECT kind FROM connection);
-         DELETE FROM subflow_kind WHERE id NOT IN (SELECT kind FROM subflow);",
-    )?;
-    let columns = USERS.iter().flat_map(|(table, columns)| {
-        columns.iter().map(move |column| format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL"))
-    });
-    let used = columns.collect::<Vec<_>>().join(" UNION ");
-    database.execute(&format!("DELETE FROM name WHERE id NOT IN ({used})"), [])?;
+/// Control groups and addresses of peers come and go for ever.
+fn delete_unused_names(database: &Connection) -> rusqlite::Result<()> {
+    let mut used = Vec::new();
+    for table in tables() {
+        for column in table.columns.iter().filter(|column| column.kind == Kind::Name) {
+            used.push(format!("SELECT {0} FROM {1} WHERE {0} IS NOT NULL", column.name, table.name));
+        }
+    }
+    database.execute(&format!("DELETE FROM name WHERE id NOT IN ({})", used.join(" UNION ")), [])?;
     Ok(())
 }

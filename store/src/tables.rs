@@ -1,99 +1,69 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the rows of connections into a transaction; what an earlier picture of one had, and this one has not, goes.
+//! The tables of the file, as the declarations of their rows say.
 
-use std::borrow::Cow;
+use rusqlite::Connection;
 
-use jiff::Timestamp;
-use mpwatch_model::connection::Connection as Flow;
-use rusqlite::{CachedStatement, Connection, params};
+use crate::columns::Column;
+use crate::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, Table};
 
-use super::names::Names;
-use super::row::{ConnectionRow, PLACES, Row, SubflowRow, insert, insertion};
-use super::verdicts;
-use super::write::{Place, rows, samples};
-
-/// A connection to be written.
-pub(super) struct Item<'a> {
-    pub(super) row: i64,
-    /// The file has nothing of it yet.
-    pub(super) is_new: bool,
-    pub(super) flow: Cow<'a, Flow>,
-    pub(super) seen_at: Timestamp,
-    pub(super) sampled: bool,
-    /// Runs that have seen it.
-    pub(super) runs: i64,
+/// A table of the schema.
+pub(crate) struct TableInfo {
+    pub(crate) name: &'static str,
+    key: &'static str,
+    pub(crate) columns: Vec<Column>,
 }
 
-/// The insertions of a transaction.
-pub(super) struct Tables<'a> {
-    database: &'a Connection,
-    connection: CachedStatement<'a>,
-    subflow: CachedStatement<'a>,
+impl TableInfo {
+    fn of<R: Table>() -> Self {
+        let mut columns = Vec::with_capacity(R::count());
+        R::describe("", &mut columns);
+        Self { name: R::NAME, key: R::KEY, columns }
+    }
+
+    /// Creates it under a name. Rows of a key with several columns are stored in the order of the key.
+    pub(crate) fn create(&self, database: &Connection, name: &str) -> rusqlite::Result<()> {
+        let columns: Vec<String> = self.columns.iter().map(Column::declaration).collect();
+        let layout = if self.key.contains(',') { "STRICT, WITHOUT ROWID" } else { "STRICT" };
+        let columns = columns.join(",\n    ");
+        database.execute_batch(&format!(
+            "CREATE TABLE {name} (\n    {columns},\n    PRIMARY KEY ({})\n) {layout}",
+            self.key
+        ))
+    }
+
+    /// Its columns as a view shows them, without those in `hidden`.
+    pub(crate) fn shown(&self, alias: &str, hidden: &[&str]) -> String {
+        let shown = self.columns.iter().filter(|column| !hidden.contains(&column.name.as_str()));
+        let shown: Vec<String> =
+            shown.map(|column| format!("{} AS {}", column.shown(alias), column.shown_name())).collect();
+        shown.join(", ")
+    }
 }
 
-impl<'a> Tables<'a> {
-    pub(super) fn of(database: &'a Connection) -> rusqlite::Result<Self> {
-        Ok(Self {
-            database,
-            connection: insertion::<ConnectionRow>(database)?,
-            subflow: insertion::<SubflowRow>(database)?,
-        })
-    }
+/// All tables whose rows are declared in [`crate::rows`].
+pub(crate) fn tables() -> [TableInfo; 6] {
+    [
+        TableInfo::of::<RunRow>(),
+        TableInfo::of::<ConnectionRow<'_>>(),
+        TableInfo::of::<SubflowRow<'_>>(),
+        TableInfo::of::<PairRow>(),
+        TableInfo::of::<EventRow>(),
+        TableInfo::of::<SampleRow>(),
+    ]
+}
 
-    pub(super) fn write(&mut self, item: &Item<'_>, run: i64, names: &mut Names<'_>) -> rusqlite::Result<()> {
-        let place = Place { run, connection: item.row, seen_at: item.seen_at, runs: item.runs };
-        let rows = rows(&item.flow, place, names)?;
-        if item.runs > 1 {
-            self.move_samples(item.row, rows.connection.began_ns)?;
-        }
-        if !item.is_new {
-            self.clear(item.row)?;
-        }
-        insert(&mut self.connection, &rows.connection)?;
-        for subflow in &rows.subflows {
-            insert(&mut self.subflow, subflow)?;
-        }
-        self.insert_all(rows.ends.as_slice())?;
-        self.insert_all(&rows.verdicts)?;
-        self.insert_all(&rows.events)?;
-        if item.sampled {
-            self.insert_all(&samples(&item.flow, place))?;
-        }
-        Ok(())
-    }
+/// Connections that another run may see again.
+pub(crate) const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
 
-    fn insert_all<R: Row>(&self, rows: &[R]) -> rusqlite::Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let mut insertion = insertion::<R>(self.database)?;
-        rows.iter().try_for_each(|row| insert(&mut insertion, row))
-    }
+/// Text and namespaces that many rows share.
+pub(crate) const NAMES: &str = "
+CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE netns (id INTEGER PRIMARY KEY, cookie INTEGER NOT NULL, inode INTEGER NOT NULL, name TEXT NOT NULL,
+    UNIQUE (cookie, inode, name)) STRICT;
+";
 
-    /// An earlier picture may have had more of these: an event that is a flag now was none before. Rows of the connection and of its
-    /// subflows, which only become more, are written over.
-    fn clear(&self, connection: i64) -> rusqlite::Result<()> {
-        let delete = |sql: &str| self.database.prepare_cached(sql);
-        delete("DELETE FROM event WHERE connection = ?")?.execute([connection])?;
-        delete("DELETE FROM ends WHERE connection = ?")?.execute([connection])?;
-        delete("DELETE FROM verdict WHERE id >= ? AND id < ?")?.execute(verdicts::range(connection))?;
-        Ok(())
-    }
-
-    /// Samples are relative to the beginning of their connection, which another run may have known better.
-    fn move_samples(&self, connection: i64, began_ns: i64) -> rusqlite::Result<()> {
-        let mut stored = self.database.prepare_cached("SELECT began_ns - ? FROM connection WHERE id = ?")?;
-        let shift: i64 = stored.query_one([began_ns, connection], |row| row.get(0))?;
-        if shift == 0 {
-            return Ok(());
-        }
-        // By way of negative times, so that none meets another that has not moved yet.
-        let (first, last) = (connection * PLACES, (connection + 1) * PLACES);
-        let range = params![first, last];
-        let away = "UPDATE sample SET after_ns = -1 - after_ns WHERE subflow >= ? AND subflow < ?";
-        self.database.prepare_cached(away)?.execute(range)?;
-        let back = "UPDATE sample SET after_ns = -1 - after_ns + ? WHERE subflow >= ? AND subflow < ?";
-        self.database.prepare_cached(back)?.execute(params![shift, first, last])?;
-        Ok(())
-    }
+/// Names of the columns of a table or view.
+pub(crate) fn column_names(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {
+    let mut query = database.prepare("SELECT name FROM pragma_table_info(?)")?;
+    query.query_map([name], |row| row.get(0))?.collect()
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes into a store comes out of it again, also where the disk is full, the writer is behind or the file is somebody else's.
+//! A store gives back what was written to it, also after a full disk, a slow writer, or a file that cannot be used.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
-use mpwatch_model::lifecycle::CloseReason;
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -17,11 +18,16 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::queue::Load;
-use super::writer::Writer;
-use super::*;
+use crate::limits::{SharedStatus, Status};
+use crate::open;
+use crate::queue::Batch;
+use crate::timeline;
+use crate::values::nanos;
+use crate::writer::Writer;
+use crate::{Archive, Limits, Period, RunStart, Store, StoreError, StoreLosses};
 
 mod runs;
+mod schema;
 mod views;
 
 fn folder() -> (TempDir, PathBuf) {
@@ -37,7 +43,7 @@ fn tick(second: i64, connections: Vec<Flow>) -> Arc<Snapshot> {
     Arc::new(snapshot)
 }
 
-/// The same connection once more, as another one.
+/// The same connection with another identity.
 fn another(connection: &Flow, birth: u64) -> Flow {
     let mut other = connection.clone();
     other.id.birth = SocketCookie(birth);
@@ -48,7 +54,7 @@ fn read(file: &std::path::Path) -> (Report, CounterSeries) {
     Archive::open(file).unwrap().report(Period::default()).unwrap()
 }
 
-/// What follows from the rest is not stored: the fixtures' made-up values of it are put right.
+/// Energy over payload is computed when a connection is read; fixtures have other values.
 fn consistent(mut connection: Flow) -> Flow {
     for subflow in &mut connection.subflows {
         let payload = subflow.bytes_sent + subflow.bytes_received;
@@ -60,38 +66,63 @@ fn consistent(mut connection: Flow) -> Flow {
 }
 
 fn all_kinds() -> Vec<Flow> {
-    let mut odd = fixture::failover(4);
-    // Things in an order, and at times, that no rule gives.
-    let subflow = odd.subflows[1].id;
-    let told =
-        |micros, what| TimelineEntry { at: fixture::at(micros), source: ObservedBy::Sampled, event: what };
-    odd.timeline.push(told(1, TimelineEvent::PriorityChanged { subflow, backup: true }));
-    odd.timeline.push(told(0, TimelineEvent::Opened));
-    odd.timeline.push(told(2, TimelineEvent::SubflowClosed { subflow, reason: CloseReason::Unknown }));
-    odd.timeline.push(told(3, TimelineEvent::PeerAddressAnnounced { address_id: 9, address: None }));
-    odd.timeline.push(told(4, TimelineEvent::PeerAddressRemoved { address_id: 9 }));
-    odd.timeline.push(told(5, TimelineEvent::AddressAnnounced { total: 2 }));
     let mut bare = fixture::connection(5, 1);
     bare.subflows.clear();
     fixture::settle(&mut bare);
     (bare.local, bare.process, bare.cgroup, bare.role, bare.timeline) = (None, None, None, None, Vec::new());
+    (bare.opened_at, bare.seen_open) = (None, false);
     let mut large = fixture::connection(u32::MAX, 2);
     large.subflows[0].id.cookie = SocketCookie(u64::MAX);
     large.subflows[0].bytes_sent = Bytes(1 << 62);
     large.subflows[1].energy = None;
     large.subflows[1].cpu = None;
     large.bottlenecks = Some(fixture::bottleneck::disjoint(&large.subflows));
-    large.timeline.clear();
+    large.timeline.retain(|entry| entry.event == TimelineEvent::Opened);
+    large.subflows.iter_mut().for_each(|subflow| subflow.created_at = None);
     fixture::settle(&mut large);
-    let all = vec![fixture::closed(1), fixture::failover(2), fixture::fallen_back(3), odd, bare, large];
+    let mut capped = fixture::failover(6);
+    let cap = fixture::bottleneck::cap(&capped.subflows);
+    let found = capped.bottlenecks.as_mut().unwrap();
+    (found.shared_caps, found.method) = (vec![cap], DetectionMethod::Rfc8382);
+    found.pairs[0].probability = Some(0.123_456);
+    let pair = &mut found.pairs[1];
+    (pair.a, pair.b, pair.evidence, pair.since) = (pair.b, pair.a, None, None);
+    let all = vec![
+        fixture::closed(1),
+        fixture::failover(2),
+        fixture::fallen_back(3),
+        eventful(4),
+        bare,
+        large,
+        capped,
+    ];
     all.into_iter().map(consistent).collect()
 }
 
+/// A connection with every kind of event, also steps that no column holds.
+fn eventful(token: u32) -> Flow {
+    let mut flow = fixture::failover(token);
+    let (first, second) = (flow.subflows[0].id, flow.subflows[1].id);
+    let mut add = |micros, event| {
+        flow.timeline.push(TimelineEntry { at: fixture::at(micros), source: ObservedBy::Sampled, event });
+    };
+    add(1, TimelineEvent::PriorityChanged { subflow: second, backup: true });
+    add(0, TimelineEvent::Opened);
+    add(2, TimelineEvent::SubflowClosed { subflow: second, reason: CloseReason::Unknown });
+    add(3, TimelineEvent::PeerAddressAnnounced { address_id: 9, address: None });
+    add(4, TimelineEvent::PeerAddressRemoved { address_id: 9 });
+    add(5, TimelineEvent::AddressAnnounced { total: 2 });
+    add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
+    add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
+    timeline::sort(&mut flow.timeline);
+    flow
+}
+
 #[test]
-fn a_connection_comes_out_as_it_went_in() {
+fn a_connection_is_read_as_it_was_written() {
     let (_folder, file) = folder();
-    let beginning = Beginning { boot_id: fixture::host().boot_id, at: fixture::at(-250_000) };
-    let store = Store::open_run(&file, &Limits::none(), Some(&beginning)).unwrap();
+    let start = RunStart { boot_id: fixture::host().boot_id, at: fixture::at(-250_000) };
+    let store = Store::open_run(&file, &Limits::none(), Some(&start)).unwrap();
     store.deliver(&tick(0, all_kinds()));
     assert_eq!(store.close(), StoreLosses::default());
     let mut given = fixture::report(all_kinds());
@@ -104,20 +135,7 @@ fn a_connection_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn ordinary_timelines_need_no_events() {
-    let (_folder, file) = folder();
-    let store = Store::open(&file, &Limits::none()).unwrap();
-    store.deliver(&tick(0, vec![fixture::closed(1)]));
-    store.close();
-    let database = Connection::open(&file).unwrap();
-    let count = |table: &str| -> i64 {
-        database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!((count("event"), count("v_event")), (0, 8));
-}
-
-#[test]
-fn the_last_picture_of_a_connection_is_kept_once() {
+fn a_connection_has_one_row_with_its_last_state() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     let open = consistent(fixture::connection(1, 2));
@@ -130,20 +148,20 @@ fn the_last_picture_of_a_connection_is_kept_once() {
     store.deliver(&tick(4, Vec::new()));
     store.close();
     let (report, samples) = read(&file);
-    assert_eq!(report.connections.len(), 2, "the second was last seen open, and is kept so");
+    assert_eq!(report.connections.len(), 2, "the second was last seen open, and stays open");
     assert_eq!(report.connections[0], closed);
     assert!(report.connections[1].is_open());
     assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 1, "a long flow was sampled");
 }
 
-/// Samples of ten minutes of a connection that carries so much each second.
-fn samples_of_ten_minutes(each_second: u64) -> Vec<CounterSample> {
+/// Samples of a connection that carries this many bytes a second for ten minutes.
+fn samples_of_ten_minutes(bytes_per_second: u64) -> Vec<CounterSample> {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     for second in 0..600_u32 {
         let mut flow = fixture::connection(1, 1);
         flow.age_s = 1.0 + f64::from(second);
-        flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(each_second * u64::from(second)));
+        flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(bytes_per_second * u64::from(second)));
         store.deliver(&tick(second.into(), vec![flow]));
     }
     store.close();
@@ -151,39 +169,39 @@ fn samples_of_ten_minutes(each_second: u64) -> Vec<CounterSample> {
 }
 
 #[test]
-fn samples_are_sparse() {
+fn idle_connections_are_sampled_less_often() {
     let (busy, idle) = (samples_of_ten_minutes(1), samples_of_ten_minutes(0));
     assert!((50..100).contains(&busy.len()), "{} samples", busy.len());
-    assert!((2..20).contains(&idle.len()), "{} samples of nothing new", idle.len());
+    assert!((2..20).contains(&idle.len()), "{} samples of an idle connection", idle.len());
     assert!(busy.is_sorted_by_key(|sample| sample.at));
 }
 
 #[test]
-fn what_the_disk_has_no_room_for_waits() {
+fn connections_wait_while_the_disk_is_full() {
     let (_folder, file) = folder();
     let (database, _lock) = open::for_writing(&file).unwrap();
     let limits = Limits { backlog: 30, ..Limits::none() };
-    let shared = Arc::new(Shared(Mutex::new(Status { limits, ..Status::default() })));
-    let mut writer = Writer::new(database, Arc::clone(&shared)).unwrap();
-    writer.take(Load::of(&tick(0, vec![fixture::closed(1)])));
+    let status = Arc::new(SharedStatus::new(Status { limits, ..Status::default() }));
+    let mut writer = Writer::new(database, Arc::clone(&status)).unwrap();
+    writer.take(Batch::of(&tick(0, vec![fixture::closed(1)])));
     let pages: i64 = writer.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     writer.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     let many: Vec<Flow> = (0..40).map(|n| another(&fixture::closed(2), 100 + n)).collect();
-    writer.take(Load::of(&tick(1, many)));
-    let losses = shared.with(|status| status.losses.clone());
-    assert!(losses.paused.unwrap().contains("the disk is full; 30 connections wait"), "it says so");
-    assert_eq!(losses.flows_lost, 10, "what has no room in memory either is counted");
+    writer.take(Batch::of(&tick(1, many)));
+    let losses = status.with(|status| status.losses.clone());
+    assert!(losses.paused.unwrap().contains("the disk is full; 30 connections wait"));
+    assert_eq!(losses.flows_lost, 10, "connections without room in memory are counted");
     writer.database.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
-    writer.take(Load::of(&tick(2, vec![fixture::closed(3)])));
-    let losses = shared.with(|status| status.losses.clone());
+    writer.take(Batch::of(&tick(2, vec![fixture::closed(3)])));
+    let losses = status.with(|status| status.losses.clone());
     assert_eq!((losses.paused, losses.flows_lost), (None, 10));
     writer.finish(Duration::ZERO);
     assert_eq!(read(&file).0.connections.len(), 1 + 30 + 1);
-    assert_eq!(shared.with(|status| status.written), 32);
+    assert_eq!(status.with(|status| status.figures.written), 32);
 }
 
-/// Offers ten snapshots, of one closed connection each, to a writer that is held up; what is in the file afterwards.
-fn behind(backlog: usize) -> (Report, StoreLosses) {
+/// Offers ten snapshots with one closed connection each to a writer that is blocked. Returns what the file has afterwards.
+fn write_while_blocked(backlog: usize) -> (Report, StoreLosses) {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits { queue: 1, backlog, ..Limits::none() }).unwrap();
     let other = Connection::open(&file).unwrap();
@@ -194,29 +212,28 @@ fn behind(backlog: usize) -> (Report, StoreLosses) {
     let losses = store.losses();
     assert!((1..10).contains(&losses.snapshots_dropped), "{losses:?}");
     other.execute_batch("ROLLBACK").unwrap();
-    // Where it says so, it has written what waits.
     store.close();
     let (report, _) = read(&file);
-    assert_eq!(report.losses.store_snapshots_dropped, losses.snapshots_dropped, "every report tells");
+    assert_eq!(report.losses.store_snapshots_dropped, losses.snapshots_dropped, "every report has it");
     (report, losses)
 }
 
 #[test]
-fn a_writer_that_is_behind_loses_no_connection_that_closed() {
-    let (report, losses) = behind(9);
+fn a_blocked_writer_loses_no_closed_connection() {
+    let (report, losses) = write_while_blocked(9);
     assert_eq!((report.connections.len(), losses.flows_lost), (10, 0));
 }
 
 #[test]
-fn what_has_no_room_while_the_writer_is_behind_is_counted() {
-    let (report, losses) = behind(2);
+fn connections_beyond_the_backlog_are_counted_as_lost() {
+    let (report, losses) = write_while_blocked(2);
     assert_eq!(report.connections.len() as u64, 10 - losses.flows_lost);
     assert_eq!(report.losses.store_flows_lost, losses.flows_lost);
     assert!(losses.flows_lost >= 1, "{losses:?}");
 }
 
 #[test]
-fn the_oldest_go_first() {
+fn the_oldest_connections_are_deleted_first() {
     let (_folder, file) = folder();
     let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
     let store = Store::open(&file, &limits).unwrap();
@@ -230,12 +247,12 @@ fn the_oldest_go_first() {
     let (report, _) = read(&file);
     assert_eq!(report.connections.iter().map(|one| one.id).collect::<Vec<_>>(), [late.id]);
     let database = Connection::open(&file).unwrap();
-    let left = "SELECT (SELECT count(*) FROM subflow) + (SELECT count(*) FROM event) + (SELECT count(*) FROM sample) + (SELECT count(*) FROM verdict)";
+    let left = "SELECT (SELECT count(*) FROM subflow) + (SELECT count(*) FROM event) + (SELECT count(*) FROM sample) + (SELECT count(*) FROM pair)";
     assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 2 + 1);
 }
 
 #[test]
-fn the_file_keeps_its_size() {
+fn the_file_stays_within_its_size() {
     let (_folder, file) = folder();
     let limits = Limits { bytes: Some(400_000), ..Limits::none() };
     let store = Store::open(&file, &limits).unwrap();
@@ -254,7 +271,7 @@ fn the_file_keeps_its_size() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_apart() {
+fn each_unusable_file_has_its_own_error() {
     let (folder, file) = folder();
     let refused = |path: &std::path::Path| match Store::open(path, &Limits::none()) {
         Ok(_) => panic!("{} was taken", path.display()),
@@ -264,8 +281,7 @@ fn files_that_cannot_be_used_are_told_apart() {
     assert!(matches!(refused(&file), StoreError::InUse { .. }));
     store.close();
     let text = folder.path().join("notes.txt");
-    std::fs::write(&text, "nothing of ours, and more than the hundred bytes of a header ".repeat(20))
-        .unwrap();
+    std::fs::write(&text, "some text that is longer than the hundred bytes of a header ".repeat(20)).unwrap();
     assert!(matches!(refused(&text), StoreError::NotOurs { .. }), "{}", refused(&text));
     let other = folder.path().join("other.db");
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
@@ -284,7 +300,7 @@ fn files_that_cannot_be_used_are_told_apart() {
 }
 
 #[test]
-fn a_second_run_is_added() {
+fn a_second_run_is_appended() {
     let (_folder, file) = folder();
     for run in 0..2 {
         let store = Store::open(&file, &Limits::none()).unwrap();
@@ -298,11 +314,11 @@ fn a_second_run_is_added() {
         (report.connections.len(), report.losses.records_lost),
         (2, 2 * fixture::losses().records_lost)
     );
-    assert_eq!(report.energy, None, "totals of one run are not those of both");
+    assert_eq!(report.energy, None, "energy is a total of one run");
 }
 
 #[test]
-fn a_period_has_what_lived_in_it() {
+fn a_report_has_the_connections_of_its_period() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));

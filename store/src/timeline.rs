@@ -1,139 +1,112 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection, stored without saying anything twice: that it was opened, that a subflow was opened, established
-//! and closed follows from the times that their rows hold anyway. Only what is left is an event of its own.
-
-use std::collections::{HashMap, HashSet};
+//! The timeline of a connection. Opening, establishment and end of a connection and its subflows are columns of their rows; every other
+//! entry is a row of the table `event`, as the JSON reports it.
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::subflow::Closed;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use serde_json::{Map, Value};
 
-use super::names::Numbers;
-use super::row::{EventRow, TOLD_CLOSING, TOLD_END, TOLD_OPENING, TOLD_SYN, number};
-use super::write::nanos;
+use crate::columns::damaged;
+use crate::rows::EventRow;
+use crate::values::TextId;
 
-/// How a timeline is stored.
-#[derive(Default)]
-pub(super) struct Told<'a> {
-    /// Flags of the connection's row.
-    pub(super) of_connection: i64,
-    subflows: HashMap<SubflowId, ToldOfSubflow>,
-    /// What follows from no row.
-    pub(super) apart: Vec<&'a TimelineEntry>,
-}
-
-/// What the row of a subflow tells.
-#[derive(Clone, Copy, Default)]
-pub(super) struct ToldOfSubflow {
-    /// Flags of its row.
-    pub(super) flags: i64,
-    /// When it was established.
-    pub(super) established: Option<Timestamp>,
-}
-
-impl Told<'_> {
-    pub(super) fn of_subflow(&self, id: SubflowId) -> ToldOfSubflow {
-        self.subflows.get(&id).copied().unwrap_or_default()
-    }
-}
-
-/// Takes a timeline apart. Where putting it together would give another one, all entries are stored as they are.
-pub(super) fn told(connection: &Connection) -> Told<'_> {
-    let told = divide(connection);
-    let again = together(connection, &told);
-    if again.iter().eq(connection.timeline.iter()) {
-        return told;
-    }
-    Told { apart: connection.timeline.iter().collect(), ..Told::default() }
-}
-
-fn divide(connection: &Connection) -> Told<'_> {
-    let mut told = Told::default();
-    for entry in &connection.timeline {
-        if entry.source == ObservedBy::Sampled || !follows(connection, entry, &mut told) {
-            told.apart.push(entry);
-        }
-    }
-    told
-}
-
-/// Whether an entry follows from what rows say; notes it there.
-fn follows(connection: &Connection, entry: &TimelineEntry, told: &mut Told<'_>) -> bool {
-    let find = |id: SubflowId| connection.subflows.iter().find(|subflow| subflow.id == id);
-    let mut once = |id: SubflowId, bit: i64| {
-        let flags = &mut told.subflows.entry(id).or_default().flags;
-        let is_new = *flags & bit == 0;
-        *flags |= bit;
-        is_new
+/// When a tracepoint reported that a subflow was established.
+pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Option<Timestamp> {
+    let is_it = |entry: &&TimelineEntry| {
+        entry.source == ObservedBy::Tracepoint
+            && matches!(entry.event, TimelineEvent::SubflowEstablished { subflow } if subflow == id)
     };
-    match entry.event {
-        TimelineEvent::Opened if connection.opened_at == Some(entry.at) => {
-            note(&mut told.of_connection, TOLD_OPENING)
+    timeline.iter().find(is_it).map(|entry| entry.at)
+}
+
+/// The entries that have a row of their own. A step that was reported in another way, too, has a row for each report.
+pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Result<Vec<EventRow>> {
+    let timeline = &connection.timeline;
+    let apart: Vec<_> = timeline.iter().filter(|entry| !is_in_columns(connection, entry)).collect();
+    if apart.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_apart = |entry: &&TimelineEntry| {
+        apart.iter().any(|other| std::ptr::eq(*other, *entry) || is_same_step(&other.event, &entry.event))
+    };
+    timeline.iter().filter(is_apart).zip(0..).map(|(entry, nth)| event_row(entry, number, nth)).collect()
+}
+
+/// Whether columns of the connection or a subflow hold all of an entry.
+fn is_in_columns(connection: &Connection, entry: &TimelineEntry) -> bool {
+    let at = Some(entry.at);
+    let find = |id: SubflowId| connection.subflows.iter().find(|subflow| subflow.id == id);
+    entry.source == ObservedBy::Tracepoint
+        && match entry.event {
+            TimelineEvent::Opened => connection.opened_at == at,
+            TimelineEvent::Closed => connection.closed_at == at,
+            TimelineEvent::SubflowOpened { subflow } => {
+                find(subflow).is_some_and(|found| found.created_at == at)
+            }
+            TimelineEvent::SubflowEstablished { subflow } => {
+                find(subflow).is_some() && established_at(&connection.timeline, subflow) == at
+            }
+            TimelineEvent::SubflowClosed { subflow, reason } => {
+                find(subflow).is_some_and(|found| found.closed == Some(Closed { at: entry.at, reason }))
+            }
+            _ => false,
         }
-        TimelineEvent::Closed if connection.closed_at == Some(entry.at) => {
-            note(&mut told.of_connection, TOLD_CLOSING)
+}
+
+/// Puts a timeline together. `established` has the column of each subflow.
+pub(crate) fn restore(
+    connection: &Connection,
+    established: &[Option<Timestamp>],
+    rows: &[EventRow],
+) -> rusqlite::Result<Vec<TimelineEntry>> {
+    let mut entries = rows.iter().map(entry).collect::<rusqlite::Result<Vec<_>>>()?;
+    let of_columns = entries_of_columns(connection, established);
+    // A step with rows has all of its reports there.
+    let added: Vec<_> = of_columns
+        .into_iter()
+        .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))
+        .collect();
+    entries.extend(added);
+    sort(&mut entries);
+    Ok(entries)
+}
+
+fn entries_of_columns(connection: &Connection, established: &[Option<Timestamp>]) -> Vec<TimelineEntry> {
+    let mut entries = Vec::new();
+    let mut add = |at: Option<Timestamp>, event: TimelineEvent| {
+        entries.extend(at.map(|at| TimelineEntry { at, source: ObservedBy::Tracepoint, event }));
+    };
+    add(connection.opened_at, TimelineEvent::Opened);
+    for (subflow, established) in connection.subflows.iter().zip(established) {
+        let id = subflow.id;
+        add(subflow.created_at, TimelineEvent::SubflowOpened { subflow: id });
+        add(*established, TimelineEvent::SubflowEstablished { subflow: id });
+        if let Some(Closed { at, reason }) = subflow.closed {
+            add(Some(at), TimelineEvent::SubflowClosed { subflow: id, reason });
         }
-        TimelineEvent::SubflowOpened { subflow } => {
-            find(subflow).is_some_and(|s| s.created_at == Some(entry.at)) && once(subflow, TOLD_SYN)
-        }
-        TimelineEvent::SubflowClosed { subflow, reason } => {
-            let is_it =
-                |closed: mpwatch_model::subflow::Closed| closed.at == entry.at && closed.reason == reason;
-            find(subflow).and_then(|s| s.closed).is_some_and(is_it) && once(subflow, TOLD_END)
-        }
-        TimelineEvent::SubflowEstablished { subflow } => {
-            let established = &mut told.subflows.entry(subflow).or_default().established;
-            find(subflow).is_some() && established.replace(entry.at).is_none()
-        }
+    }
+    add(connection.closed_at, TimelineEvent::Closed);
+    entries
+}
+
+/// Whether two events are the same step in the life of the same connection or subflow.
+fn is_same_step(a: &TimelineEvent, b: &TimelineEvent) -> bool {
+    use TimelineEvent::{Closed, Opened, SubflowClosed, SubflowEstablished, SubflowOpened};
+    match (a, b) {
+        (Opened, Opened) | (Closed, Closed) => true,
+        (SubflowOpened { subflow: a }, SubflowOpened { subflow: b })
+        | (SubflowEstablished { subflow: a }, SubflowEstablished { subflow: b })
+        | (SubflowClosed { subflow: a, .. }, SubflowClosed { subflow: b, .. }) => a == b,
         _ => false,
     }
 }
 
-fn note(flags: &mut i64, bit: i64) -> bool {
-    let is_new = *flags & bit == 0;
-    *flags |= bit;
-    is_new
-}
-
-/// Puts a timeline together from what rows tell of a connection, and the events apart.
-fn together(connection: &Connection, told: &Told<'_>) -> Vec<TimelineEntry> {
-    let mut entries: Vec<TimelineEntry> = told.apart.iter().map(|entry| (*entry).clone()).collect();
-    entries.extend(implied(connection, told.of_connection, |id| told.of_subflow(id)));
-    in_order(&mut entries);
-    entries
-}
-
-/// The entries that follow from the rows of a connection.
-pub(super) fn implied(
-    connection: &Connection,
-    flags: i64,
-    of_subflow: impl Fn(SubflowId) -> ToldOfSubflow,
-) -> Vec<TimelineEntry> {
-    let mut entries = Vec::new();
-    let mut tell = |at: Option<Timestamp>, what: TimelineEvent| {
-        entries.extend(at.map(|at| TimelineEntry { at, source: ObservedBy::Tracepoint, event: what }));
-    };
-    tell(connection.opened_at.filter(|_| flags & TOLD_OPENING != 0), TimelineEvent::Opened);
-    let mut seen = HashSet::new();
-    for subflow in connection.subflows.iter().filter(|subflow| seen.insert(subflow.id)) {
-        let (id, told) = (subflow.id, of_subflow(subflow.id));
-        tell(
-            subflow.created_at.filter(|_| told.flags & TOLD_SYN != 0),
-            TimelineEvent::SubflowOpened { subflow: id },
-        );
-        tell(told.established, TimelineEvent::SubflowEstablished { subflow: id });
-        if let Some(closed) = subflow.closed.filter(|_| told.flags & TOLD_END != 0) {
-            tell(Some(closed.at), TimelineEvent::SubflowClosed { subflow: id, reason: closed.reason });
-        }
-    }
-    tell(connection.closed_at.filter(|_| flags & TOLD_CLOSING != 0), TimelineEvent::Closed);
-    entries
-}
-
-/// By time; of one moment, the order in which the tracker tells things.
-pub(super) fn in_order(entries: &mut [TimelineEntry]) {
-    let rank = |what: &TimelineEvent| match what {
+/// Sorts by time; entries of the same time in the order in which the tracker reports them.
+pub(crate) fn sort(entries: &mut [TimelineEntry]) {
+    let rank = |event: &TimelineEvent| match event {
         TimelineEvent::Opened | TimelineEvent::Adopted => 0,
         TimelineEvent::SubflowOpened { .. } => 1,
         TimelineEvent::SubflowEstablished { .. } => 2,
@@ -143,72 +116,26 @@ pub(super) fn in_order(entries: &mut [TimelineEntry]) {
     entries.sort_by_key(|entry| (entry.at, rank(&entry.event)));
 }
 
-/// The row of an event.
-pub(super) fn event_row(
-    entry: &TimelineEntry,
-    connection: i64,
-    seq: i64,
-    began_ns: i64,
-    numbers: &mut impl Numbers,
-) -> rusqlite::Result<EventRow> {
-    let parts = Parts::of(&entry.event);
-    Ok(EventRow {
-        connection,
-        seq,
-        after_ns: nanos(entry.at) - began_ns,
-        source: numbers.word(entry.source.as_str())?,
-        kind: numbers.word(parts.kind)?,
-        subflow: parts.subflow.map(|id| id.to_string()),
-        number: parts.number,
-        word: numbers.maybe(parts.word)?,
-        address: parts.address,
-    })
+fn event_row(entry: &TimelineEntry, connection: i64, number: i64) -> rusqlite::Result<EventRow> {
+    let unwritable = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let Value::Object(mut fields) = serde_json::to_value(&entry.event).map_err(unwritable)? else {
+        return Err(damaged(0, "an event is a JSON object".to_owned()));
+    };
+    let event =
+        fields.remove("event").and_then(|event| event.as_str().map(str::to_owned)).unwrap_or_default();
+    let subflow = fields.remove("subflow").and_then(|id| id.as_str()?.parse().ok()).map(TextId);
+    let detail = if fields.is_empty() { None } else { Some(Value::Object(fields).to_string()) };
+    let source = entry.source.as_str().to_owned();
+    Ok(EventRow { connection, number, at: entry.at, source, event, subflow, detail })
 }
 
-/// What happened, in columns.
-struct Parts {
-    kind: &'static str,
-    subflow: Option<SubflowId>,
-    number: Option<i64>,
-    word: Option<&'static str>,
-    address: Option<String>,
-}
-
-impl Parts {
-    fn of(what: &TimelineEvent) -> Self {
-        let plain = |kind| Self { kind, subflow: None, number: None, word: None, address: None };
-        match *what {
-            TimelineEvent::Opened => plain("opened"),
-            TimelineEvent::Adopted => plain("adopted"),
-            TimelineEvent::SubflowOpened { subflow } => {
-                Self { subflow: Some(subflow), ..plain("subflow_opened") }
-            }
-            TimelineEvent::SubflowEstablished { subflow } => {
-                Self { subflow: Some(subflow), ..plain("subflow_established") }
-            }
-            TimelineEvent::SubflowClosed { subflow, reason } => {
-                Self { subflow: Some(subflow), word: Some(reason.as_str()), ..plain("subflow_closed") }
-            }
-            TimelineEvent::SubflowStale { subflow, stale } => {
-                Self { subflow: Some(subflow), number: Some(stale.into()), ..plain("subflow_stale") }
-            }
-            TimelineEvent::PriorityChanged { subflow, backup } => {
-                Self { subflow: Some(subflow), number: Some(backup.into()), ..plain("priority_changed") }
-            }
-            TimelineEvent::AddressAnnounced { total } => {
-                Self { number: Some(total.into()), ..plain("address_announced") }
-            }
-            TimelineEvent::PeerAddressAnnounced { address_id, address } => Self {
-                number: Some(address_id.into()),
-                address: address.map(|address| address.to_string()),
-                ..plain("peer_address_announced")
-            },
-            TimelineEvent::PeerAddressRemoved { address_id } => {
-                Self { number: Some(address_id.into()), ..plain("peer_address_removed") }
-            }
-            TimelineEvent::Stalled { gap } => Self { number: Some(number(gap.0)), ..plain("stalled") },
-            TimelineEvent::FellBack { reason } => Self { word: Some(reason.as_str()), ..plain("fell_back") },
-            TimelineEvent::Closed => plain("closed"),
-        }
-    }
+fn entry(row: &EventRow) -> rusqlite::Result<TimelineEntry> {
+    let unreadable = |error: serde_json::Error| damaged(0, format!("event `{}`: {error}", row.event));
+    let detail = row.detail.as_deref().map(serde_json::from_str).transpose().map_err(unreadable)?;
+    let mut fields: Map<String, Value> = detail.unwrap_or_default();
+    fields.insert("event".to_owned(), row.event.clone().into());
+    fields.extend(row.subflow.map(|id| ("subflow".to_owned(), id.0.to_string().into())));
+    let event = serde_json::from_value(Value::Object(fields)).map_err(unreadable)?;
+    let source = serde_json::from_value(row.source.clone().into()).map_err(unreadable)?;
+    Ok(TimelineEntry { at: row.at, source, event })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process that is killed while it writes a store loses nothing of what it had said was written.
+//! A process that is killed while it writes a store loses nothing that it had reported as written.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::io::{BufRead, BufReader, Write as _};
@@ -12,24 +12,24 @@ use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_store::{Archive, Limits, Period, Store};
 
-/// Set in the process that is going to be killed.
+/// The file to write; set in the process that will be killed.
 const FILE: &str = "MPWATCH_TEST_STORE";
-const IN_A_SNAPSHOT: u64 = 50;
+const PER_SNAPSHOT: u64 = 50;
 
-/// Writes connections numbered from 1 for ever, and says how many are safe.
+/// Writes connections numbered from 1 without end, and prints how many are committed.
 fn write_for_ever(file: &Path) {
     let store = Store::open(file, &Limits::none()).unwrap();
     let one = fixture::closed(7);
     for turn in 0.. {
-        let flows = (1..=IN_A_SNAPSHOT).map(|nth| {
+        let flows = (1..=PER_SNAPSHOT).map(|nth| {
             let mut flow = one.clone();
-            flow.id.birth = SocketCookie(turn * IN_A_SNAPSHOT + nth);
+            flow.id.birth = SocketCookie(turn * PER_SNAPSHOT + nth);
             flow
         });
         let mut snapshot = fixture::snapshot(flows.collect());
         snapshot.at += SignedDuration::from_secs(turn.cast_signed());
         store.deliver(&Arc::new(snapshot));
-        println!("safe {}", store.figures().written);
+        println!("committed {}", store.figures().written);
         std::io::stdout().flush().unwrap();
     }
 }
@@ -49,18 +49,18 @@ fn a_kill_loses_no_committed_flow() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let counts = lines.filter_map(|line| line.rsplit_once("safe ")?.1.parse::<u64>().ok());
-        let safe = counts.take_while(|safe| *safe < enough).last().unwrap_or_default();
+        let counts = lines.filter_map(|line| line.rsplit_once("committed ")?.1.parse::<u64>().ok());
+        let committed = counts.take_while(|count| *count < enough).last().unwrap_or_default();
         child.kill().unwrap();
         child.wait().unwrap();
         let (report, _) = Archive::open(&file).unwrap().report(Period::default()).unwrap();
         let mut births: Vec<u64> = report.connections.iter().map(|flow| flow.id.birth.0).collect();
         births.sort_unstable();
-        assert!(births.len() as u64 >= safe, "{} of {safe} are there", births.len());
-        assert_eq!(births.len() as u64 % IN_A_SNAPSHOT, 0, "a transaction is there as a whole or not at all");
+        assert!(births.len() as u64 >= committed, "{} of {committed} are there", births.len());
+        assert_eq!(births.len() as u64 % PER_SNAPSHOT, 0, "a transaction is complete or absent");
         assert!(births.iter().copied().eq(1..=births.len() as u64), "no gap");
         assert!(report.connections.iter().all(|flow| flow.subflows.len() == 2 && flow.timeline.len() == 8));
-        // The next writer takes it as it is.
+        // The next writer can use the file.
         assert_eq!(Store::open(&file, &Limits::none()).unwrap().close().paused, None);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many short connections that come and go: what Prometheus is told grows with none of them, and sums up to what the database has.
+//! Many short connections: the number of Prometheus series stays bounded, and their totals are those of the database.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,10 +17,10 @@ use rusqlite::OpenFlags;
 use tempfile::TempDir;
 
 /// New connections in a snapshot; each is in three.
-const AT_ONCE: u32 = 1_000;
+const PER_SNAPSHOT: u32 = 1_000;
 const TOP_FLOWS: usize = 10;
 
-/// A connection to a peer and in a control group of its own, over one of a few interfaces, that has carried some bytes.
+/// A connection that carried some bytes, with its own peer and control group, over one of a few interfaces.
 fn flow(number: u32) -> Connection {
     let mut flow = fixture::closed(number + 1);
     let token = Token(number.wrapping_mul(0x9e37_79b9));
@@ -50,11 +50,11 @@ fn churn(connections: u32) {
     let file = folder.path().join("flows.db");
     let store = Store::open(&file, &Limits::none()).unwrap();
     let mut totals = Totals::new(Settings { top_flows: TOP_FLOWS });
-    let turns = connections.div_ceil(AT_ONCE);
+    let turns = connections.div_ceil(PER_SNAPSHOT);
     let mut counts = Vec::new();
     let mut text = String::new();
     for turn in 0..turns + 3 {
-        let numbers = (turn.saturating_sub(2) * AT_ONCE)..((turn + 1).min(turns) * AT_ONCE);
+        let numbers = (turn.saturating_sub(2) * PER_SNAPSHOT)..((turn + 1).min(turns) * PER_SNAPSHOT);
         let mut snapshot = fixture::snapshot(numbers.map(flow).collect());
         snapshot.at += SignedDuration::from_secs(turn.into());
         let snapshot = Arc::new(snapshot);
@@ -68,10 +68,14 @@ fn churn(connections: u32) {
     let sums = "SELECT count(*), sum(bytes_sent), sum(bytes_received) FROM v_connection";
     let sums: [i64; 3] =
         database.query_row(sums, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])).unwrap();
-    let told = ["mpwatch_host_sent_bytes_total", "mpwatch_host_received_bytes_total"];
-    assert_eq!(sums[0], i64::from(turns * AT_ONCE), "each once");
-    assert_eq!(sums[1..], told.map(|series| value(&text, series)), "what is told is what is kept");
-    // docs/runbook.md has the bound. Those of flows that are gone are shown for five more minutes, so that it is come near to only then.
+    let totals_sent_received = ["mpwatch_host_sent_bytes_total", "mpwatch_host_received_bytes_total"];
+    assert_eq!(sums[0], i64::from(turns * PER_SNAPSHOT), "each has one row");
+    assert_eq!(
+        sums[1..],
+        totals_sent_received.map(|series| value(&text, series)),
+        "metrics and database agree"
+    );
+    // docs/runbook.md documents the bound. Series of closed connections stay for five more minutes.
     let most = counts.iter().max().unwrap();
     assert!(*most <= 3_500 + 450 * TOP_FLOWS, "{most} series");
     println!("{connections} connections, at most {most} series");

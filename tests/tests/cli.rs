@@ -147,3 +147,40 @@ fn completions_and_man_page_contain_every_command() {
     assert!(mpwatch(&["man"]).stdout.contains(".TH mpwatch 1"));
     assert_fails(&mpwatch(&["completions", "cmd.exe"]), 2, &["cmd.exe", "bash"]);
 }
+
+#[test]
+fn a_command_refuses_options_that_it_cannot_follow() {
+    for arguments in [
+        &["report", "--tcp"][..],
+        &["replay", "run.mpw", "--ring-size", "4K"],
+        &["config", "schema", "--no-ledger"],
+        &["completions", "bash", "--socket", "x"],
+        &["man", "--netns", "x"],
+        &["daemon", "--filter", "port:1"],
+        &["--tcp", "ls"],
+    ] {
+        let option = arguments.iter().find(|argument| argument.starts_with("--")).unwrap();
+        assert_fails(&mpwatch(arguments), 2, &[option]);
+    }
+}
+
+#[test]
+fn the_man_page_describes_every_option_of_every_command() {
+    let page = mpwatch(&["man"]).stdout.replace('\\', "");
+    for (command, _) in COMMANDS.iter().chain(&[("daemon", ""), ("calibrate", "")]) {
+        let help = mpwatch(&[command, "-h"]).stdout;
+        let words = help.lines().filter_map(|line| {
+            line.trim_start().strip_prefix('-')?.split_whitespace().find(|word| word.starts_with('-'))
+        });
+        for option in words.filter(|option| *option != "--help") {
+            let described = page.split(".TP\n").any(|entry| {
+                let mut lines = entry.lines();
+                let is_this = lines
+                    .next()
+                    .is_some_and(|head| head.contains(&format!("-{}", option.trim_start_matches('-'))));
+                is_this && lines.next().is_some_and(|text| text.len() > 5)
+            });
+            assert!(described, "{command} {option} has no description in the man page");
+        }
+    }
+}

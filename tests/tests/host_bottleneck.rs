@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The networks of the demo, judged while traffic runs: subflows behind one queue are found, and those on paths of their own are told
-//! apart. Waits for the verdict, whenever it comes; how soon it comes is measured elsewhere (docs/bottleneck.md).
+//! Verdicts for the networks of the demo while traffic runs: subflows behind one queue share a bottleneck, and subflows on disjoint
+//! paths do not. The tests wait for the verdict; docs/bottleneck.md says how long it takes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +21,10 @@ use mpwatch_model::unit::Nanos;
 use mpwatch_tests::{list, may_run_as_root, program, text};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_mins(2);
-const CLOSE: Nanos = Nanos(100_000_000);
+const TIMEOUT: Duration = Duration::from_mins(2);
+const MAX_GAP: Nanos = Nanos(100_000_000);
 
-/// `mpwatch top --batch`, a snapshot at a time.
+/// The snapshots of a running `mpwatch top --batch`.
 struct Snapshots {
     child: Child,
     lines: Receiver<String>,
@@ -47,10 +47,10 @@ impl Snapshots {
         Self { child, lines }
     }
 
-    /// The only connection, in the first snapshot in which this holds for it.
+    /// Waits until the only connection is as expected, and returns it.
     #[track_caller]
-    fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_for(&self, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + TIMEOUT;
         let mut latest = Value::Null;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -58,7 +58,7 @@ impl Snapshots {
             let line = line.unwrap_or_else(|error| panic!("waiting for {what}: {error}; {latest:#}"));
             latest = serde_json::from_str(&line).expect("a line is a snapshot");
             if let [connection] = list(&latest, "connections")
-                && holds(connection)
+                && is_expected(connection)
             {
                 return connection.clone();
             }
@@ -73,25 +73,30 @@ impl Drop for Snapshots {
     }
 }
 
-/// Runs an upload through this network until the verdicts on it are as wanted.
+/// Runs an upload until the verdicts are as expected, and returns the connection.
 #[track_caller]
-fn judge(lab: &Topology, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-    judge_by(lab, &[], what, is_it)
+fn upload_until(lab: &Topology, what: &str, is_expected: impl Fn(&Value) -> bool) -> Value {
+    upload_with_options_until(lab, &[], what, is_expected)
 }
 
-/// As [`judge`], with options of the command line.
+/// As [`upload_until`], with command line options.
 #[track_caller]
-fn judge_by(lab: &Topology, options: &[&str], what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+fn upload_with_options_until(
+    lab: &Topology,
+    options: &[&str],
+    what: &str,
+    is_expected: impl Fn(&Value) -> bool,
+) -> Value {
     let snapshots = Snapshots::of(lab.client().name(), options);
-    let workload = Workload::upload_for(PATIENCE * 2);
+    let workload = Workload::upload_for(TIMEOUT * 2);
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
     spec.congestion = Some("cubic".to_owned());
-    spec.timeout = PATIENCE * 3;
+    spec.timeout = TIMEOUT * 3;
     let control = Arc::new(Control::default());
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let found = snapshots.wait_for(what, is_it);
+    let found = snapshots.wait_for(what, is_expected);
     control.cancel();
-    // Cut off in the middle, and meant to be.
+    // The upload was cancelled, so its result is an error.
     let _ = transfer.join();
     found
 }
@@ -101,7 +106,7 @@ fn verdicts(connection: &Value) -> Vec<&str> {
     pairs.iter().map(|pair| text(pair, "verdict")).collect()
 }
 
-fn path(mbit: f64, rtt_ms: u64) -> LinkSpec {
+fn link(mbit: f64, rtt_ms: u64) -> LinkSpec {
     LinkSpec::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
 }
 
@@ -110,8 +115,8 @@ fn subflows_behind_one_queue_share_a_bottleneck() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[LinkSpec::default(); 3], path(40.0, 20)).unwrap();
-    let found = judge(&lab, "one group of three", |connection| connection["extra_subflows"] == 2);
+    let lab = Topology::shared(&[LinkSpec::default(); 3], link(40.0, 20)).unwrap();
+    let found = upload_until(&lab, "one group of three", |connection| connection["extra_subflows"] == 2);
     let [group] = list(&found["bottlenecks"], "groups") else { panic!("{found:#}") };
     assert_eq!(group.as_array().unwrap().len(), 3);
     assert!(!verdicts(&found).contains(&"disjoint"), "{found:#}");
@@ -122,24 +127,24 @@ fn subflows_behind_one_queue_share_a_bottleneck() {
 }
 
 #[test]
-fn subflows_on_paths_of_their_own_are_disjoint() {
+fn subflows_on_disjoint_paths_are_disjoint() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(40.0, 10), path(20.0, 30)).unwrap();
-    let found = judge(&lab, "a disjoint pair", |connection| verdicts(connection) == ["disjoint"]);
+    let lab = Topology::two_paths(link(40.0, 10), link(20.0, 30)).unwrap();
+    let found = upload_until(&lab, "a disjoint pair", |connection| verdicts(connection) == ["disjoint"]);
     assert_eq!(found["extra_subflows"], 0);
     assert_eq!(list(&found["bottlenecks"], "groups").len(), 2);
 }
 
-/// Their sawtooths line up and their delays move together; no verdict on the way may take them for one.
+/// Their sawtooths are synchronized and their delays correlate. No intermediate verdict may be `shared`.
 #[test]
-fn equal_paths_of_their_own_are_never_taken_for_one() {
+fn equal_disjoint_paths_are_never_shared() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(30.0, 10), path(30.0, 10)).unwrap();
-    let found = judge(&lab, "a disjoint pair", |connection| {
+    let lab = Topology::two_paths(link(30.0, 10), link(30.0, 10)).unwrap();
+    let found = upload_until(&lab, "a disjoint pair", |connection| {
         let verdicts = verdicts(connection);
         assert!(!verdicts.contains(&"shared"), "{:#}", connection["bottlenecks"]);
         verdicts == ["disjoint"]
@@ -148,12 +153,12 @@ fn equal_paths_of_their_own_are_never_taken_for_one() {
 }
 
 #[test]
-fn the_method_can_be_chosen_where_traffic_runs() {
+fn the_method_can_be_selected() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::shared(&[LinkSpec::default(); 2], path(40.0, 20)).unwrap();
-    let found = judge_by(&lab, &["--method", "dwc"], "one group of two", |connection| {
+    let lab = Topology::shared(&[LinkSpec::default(); 2], link(40.0, 20)).unwrap();
+    let found = upload_with_options_until(&lab, &["--method", "dwc"], "one group of two", |connection| {
         connection["extra_subflows"] == 1
     });
     assert_eq!(found["bottlenecks"]["method"], "dwc");
@@ -161,11 +166,11 @@ fn the_method_can_be_chosen_where_traffic_runs() {
 }
 
 #[test]
-fn without_detection_nobody_looks() {
+fn with_no_bottlenecks_there_are_no_verdicts() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(40.0, 10), path(20.0, 10)).unwrap();
+    let lab = Topology::two_paths(link(40.0, 10), link(20.0, 10)).unwrap();
     let snapshots = Snapshots::of(lab.client().name(), &["--no-bottlenecks"]);
     let spec =
         TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
@@ -183,30 +188,30 @@ fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
     if !may_run_as_root() {
         return;
     }
-    let lab = Topology::two_paths(path(20.0, 10), path(20.0, 10)).unwrap();
+    let lab = Topology::two_paths(link(20.0, 10), link(20.0, 10)).unwrap();
     let mut tracer = Tracer::start(Settings { ledger: false, ..Settings::default() }).unwrap();
     let control = Arc::new(Control::default());
-    let spec = lab.traffic(Workload::upload_for(PATIENCE * 4)).unwrap();
+    let spec = lab.traffic(Workload::upload_for(TIMEOUT * 4)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let inode = lab.client().inode();
-    let (mut ours, mut points) = (BTreeSet::new(), BTreeMap::<SubflowId, Vec<DelaySample>>::new());
-    let are_close = |last: &[DelaySample]| last.windows(2).all(|two| two[1].at.since(two[0].at) < CLOSE);
-    let reached = poll_until("ten samples in a row of two subflows", PATIENCE, || {
+    let (mut subflows, mut collected) = (BTreeSet::new(), BTreeMap::<SubflowId, Vec<DelaySample>>::new());
+    let are_close = |last: &[DelaySample]| last.windows(2).all(|pair| pair[1].at.since(pair[0].at) < MAX_GAP);
+    let reached = poll_until("ten samples in a row of two subflows", TIMEOUT, || {
         let mut sink = |event: &KernelEvent| match event {
             KernelEvent::Subflow(record) if u64::from(record.netns_inode) == inode => {
-                ours.insert(record.id);
+                subflows.insert(record.id);
             }
             KernelEvent::Samples(samples) => {
-                points.entry(samples.id).or_default().extend(&samples.samples);
+                collected.entry(samples.id).or_default().extend(&samples.samples);
             }
             _ => {}
         };
         tracer.poll(Duration::from_millis(20), &mut sink).unwrap();
         tracer.snapshot(&mut sink).unwrap();
-        let last_ten = ours.iter().filter_map(|id| points.get(id)?.rchunks_exact(10).next());
+        let last_ten = subflows.iter().filter_map(|id| collected.get(id)?.rchunks_exact(10).next());
         (last_ten.filter(|last| are_close(last)).count() == 2).then_some(())
     });
-    reached.unwrap_or_else(|error| panic!("{error}: {points:?}"));
+    reached.unwrap_or_else(|error| panic!("{error}: {collected:?}"));
     control.cancel();
     let _ = transfer.join();
 }

@@ -85,7 +85,7 @@ fn a_reload_ignores_an_invalid_file_and_applies_a_valid_one() {
     daemon_dir.configure("[metrics]\ntop_flow = 5\n");
     daemon.signal(Signal::SIGHUP);
     daemon.wait_for_metric(ok, |value| value < 0.5);
-    let error = daemon.wait_for_log("the configuration stays as it was");
+    let error = daemon.wait_for_log("the configuration is unchanged");
     assert!(text(&error, "error").contains("did you mean `metrics.top_flows`?"), "{error}");
     daemon_dir.configure("[metrics]\ntop_flows = 400\n");
     daemon.signal(Signal::SIGHUP);
@@ -93,7 +93,7 @@ fn a_reload_ignores_an_invalid_file_and_applies_a_valid_one() {
     poll_until("series of single connections", TIMEOUT, || daemon.metric(&series)).unwrap();
     daemon_dir.configure("interval = \"2s\"\n");
     daemon.signal(Signal::SIGHUP);
-    daemon.wait_for_log("configuration read again");
+    daemon.wait_for_log("configuration reloaded");
     assert_eq!(daemon.get("/readyz").0, "HTTP/1.1 200 OK");
 }
 

@@ -129,7 +129,7 @@ fn the_package_installs_runs_and_purges_cleanly() {
     let output = in_private_root(folder.path(), script);
     let text = text_of(&output);
     assert!(output.status.success(), "{text}");
-    for line in ["the configuration is good", "a user", "clean"] {
+    for line in ["the configuration is valid", "a user", "clean"] {
         assert!(text.lines().any(|printed| printed == line), "{line}: {text}");
     }
     assert!(text.contains(concat!("mpwatch ", env!("CARGO_PKG_VERSION"))), "{text}");

@@ -107,9 +107,9 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
     session.wait_for_words("DEMO");
 
     session.press(&["s"]);
-    session.wait_for_words("sort by");
+    session.wait_for_words("Sort by");
     session.press(&["Down", "Enter"]);
-    session.wait_for_words("FLOW▼");
+    session.wait_for_words("CONNECTION▼");
 
     session.press(&["/"]);
     session.tmux.type_text("peer:192.0.2.77");
@@ -124,11 +124,9 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
     session.wait_for_words("filter: role:client");
 
     session.press(&["Enter"]);
-    session.wait_for("the detail", |screen| {
-        screen.contains("what happened") && screen.contains("RTT by subflow")
-    });
+    session.wait_for("the detail", |screen| screen.contains("Timeline") && screen.contains("RTT by subflow"));
     session.press(&["Escape"]);
-    session.wait_for("the table again", |screen| !screen.contains("what happened"));
+    session.wait_for("the table again", |screen| !screen.contains("Timeline"));
 
     session.press(&["Space"]);
     // The badge counts new snapshots. The rest of the screen does not change.
@@ -137,7 +135,7 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
     assert_eq!(table(&first), table(&later));
     session.press(&["Space"]);
     session.wait_for("the end of the freeze", |screen| !screen.contains("FROZEN"));
-    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "What was lost")]
+    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")]
     {
         session.press(&[key]);
         session.wait_for_words(words);
@@ -158,9 +156,9 @@ fn the_screen_of_a_finished_demo_stays_usable() {
     }
     let session = Session::start("demo failover --seconds 6", "MPWATCH_SCREEN_CONFIG=");
     let screen = session.wait_for_words("THE DEMO IS OVER");
-    assert!(screen.contains("DIED at") && screen.contains("GAP of"), "{screen}");
+    assert!(screen.contains("failed at") && screen.contains(" outage from"), "{screen}");
     session.press(&["Enter"]);
-    session.wait_for_words("what happened");
+    session.wait_for_words("Timeline");
     session.press(&["q"]);
     assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
     session.wait_for_words("timeline");

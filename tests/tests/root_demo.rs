@@ -176,7 +176,7 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
     let html = mpwatch(&["report", "--db", file, "--format", "html"]);
     assert_eq!(html.code, Some(0), "{}", html.stderr);
     assert_eq!(html.stdout.matches("<section>").count(), 2, "both ends, and no other connections");
-    assert!(html.stdout.contains("class=\"wrong\"") && html.stdout.contains("died"), "{}", html.stdout);
+    assert!(html.stdout.contains("class=\"failure\"") && html.stdout.contains("failed"), "{}", html.stdout);
 }
 
 #[test]

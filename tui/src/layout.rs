@@ -1,42 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which columns a width has room for, and how wide each gets. Knows nothing of what they show.
+//! Which columns fit into a width, and how wide each is.
 
-/// The wishes of a column.
+/// The widths that a column can use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
-    /// The least that is of use.
-    pub(crate) least: usize,
-    /// What would show all.
-    pub(crate) full: usize,
-    /// Lower ones come first.
+pub(crate) struct Demand {
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+    /// Columns of a lower rank come first.
     pub(crate) rank: u8,
-    /// Only when everything essential is shown in full.
-    pub(crate) extra: bool,
+    /// Shown only when every other column has its full width.
+    pub(crate) is_extra: bool,
 }
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 pub(crate) const GAP: usize = 1;
 
-/// The width of each column; zero: left out. The sum with its gaps is at most `room`.
-pub(crate) fn fit(wishes: &[Wish], room: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..wishes.len()).collect();
-    order.sort_by_key(|&column| (wishes[column].extra, wishes[column].rank));
-    let mut widths = vec![0; wishes.len()];
+/// The width of each column, zero for those that do not fit. With their gaps they take at most `room`.
+pub(crate) fn fit(demands: &[Demand], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by_key(|&column| (demands[column].is_extra, demands[column].rank));
+    let mut widths = vec![0; demands.len()];
     let mut used = 0;
     let (essential, extra): (Vec<usize>, Vec<usize>) =
-        order.iter().partition(|&&column| !wishes[column].extra);
+        order.iter().partition(|&&column| !demands[column].is_extra);
     for &column in &essential {
-        take(&mut widths[column], &mut used, wishes[column].least, room);
+        take(&mut widths[column], &mut used, demands[column].min, room);
     }
     for &column in &essential {
         if widths[column] > 0 {
-            let more = wishes[column].full.saturating_sub(widths[column]).min(room - used);
+            let more = demands[column].max.saturating_sub(widths[column]).min(room - used);
             widths[column] += more;
             used += more;
         }
     }
     for &column in &extra {
-        take(&mut widths[column], &mut used, wishes[column].full, room);
+        take(&mut widths[column], &mut used, demands[column].max, room);
     }
     widths
 }
@@ -49,36 +47,31 @@ fn take(width: &mut usize, used: &mut usize, wanted: usize, room: usize) {
     }
 }
 
-/// The width of all columns with their gaps.
-pub(crate) fn total(widths: &[usize]) -> usize {
-    let shown = widths.iter().filter(|&&width| width > 0).count();
-    widths.iter().sum::<usize>() + GAP * shown.saturating_sub(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WISHES: [Wish; 3] = [
-        Wish { least: 4, full: 10, rank: 1, extra: false },
-        Wish { least: 3, full: 5, rank: 2, extra: false },
-        Wish { least: 2, full: 6, rank: 3, extra: true },
+    const DEMANDS: [Demand; 3] = [
+        Demand { min: 4, max: 10, rank: 1, is_extra: false },
+        Demand { min: 3, max: 5, rank: 2, is_extra: false },
+        Demand { min: 2, max: 6, rank: 3, is_extra: true },
     ];
 
     #[test]
-    fn the_first_rank_comes_first_and_extras_come_last() {
-        assert_eq!(fit(&WISHES, 3), [0, 3, 0]);
-        assert_eq!(fit(&WISHES, 7), [7, 0, 0]);
-        assert_eq!(fit(&WISHES, 9), [5, 3, 0]);
-        assert_eq!(fit(&WISHES, 16), [10, 5, 0]);
-        assert_eq!(fit(&WISHES, 23), [10, 5, 6]);
-        assert_eq!(total(&[10, 0, 6]), 17);
+    fn columns_come_by_rank_and_extra_columns_last() {
+        assert_eq!(fit(&DEMANDS, 3), [0, 3, 0]);
+        assert_eq!(fit(&DEMANDS, 7), [7, 0, 0]);
+        assert_eq!(fit(&DEMANDS, 9), [5, 3, 0]);
+        assert_eq!(fit(&DEMANDS, 16), [10, 5, 0]);
+        assert_eq!(fit(&DEMANDS, 23), [10, 5, 6]);
     }
 
     #[test]
-    fn no_room_is_exceeded() {
+    fn columns_never_exceed_the_room() {
         for room in 0..40 {
-            assert!(total(&fit(&WISHES, room)) <= room);
+            let widths: Vec<usize> = fit(&DEMANDS, room).into_iter().filter(|width| *width > 0).collect();
+            let gaps = GAP * widths.len().saturating_sub(1);
+            assert!(widths.iter().sum::<usize>() + gaps <= room);
         }
     }
 }

@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draws [`Snapshot`](mpwatch_model::snapshot::Snapshot)s: as a table of text for pipes and files ([`table`]), and as the live view
-//! of a terminal ([`screen`]). Where they come from is the caller's business.
+//! Shows snapshots: as text for pipes and files ([`table`], [`list`]), and as the live view of a terminal ([`screen`]). The caller provides the
+//! snapshots.
+//!
+//! From bottom to top: text and themes; history, digests and the mask; [`columns`], the one registry of columns; `state`; `draw`; `input`.
 
-mod cell;
+mod aggregate;
+mod batch;
 mod columns;
-mod empty;
-mod header;
+mod context;
+mod digest;
+mod draw;
+mod history;
+mod input;
 mod layout;
+mod mask;
+mod masked_report;
 pub mod screen;
-mod style;
-mod table;
+mod state;
+pub mod terminal;
+mod text;
+mod theme;
+mod units;
 
-pub use style::Style;
-pub use table::{Size, table};
+pub use batch::{list, table};

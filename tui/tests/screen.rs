@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Goldens of every view in every state at every size. Read a changed golden as a user would, then accept it with INSTA_UPDATE=always.
+//! Golden files of every view in every state and size. Read a changed file as a user would, then regenerate it with INSTA_UPDATE=always.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -15,7 +15,7 @@ use stage::{empty, estimated, losses, many, no_rapl, normal, open};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 8)];
 
-/// All views one below the other, the detail of the first connection last.
+/// All views below each other, the detail of the first connection last.
 fn views(snapshot: fn() -> Snapshot, (columns, rows): (u16, u16)) -> String {
     let mut stage = open(snapshot, columns, rows);
     let mut text = String::new();
@@ -35,7 +35,7 @@ fn golden(name: &str, snapshot: fn() -> Snapshot) {
 }
 
 #[test]
-fn nothing_there() {
+fn no_connection() {
     golden("empty", empty);
 }
 

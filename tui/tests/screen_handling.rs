@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keys, the mouse and the source of snapshots do to the screen.
+//! What keys, the mouse and snapshots do to the screen.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -21,9 +21,9 @@ use stage::{Stage, empty, estimated, losses, many, no_rapl, normal, open, second
 
 const LARGE: (u16, u16) = (200, 60);
 
-/// A part of the screen that each key changes, or what it asks for: pressed on the table, where that says anything.
+/// Each key changes the screen or makes a request.
 #[test]
-fn every_key_of_the_table_does_something_and_stands_in_the_help() {
+fn every_key_does_something_and_is_in_the_help() {
     let mut help = open(normal, 160, 120);
     let text = help.press("?").text();
     for row in BINDINGS {
@@ -32,7 +32,7 @@ fn every_key_of_the_table_does_something_and_stands_in_the_help() {
         for key in row.keys {
             assert!(line.contains(key), "{key} is not in {line:?}");
             let mut stage = open(normal, 120, 40);
-            // Somewhere in the middle, with something to go back from and something found.
+            // In the middle of the table, after a search.
             stage.press("j j f");
             stage.type_text("eth2");
             stage.press("enter 2 1");
@@ -53,7 +53,7 @@ fn every_key_of_the_table_does_something_and_stands_in_the_help() {
 }
 
 #[test]
-fn the_footer_names_the_keys_as_they_are_mapped() {
+fn the_footer_shows_the_configured_keys() {
     let keys = Keymap::with(&[("filter".to_owned(), vec!["F".to_owned()])]).unwrap();
     let mut stage = Stage::with(Settings { keys, ..Settings::default() }, 120, 40);
     stage.show(normal()).has("F filter").lacks("/ filter").press("/").lacks("filter:");
@@ -61,7 +61,7 @@ fn the_footer_names_the_keys_as_they_are_mapped() {
 }
 
 #[test]
-fn a_filter_shows_its_effect_while_it_is_typed_and_its_errors_in_place() {
+fn a_filter_applies_while_it_is_typed_and_shows_its_errors() {
     let mut stage = open(normal, 120, 40);
     stage.press("/").has("peer:10.0/16").type_text("fallback");
     stage.has("1 connection ").has("nginx").lacks("iperf3");
@@ -71,23 +71,29 @@ fn a_filter_shows_its_effect_while_it_is_typed_and_its_errors_in_place() {
     stage.press("/ ctrl-u").type_text("port:9").press("enter").has("None of 4 connections matches.");
     stage.press("esc").has("iperf3").lacks("filter: port");
     stage.press("/").type_text("tcp").press("esc").has("iperf3");
-    stage.press("/").type_text("shared").has("1 connection ").press("enter").has("SHARE one").lacks("nginx");
+    stage
+        .press("/")
+        .type_text("shared")
+        .has("1 connection ")
+        .press("enter")
+        .has("share one bottleneck")
+        .lacks("nginx");
 }
 
 #[test]
-fn sorting_is_chosen_from_a_list_and_turned_round() {
+fn the_user_chooses_what_to_sort_by_and_reverses_it() {
     let mut stage = open(normal, 200, 60);
     let first = |stage: &mut Stage| stage.line_with("▾");
-    stage.press("s").has("sort by").has("the usual order").press("down enter");
-    stage.has("FLOW▼");
+    stage.press("s").has("Sort by").has("the default order").press("down enter");
+    stage.has("CONNECTION▼");
     assert!(first(&mut stage).contains("iperf3"));
-    stage.press("r").has("FLOW▲");
+    stage.press("r").has("CONNECTION▲");
     assert!(first(&mut stage).contains("nginx"));
-    // The list opens at what is sorted by; the same once more turns it round again.
-    stage.press("s enter").has("FLOW▼");
+    // The list opens at the current column; choosing it again reverses the order.
+    stage.press("s enter").has("CONNECTION▼");
 }
 
-/// What is drawn reversed, by its rows.
+/// The reversed cells of each row.
 fn reversed(stage: &mut Stage) -> Vec<String> {
     let buffer = stage.buffer();
     let area = buffer.area;
@@ -100,9 +106,9 @@ fn reversed(stage: &mut Stage) -> Vec<String> {
 }
 
 #[test]
-fn columns_come_and_go() {
+fn columns_are_shown_and_hidden() {
     let mut stage = open(normal, 200, 60);
-    stage.has("SRTT").press("c").has("columns");
+    stage.has("SRTT").press("c").has("Columns");
     let mut left = 60;
     while !reversed(&mut stage).iter().any(|row| row.contains("Smoothed RTT.")) {
         left -= 1;
@@ -116,7 +122,7 @@ fn columns_come_and_go() {
 }
 
 #[test]
-fn a_frozen_screen_stands_while_data_goes_on_and_can_be_stepped_through() {
+fn a_frozen_screen_does_not_change_and_can_be_stepped_through() {
     let mut stage = open(normal, 120, 40);
     let table = |stage: &mut Stage| stage.text().lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
     stage.press("space").has("FROZEN");
@@ -132,7 +138,7 @@ fn a_frozen_screen_stands_while_data_goes_on_and_can_be_stepped_through() {
 }
 
 #[test]
-fn a_replay_stops_and_goes_on_by_steps() {
+fn a_replay_is_paused_and_stepped() {
     let origin = Origin::Replay("run.mpw".to_owned());
     let mut stage = Stage::with(Settings { origin: origin.clone(), ..Settings::default() }, 120, 40);
     stage.link(Link::Up(origin)).show(second(normal(), 0)).show(second(normal(), 1)).has("REPLAY");
@@ -146,17 +152,17 @@ fn a_replay_stops_and_goes_on_by_steps() {
 }
 
 #[test]
-fn the_interval_is_asked_for_where_it_can_be_changed() {
+fn the_interval_can_be_changed_unless_a_daemon_sets_it() {
     let mut stage = open(normal, 120, 40);
     assert_eq!(stage.press("+").asked, Some(Request::Interval(Duration::from_millis(500))));
     assert_eq!(stage.press("-").asked, Some(Request::Interval(Duration::from_secs(1))));
     assert_eq!(stage.press("-").asked, Some(Request::Interval(Duration::from_secs(2))));
     stage.link(Link::Up(Origin::Daemon("/run/mpwatch.sock".to_owned())));
-    assert_eq!(stage.press("+").has("the interval is the daemon's").asked, None);
+    assert_eq!(stage.press("+").has("the daemon sets the interval").asked, None);
 }
 
 #[test]
-fn an_export_holds_what_is_selected() {
+fn an_export_contains_the_selection() {
     let mut stage = open(normal, 120, 40);
     stage.press("x").has("JSON").has("Markdown").press("down enter");
     let Some(Request::Export(report, ExportFormat::Csv)) = stage.asked.take() else { panic!("no export") };
@@ -166,14 +172,14 @@ fn an_export_holds_what_is_selected() {
         .has("wrote here.csv");
     stage.press("4 x enter");
     let Some(Request::Export(report, ExportFormat::Json)) = stage.asked.take() else { panic!("no export") };
-    assert_eq!(report.connections.len(), 3, "all of the first peer");
+    assert_eq!(report.connections.len(), 3, "all connections of the first peer");
 }
 
 #[test]
-fn whether_mptcp_is_on_is_said_where_it_is_known() {
-    for (enabled, words) in [(Some(true), "MPTCP is on here"), (Some(false), "MPTCP is OFF here")] {
+fn the_screen_says_whether_mptcp_is_enabled() {
+    for (enabled, words) in [(Some(true), "MPTCP is enabled here"), (Some(false), "MPTCP is DISABLED here")] {
         let settings = Settings { mptcp_enabled: enabled, ..Settings::default() };
-        Stage::with(settings, 80, 24).show(empty()).has(words).lacks("Is MPTCP on here?");
+        Stage::with(settings, 80, 24).show(empty()).has(words).lacks("Is MPTCP enabled?");
     }
 }
 
@@ -182,7 +188,7 @@ fn units_can_be_changed() {
     let mut stage = open(normal, 200, 60);
     stage.has("Mbit/s").press("b").lacks("bit/s").has("MB/s");
     stage.press("3").has(" J ").press("u").has("mWh");
-    // Nor is any number cut where there is less room.
+    // Numbers are never cut.
     for (columns, rows) in [(80, 24), (100, 30), (120, 40)] {
         let mut stage = open(estimated, columns, rows);
         let row = stage.press("3 u").line_with("▌");
@@ -207,17 +213,17 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     click(&mut stage, "nginx");
     assert!(stage.line_with("▌").contains("nginx"));
     click(&mut stage, "nginx");
-    stage.has("what happened").press("esc");
+    stage.has("Timeline").press("esc");
     click(&mut stage, "SHARE ");
     stage.has("SHARE▼");
     click(&mut stage, "SHARE▼");
     stage.has("SHARE▲");
-    // In a list it chooses; beside it, it closes the list.
+    // A click in a list chooses a line; a click beside the list closes it.
     stage.press("s");
-    click(&mut stage, "sent and received now");
-    stage.has("RATE▼").lacks("sort by").press("s");
+    click(&mut stage, "current rate; the arrow");
+    stage.has("RATE▼").lacks("Sort by").press("s");
     click(&mut stage, "[1 Connections]");
-    stage.lacks("sort by").has("RATE▼");
+    stage.lacks("Sort by").has("RATE▼");
     for tab in Tab::ALL.into_iter().rev() {
         click(&mut stage, tab.title());
         assert_eq!(stage.app.tab(), tab);
@@ -230,28 +236,28 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
 }
 
 #[test]
-fn who_has_never_seen_it_sees_what_is_shared_and_what_died() {
+fn shared_bottlenecks_and_failed_paths_are_seen_at_first_sight() {
     for (columns, rows) in [(80, 24), (120, 40), LARGE] {
         let mut stage = open(|| fixture::snapshot(vec![shared(0x77aa_0b2c)]), columns, rows);
-        stage.has("SHARE one bottleneck, 98 % sure").has("╭ A").has("│ A").has("╰ A");
-        stage.press("2").has("╭ A").has("╰ A");
+        stage.has("share one bottleneck since +1.75 s").has("╭ shared A").has("│ shared A").has("╰ shared A");
+        stage.press("2").has("╭ shared A").has("╰ shared A");
         let mut stage = open(|| fixture::snapshot(vec![fixture::failover(0x5c11_a0e2)]), columns, rows);
-        stage.has("✗ DIED +5.60 s").has("path 1 (eth1) DIED at +5.60 s").has("GAP of 412 ms");
+        stage.has("✗ FAILED +5.60 s").has("over eth1) failed at +5.600200 s").has("412 ms outage");
     }
 }
 
 #[test]
-fn states_have_words() {
+fn states_are_named() {
     let mut stage = Stage::new(80, 24);
-    stage.has("Attaching");
+    stage.has("Starting");
     stage.link(Link::Blocked(vec!["not permitted".to_owned(), "sudo mpwatch".to_owned()]));
     stage.has("nothing to show").has("not permitted").has("sudo mpwatch").has("Waiting for a daemon");
     stage.link(Link::Up(Origin::Daemon("/run/x".to_owned()))).show(empty());
-    stage.has("No MPTCP connection").has("net.mptcp.enabled").has("from the daemon");
+    stage.has("No open MPTCP connection").has("net.mptcp.enabled").has("from the daemon");
     stage.show(normal()).link(Link::Gone("the daemon at /run/x has ended".to_owned()));
     stage
         .has("DAEMON GONE")
-        .has("THE DAEMON IS GONE, what is shown is old; trying again: the daemon at /run/x")
+        .has("DAEMON GONE, showing old data, reconnecting: the daemon at /run/x")
         .has("iperf3");
     stage.show(normal()).lacks("DAEMON");
     open(no_rapl, 120, 40).press("3").has("no RAPL").has("a virtual machine has no counters");
@@ -261,24 +267,24 @@ fn states_have_words() {
 }
 
 #[test]
-fn a_demo_says_when_it_is_over() {
+fn the_screen_says_when_a_demo_is_over() {
     let settings = Settings { banner: Some("DEMO for 10 s".to_owned()), ..Settings::default() };
     let mut stage = Stage::with(settings, 80, 24);
     stage.link(Link::Up(Origin::Tracer)).show(normal()).has("DEMO for 10 s").lacks("OVER");
-    stage.link(Link::Ended).has(" OVER").has("leave with q").has("iperf3").lacks("RECORDING");
+    stage.link(Link::Ended).has(" OVER").has("press q to quit").has("iperf3").lacks("RECORDING");
 }
 
 #[test]
-fn what_an_event_costs_is_shown_where_the_kernel_measures_it() {
+fn the_cost_of_events_is_shown_where_the_kernel_measures_it() {
     let mut stage = open(normal, 120, 60);
-    stage.press("5").has("kernel.bpf_stats_enabled=1").lacks("ns an event,");
+    stage.press("5").has("kernel.bpf_stats_enabled=1").lacks("ns per event,");
     for number in 1..=2 {
         let mut snapshot = second(normal(), 10 + number);
         snapshot.counters.program_runs = Some(40_000 * number);
         snapshot.counters.program_time = Some(Nanos(8_000_000 * number));
         stage.show(snapshot);
     }
-    stage.has("200 ns an event, 40000 events/s: 0.80 % of one CPU");
+    stage.has("200 ns per event, 40000 events/s: 0.80 % of one CPU");
     stage.press("[ [").has("not measured: sysctl");
 }
 
@@ -299,16 +305,16 @@ fn colour_of(stage: &mut Stage, words: &str) -> (Color, Modifier) {
 }
 
 #[test]
-fn what_is_wrong_is_red_and_the_selected_row_is_reversed() {
+fn failures_are_red_and_the_selected_row_is_reversed() {
     let mut stage = open(losses, 120, 40);
     let red = (Color::LightRed, Modifier::BOLD);
     assert_eq!(colour_of(&mut stage, "INCOMPLETE"), red);
-    assert_eq!(colour_of(&mut stage, "✗ DIED"), red);
-    assert_eq!(colour_of(&mut stage, "1+2+3 SHARE").0, Color::LightYellow);
+    assert_eq!(colour_of(&mut stage, "✗ FAILED"), red);
+    assert_eq!(colour_of(&mut stage, "1+2+3 shared").0, Color::LightYellow);
     assert_eq!(colour_of(&mut stage, "separate").0, Color::LightGreen);
-    // Brackets of one group in one colour, and each path's number in its own.
-    let group = colour_of(&mut stage, "╭ A");
-    assert_eq!(colour_of(&mut stage, "╰ A"), group);
+    // The brackets of a group have one colour, the numbers of subflows have different ones.
+    let group = colour_of(&mut stage, "╭ shared A");
+    assert_eq!(colour_of(&mut stage, "╰ shared A"), group);
     let (first, second) = (colour_of(&mut stage, "1 eth1").0, colour_of(&mut stage, "2 eth2").0);
     assert_ne!(first, second);
     let buffer = stage.buffer();
@@ -319,7 +325,7 @@ fn what_is_wrong_is_red_and_the_selected_row_is_reversed() {
 }
 
 #[test]
-fn the_theme_without_colours_draws_none_and_says_the_same() {
+fn the_theme_without_colours_shows_the_same() {
     for keys in ["1", "2", "3", "4", "5", "1 enter", "?", "s"] {
         let mut coloured = open(losses, 120, 40);
         let mut mono = Stage::with(Settings { theme: Theme::Mono, ..Settings::default() }, 120, 40);
@@ -340,7 +346,7 @@ fn the_theme_without_colours_draws_none_and_says_the_same() {
 }
 
 #[test]
-fn nothing_is_drawn_outside_any_screen() {
+fn nothing_is_drawn_outside_the_screen() {
     let states: [fn() -> Snapshot; 5] = [empty, normal, losses, no_rapl, || many(50)];
     for state in states {
         let mut stage = open(state, 120, 40);
@@ -357,7 +363,7 @@ fn nothing_is_drawn_outside_any_screen() {
 }
 
 #[test]
-fn names_from_outside_cannot_steer_the_terminal() {
+fn names_cannot_control_the_terminal() {
     let mut hostile = normal();
     let connection = &mut hostile.connections[0];
     let comm = *b"\x1b[2J\xe6\x97\xa5\xe6\x9c\xac\n\0\0\0\0\0";
@@ -374,7 +380,7 @@ fn names_from_outside_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn a_screen_is_a_value() {
+fn the_state_can_be_cloned() {
     let mut one = App::new(Settings::default(), (80, 24));
     let kept = one.clone();
     one.update(Event::Key(Chord::parse("2").unwrap().event()));

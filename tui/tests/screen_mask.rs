@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: what the screen hides, and what an export then holds.
+//! The privacy mask: what the screen and an export hide.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -27,13 +27,17 @@ fn the_mask_hides_addresses_names_and_hosts_in_every_view() {
 }
 
 #[test]
-fn an_export_behind_the_mask_hides_what_the_screen_hides() {
+fn a_masked_export_hides_what_the_screen_hides() {
     let mut stage = open(normal, 120, 40);
     stage.press("z f").type_text("eth2").press("enter x enter");
     let Some(Request::Export(report, _)) = stage.asked.take() else { panic!("no export") };
     let shown = &report.connections[0];
     assert!(shown.remote.unwrap().to_string().starts_with("192.0.2.") && shown.subflows.len() > 1);
-    assert_ne!(shown.subflows[0].remote.ip(), shown.subflows[1].remote.ip(), "who is who can still be told");
+    assert_ne!(
+        shown.subflows[0].remote.ip(),
+        shown.subflows[1].remote.ip(),
+        "addresses are still distinguishable"
+    );
     let text = format!("{report:?}");
     for secret in ["10.0.", "iperf3", "db1", "1234,", "5201", "user.slice", "\"client\""] {
         assert!(!text.contains(secret), "{secret} is in {text}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which rows and columns there are, in which order, and which row is selected.
+//! Rows, columns, their order and the selection.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -18,42 +18,42 @@ fn the_selection_follows_its_flow() {
     stage.press("f").type_text("nginx").press("enter");
     let selected = |stage: &mut Stage| stage.line_with("▌");
     assert!(selected(&mut stage).contains("nginx"));
-    // It becomes the fastest: another row, the same flow.
-    let mut turned = normal();
-    let last = turned.connections.last_mut().unwrap();
+    // The flow becomes the fastest: another row is selected, the same flow.
+    let mut changed = normal();
+    let last = changed.connections.last_mut().unwrap();
     (last.send.0, last.subflows[0].send.0) = (1 << 40, 1 << 40);
     let above = stage.text().lines().position(|line| line.contains('▌')).unwrap();
-    stage.show(turned);
+    stage.show(changed);
     assert!(selected(&mut stage).contains("nginx"));
     assert!(stage.text().lines().position(|line| line.contains('▌')).unwrap() < above);
     stage.resize(200, 60).resize(80, 24);
     assert!(selected(&mut stage).contains("nginx"));
-    // It is gone: the selection stays in the table.
+    // The flow is gone: another row is selected.
     stage.show(fixture::snapshot(vec![fixture::connection(0x9f3c_0a1b, 2)]));
     assert!(selected(&mut stage).contains("iperf3"));
 }
 
 #[test]
-fn the_top_is_in_view_until_a_row_is_chosen() {
-    // The flow that was first becomes the slowest.
-    let turned = || {
-        let mut turned = many(300);
-        turned.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
-        turned
+fn the_top_is_in_view_until_the_user_selects_a_row() {
+    // The first flow becomes the slowest.
+    let changed = || {
+        let mut changed = many(300);
+        changed.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
+        changed
     };
     let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
     let mut stage = open(|| many(300), 80, 24);
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    (0..40).for_each(|_| drop(stage.show(changed()).text()));
     assert!(first(&mut stage).starts_with('▌'), "{}", stage.text());
     let mut stage = open(|| many(300), 80, 24);
     stage.press("down");
     let chosen = stage.line_with("▌");
-    (0..40).for_each(|_| drop(stage.show(turned()).text()));
+    (0..40).for_each(|_| drop(stage.show(changed()).text()));
     assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
 }
 
 #[test]
-fn both_ends_of_a_connection_stand_together_the_connecting_one_first() {
+fn both_ends_of_a_connection_follow_each_other_the_client_first() {
     let ends = || {
         let client = fixture::connection(0x0c11_e271, 2);
         let mut server = fixture::connection(0x05e7_7e71, 2);
@@ -61,7 +61,7 @@ fn both_ends_of_a_connection_stand_together_the_connecting_one_first() {
         let mut client = client;
         client.remote_token = Some(Token(0x05e7_7e71));
         let mut between = fixture::connection(0x0b37_3333, 2);
-        // By rate alone the server would be first, and another connection between the two.
+        // By rate alone the server would come first, with another connection between the two.
         server.subflows.iter_mut().for_each(|one| one.receive.0 = 900_000_000);
         between.subflows.iter_mut().for_each(|one| one.send.0 = 300_000_000);
         for one in [&mut server, &mut between] {
@@ -76,7 +76,7 @@ fn both_ends_of_a_connection_stand_together_the_connecting_one_first() {
 }
 
 #[test]
-fn sums_keep_their_places_while_they_are_about_as_active() {
+fn aggregates_of_similar_activity_keep_their_places() {
     let names = |stage: &mut Stage| -> Vec<String> {
         let text = stage.press("2").text();
         text.lines().filter_map(|line| line.split("eth").nth(1)).map(|rest| rest[..1].to_owned()).collect()
@@ -98,7 +98,7 @@ fn sums_keep_their_places_while_they_are_about_as_active() {
 }
 
 #[test]
-fn columns_of_joules_are_not_shown_where_none_is_known() {
+fn energy_columns_are_hidden_where_no_energy_is_known() {
     for keys in ["1", "3", "4"] {
         open(no_rapl, 200, 60).press(keys).lacks("POWER").lacks("J/GB").has("RATE");
         open(normal, 200, 60).press(keys).has("POWER");
@@ -119,14 +119,14 @@ fn closed_connections_are_remembered() {
 }
 
 #[test]
-fn closed_connections_that_are_hidden_can_be_shown() {
+fn hidden_closed_connections_can_be_shown() {
     let mut stage = Stage::new(80, 24);
     stage.show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed)])).press("o o");
-    stage.has("Closed ones are hidden: o shows them.").press("o").has("c105ed");
+    stage.has("Closed connections are hidden: o shows them.").press("o").has("c105ed");
 }
 
 #[test]
-fn subflows_are_folded_away_and_shown_again() {
+fn subflows_are_hidden_and_shown() {
     let mut stage = open(normal, 120, 40);
     stage
         .press("g h")
@@ -141,7 +141,7 @@ fn subflows_are_folded_away_and_shown_again() {
 }
 
 #[test]
-fn a_sum_leads_to_its_connections() {
+fn an_aggregate_leads_to_its_connections() {
     let mut stage = open(normal, 120, 40);
     stage
         .press("4 f")

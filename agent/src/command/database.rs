@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--db FILE`: every connection also goes into a store. Trouble with it is said once and ends nothing but itself.
+//! `--db FILE`: every connection is also written into a database. Errors are reported once and end nothing else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mpwatch_model::event::Start;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_store::{Beginning, Limits, Store};
+use mpwatch_store::{Limits, RunStart, Store};
 
-/// A store that was asked for.
+/// An open database.
 pub(super) struct Database {
     path: PathBuf,
     store: Store,
@@ -16,31 +16,32 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens it, if there is to be one. Everything is kept: who names a file says what belongs there.
+    /// Opens it. `None`: no file was named. Everything is kept: the user who names the file decides what it holds.
     pub(super) fn open(path: Option<&Path>, start: &Start) -> anyhow::Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
-        let run = Beginning { boot_id: start.host.boot_id.clone(), at: start.began() };
+        let run = RunStart { boot_id: start.host.boot_id.clone(), at: start.began() };
         let store = Store::open_run(path, &Limits::none(), Some(&run))?;
         Ok(Some(Self { path: path.to_owned(), store, is_paused: false }))
     }
 
-    /// Takes a snapshot as it comes; never waits.
+    /// Writes a live snapshot; never waits.
     pub(super) fn offer(&mut self, snapshot: &Arc<Snapshot>) {
         self.store.offer(snapshot);
-        self.tell();
+        self.report();
     }
 
-    /// Takes a snapshot that comes from a file, which can wait.
+    /// Writes a snapshot that is made from a recording; waits for the writer.
     pub(super) fn deliver(&mut self, snapshot: &Arc<Snapshot>) {
         self.store.deliver(snapshot);
-        self.tell();
+        self.report();
     }
 
-    fn tell(&mut self) {
+    /// Prints when writing stops and when it continues.
+    fn report(&mut self) {
         let paused = self.store.losses().paused;
         match &paused {
             Some(why) if !self.is_paused => {
-                eprintln!("mpwatch: {} is not written at the moment: {why}", self.path.display());
+                eprintln!("mpwatch: {} is not being written: {why}", self.path.display());
             }
             None if self.is_paused => eprintln!("mpwatch: {} is written again", self.path.display()),
             _ => {}
@@ -48,14 +49,14 @@ impl Database {
         self.is_paused = paused.is_some();
     }
 
-    /// Ends it; an error where connections are not in it.
+    /// Closes it; an error if connections are missing.
     pub(super) fn close(self) -> anyhow::Result<()> {
         let losses = self.store.close();
         let (flows, snapshots) = (losses.flows_lost, losses.snapshots_dropped);
         if flows > 0 || snapshots > 0 {
             let why = losses.paused.map(|why| format!(" ({why})")).unwrap_or_default();
             anyhow::bail!(
-                "{} is not complete: {flows} connections could not be written, {snapshots} snapshots came too fast{why}",
+                "{} is not complete: {flows} connections could not be written, {snapshots} snapshots were skipped{why}",
                 self.path.display()
             );
         }

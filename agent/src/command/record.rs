@@ -34,10 +34,10 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
         Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     // The report is printed even if the disk is full.
-    let recorded = recorder.finish();
+    let written = recorder.finish();
     let stored = database.map(Database::close).transpose();
     print_report(&filter.apply_to_report(report), &CounterSeries::new(), report_options)?;
-    recorded?;
+    written?;
     stored?;
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
     print(&match (options.json, options.csv) {
         (true, _) => json::snapshot(&snapshot, Layout::Line)?,
         (_, true) => csv::list(&snapshot.connections)?,
-        _ => text::list(&snapshot),
+        _ => mpwatch_tui::list(&snapshot),
     })
 }
 

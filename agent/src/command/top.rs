@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::{Size, Style, table};
+use mpwatch_tui::table;
 
 use super::database::Database;
 use super::live_view::{self, Countdown, DEFAULT_INTERVAL};
@@ -16,8 +16,8 @@ use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
 
-/// Size of a table that is not drawn on a screen.
-const UNLIMITED: Size = Size { columns: 120, rows: u16::MAX };
+/// Width of the lines of `--batch`, in characters.
+const WIDTH: usize = 160;
 
 pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
     let stop = stop_flag()?;
@@ -31,7 +31,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         if options.json {
             print_line(&snapshot)?;
         } else {
-            print(&table(&snapshot, UNLIMITED, Style::Plain))?;
+            print(&table(&snapshot, WIDTH))?;
         }
         anyhow::Ok(left.next())
     };

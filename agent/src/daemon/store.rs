@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots for the database. What is wrong with the file is found out before anything is traced; what goes wrong later ends nothing but
-//! the writing: metrics go on, connections wait, and the log says when it began and when it was over.
+//! Passes snapshots to the database. A file that needs a person's help is refused before anything is traced. Later errors end nothing but
+//! the writing: metrics continue, connections wait, and the log reports when that begins and ends.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -21,27 +21,27 @@ use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 
-/// How long writing what is open may take at the end; the other outlets have the rest of their 5 s.
-const FAREWELL: Duration = Duration::from_secs(3);
-/// What else to do where it cannot be opened.
+/// How long writing at the end may take; the other sinks have the rest of their 5 s.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// What else to do about a file that cannot be opened.
 const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
-/// How often a file that could not be opened for lack of room is tried again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// How often to try again to open a file for which the disk has no room.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The way out to the database.
+/// Writes the database.
 pub(super) struct Database {
     path: PathBuf,
     limits: Limits,
     began: Timestamp,
     status: Arc<Status>,
-    store: Result<Store, Waiting>,
+    store: Result<Store, NotOpen>,
     is_paused: bool,
-    /// What was lost, while there is no store to count it.
+    /// What was lost while the store was not open.
     losses: StoreLosses,
 }
 
-/// There is no room for the file yet.
-struct Waiting {
+/// The file could not be opened yet.
+struct NotOpen {
     why: String,
     tried: Instant,
 }
@@ -56,16 +56,16 @@ fn limits(config: &Config) -> Limits {
 }
 
 impl Database {
-    /// Opens the file. `None`: there is to be none. Fails where only a person can help; a full disk is none of these cases.
+    /// Opens the file. `None`: the configuration names none. Fails where only a person can help, so not if the disk is full.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
-        make_folder(path).map_err(|error| {
-            anyhow!("cannot make the folder of {}: {error}; make it, {HINT}", path.display())
+        create_folder(path).map_err(|error| {
+            anyhow!("cannot create the folder of {}: {error}; create it, {HINT}", path.display())
         })?;
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
-            Err(error) if error.may_pass() => Err(Waiting::because(&error)),
+            Err(error) if error.may_pass() => Err(NotOpen::because(&error)),
             Err(error) => return Err(anyhow!("{error}, {HINT}")),
         };
         Ok(Some(Self {
@@ -79,32 +79,32 @@ impl Database {
         }))
     }
 
-    /// When tracing began.
+    /// Sets when tracing began.
     pub(super) fn began(&mut self, at: Timestamp) {
         self.began = at;
         if let Ok(store) = &self.store {
-            store.began(at);
+            store.set_began(at);
         }
     }
 
-    fn try_again(&mut self) {
-        if !self.store.as_ref().is_err_and(|waiting| waiting.tried.elapsed() >= AGAIN) {
+    fn retry(&mut self) {
+        if !self.store.as_ref().is_err_and(|not_open| not_open.tried.elapsed() >= RETRY_INTERVAL) {
             return;
         }
-        self.store = Store::open(&self.path, &self.limits).map_err(|error| Waiting::because(&error));
+        self.store = Store::open(&self.path, &self.limits).map_err(|error| NotOpen::because(&error));
         self.began(self.began);
     }
 
-    /// Says when it stops and when it goes on.
-    fn tell(&mut self) {
+    /// Logs when writing stops and when it continues.
+    fn report(&mut self) {
         let paused = match &self.store {
             Ok(store) => store.losses().paused,
-            Err(waiting) => Some(waiting.why.clone()),
+            Err(not_open) => Some(not_open.why.clone()),
         };
         let file = self.path.display();
         match &paused {
             Some(why) if !self.is_paused => {
-                tracing::warn!(%file, why, "the store is not written at the moment; metrics go on");
+                tracing::warn!(%file, why, "the store is not being written; metrics go on");
             }
             None if self.is_paused => tracing::info!(%file, "the store is written again"),
             _ => {}
@@ -117,14 +117,14 @@ impl Database {
     }
 }
 
-impl Waiting {
+impl NotOpen {
     fn because(error: &StoreError) -> Self {
         Self { why: error.to_string(), tried: Instant::now() }
     }
 }
 
-/// The folder of the file, where only its last part is missing: not readable for all, since flows tell who talks to whom.
-fn make_folder(path: &Path) -> io::Result<()> {
+/// Creates the folder of the file if its parent exists. It is not readable for all: connections show who talks to whom.
+fn create_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.exists() => DirBuilder::new().mode(0o750).create(folder),
         _ => Ok(()),
@@ -133,18 +133,18 @@ fn make_folder(path: &Path) -> io::Result<()> {
 
 impl SnapshotSink for Database {
     fn take(&mut self, snapshot: &Arc<Snapshot>) {
-        self.try_again();
+        self.retry();
         match &self.store {
             Ok(store) => store.offer(snapshot),
             Err(_) => self.losses.snapshots_dropped += 1,
         }
-        self.tell();
+        self.report();
     }
 
     fn configure(&mut self, config: &Config) {
         self.limits = limits(config);
         if let Ok(store) = &self.store {
-            store.limit(&self.limits);
+            store.set_limits(&self.limits);
         }
     }
 
@@ -160,10 +160,10 @@ impl SnapshotSink for Database {
     }
 
     fn finish(&mut self) {
-        let gone = Waiting { why: String::new(), tried: Instant::now() };
-        let Ok(store) = std::mem::replace(&mut self.store, Err(gone)) else { return };
+        let closed = NotOpen { why: String::new(), tried: Instant::now() };
+        let Ok(store) = std::mem::replace(&mut self.store, Err(closed)) else { return };
         let StoreLosses { snapshots_dropped, flows_lost, samples_lost, paused } =
-            store.close_within(FAREWELL);
+            store.close_within(CLOSE_TIMEOUT);
         if flows_lost + snapshots_dropped > 0 || paused.is_some() {
             let why = paused.unwrap_or_else(|| "the writer was behind".to_owned());
             tracing::warn!(file = %self.path.display(), flows_lost, snapshots_dropped, samples_lost, why, "the store is not complete");

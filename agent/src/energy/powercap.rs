@@ -13,7 +13,7 @@ use crate::procfs;
 /// Reads a counter in microjoules.
 pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;
 
-/// Deepest nesting of directories: control type, package, part, and one more.
+/// Levels of directories to search: control type, package, part, and parts of a part.
 const MAX_DEPTH: u32 = 4;
 
 /// A zone that was found.
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Whether the other reader has the zone; if so, its values must be equal. It does not support sockets named by letters, and MMIO.
+    /// Whether the other reader has the zone; if so, its values must be equal. It does not support sockets named by letters, or MMIO.
     fn check(other: &powercap::PowerCap, zone: &Zone, (energy, max): (u64, Option<u64>)) -> bool {
         let mut numbers =
             zone.device.strip_prefix("intel-rapl:").into_iter().flat_map(|rest| rest.split(':'));

@@ -160,7 +160,7 @@ impl Sampler {
                     window.zones.push(ZoneWindow { zone: zone.id(), epoch: zone.epoch(), outcome });
                 }
                 (Role::DisplayOnly, ZoneOutcome::Energy(spent)) => {
-                    window.shown.push((zone.id(), spent.energy))
+                    window.shown.push((zone.id(), spent.energy));
                 }
                 (Role::DisplayOnly | Role::Excluded(_), _) => {}
             }

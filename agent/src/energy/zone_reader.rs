@@ -300,8 +300,8 @@ impl ZoneReader {
     }
 }
 
-/// Two dies of a package with equal counters share one, so the second must not be counted. Before the first window they count as
-/// equal while their values are; later, once their energy is equal in several windows.
+/// Two dies of a package with equal counters share one, so the second must not be counted. Before the first window, equal
+/// values are enough; after it, the energy must be equal in several windows.
 pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
     for index in 1..readers.len() {
         let (earlier, later) = readers.split_at_mut(index);

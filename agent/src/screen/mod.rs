@@ -40,7 +40,7 @@ pub(crate) struct Screen {
 impl Screen {
     /// Takes over the terminal. When the user quits, `stop` is set, as by a signal.
     pub(crate) fn open(settings: Settings, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
-        let (feed, fed) = channel();
+        let (feed, incoming) = channel();
         let (guard, alive) = channel::<()>();
         let pace = Arc::new(Pace::new(stop));
         let quit = QuitOnDrop(Arc::clone(&pace));
@@ -48,7 +48,7 @@ impl Screen {
             .name("screen".to_owned())
             .spawn(move || {
                 let (quit, _guard) = (quit, guard);
-                draw(settings, &fed, &quit.0)
+                draw(settings, &incoming, &quit.0)
             })
             .context("cannot start the thread of the screen")?;
         Ok(Self { feed: Some(feed), thread: Some(thread), alive, pace })

@@ -82,7 +82,7 @@ fn nearest(wrong: &str, names: &[&str]) -> String {
 
 fn theme(value: &Value) -> Result<Theme, String> {
     let words: Vec<&str> = Theme::ALL.into_iter().map(Theme::as_str).collect();
-    let found = value.as_str().and_then(Theme::from_word);
+    let found = value.as_str().and_then(Theme::from_name);
     found.ok_or_else(|| format!("use one of {}", words.join(", ")))
 }
 
@@ -109,7 +109,7 @@ fn keys(value: &Value) -> Result<Keymap, String> {
         let keys: Option<Vec<String>> = keys.iter().map(|key| key.as_str().map(str::to_owned)).collect();
         remapped.push((action.clone(), keys.ok_or_else(wrong)?));
     }
-    Keymap::with(&remapped).map_err(|error| error.to_string())
+    Keymap::with(&remapped)
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	if (snd_una == state->progress_seq)
 		return;
 	state->progress_seq = snd_una;
-	/* Since then it was idle and has started to send. */
+	/* Since then it was idle and sends again. */
 	if (at < observed->progress_ns)
 		return;
 	if (observed->progress_ns && at - observed->progress_ns > MPW_MIN_STALL_NS)

@@ -18,7 +18,7 @@ pub(super) fn variation(values: &[f64]) -> Option<f64> {
     Some(variance(values)?.sqrt() / mean)
 }
 
-/// Second moments of two rows.
+/// Variances and covariance of two rows.
 struct Joint {
     variance_x: f64,
     variance_y: f64,

@@ -136,7 +136,7 @@ impl Flow {
     }
 
     /// Payload of the connection, every byte once: sent, received. Without counters of the connection (plain TCP, or a fallback on a kernel
-    /// that counts none) it is that of the only subflow. `None`: not known yet.
+    /// that counts none) it is that of the only subflow. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         counted.map(|bytes| (bytes.sent, bytes.received)).or_else(|| {

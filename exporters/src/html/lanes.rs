@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The life of a connection with a lane for each subflow: what it carried and when, when it came, when it died, who shares a bottleneck,
-//! what it cost. Drawn twice, for broad screens and paper and for phones; the style sheet shows one of them.
+//! A lane for each subflow of a connection: what it carried over time, its events and failures, shared bottlenecks, cost. Drawn twice,
+//! for wide screens and paper and for phones; the style sheet shows one of them.
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::finding;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 use mpwatch_model::outage;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::timeline::TimelineEvent;
 
-use super::drawing::{Scale, colour, figure, name, seconds, svg};
-use super::escape;
-use mpwatch_model::series::{CounterSample, CounterSeries};
+use super::drawing::{Scale, colour, name, seconds};
+use super::markup::{escape, figure, svg};
+use super::rates::{Clock, Step, steps};
+use mpwatch_model::series::CounterSeries;
 
-/// Into so many steps at most a life is drawn: more could not be seen, and a week would make a file that nobody can open.
-const STEPS: f64 = 160.0;
-/// Room for the longest gap's label, above the lanes.
+/// Room above the lanes for the label of the main outage.
 const BAND: f64 = 18.0;
 const BAR: f64 = 30.0;
-/// Between two columns of brackets, and from the last to the right edge.
+/// Distance between two columns of brackets, and from the last to the right edge.
 const BRACKET: f64 = 6.0;
 
 /// Measures of a drawing, in its own units.
 struct Layout {
-    /// For which screens.
+    /// Attribute that selects the screens that show it.
     class: &'static str,
     width: f64,
     /// Where time begins.
     left: f64,
-    /// From one lane to the next.
+    /// Height of a lane.
     lane: f64,
     /// From the top of a lane to its bar.
     bar: f64,
     /// Parts of the axis.
     parts: u32,
-    /// Baselines of the words on a lane, and where the last of them stand.
+    /// Baselines of the words of a lane.
     words: [f64; 3],
+    /// Position and anchor of the last of them.
     last: (f64, &'static str),
 }
 
@@ -64,18 +64,14 @@ const NARROW: Layout = Layout {
     last: (320.0, "end"),
 };
 
-/// A lane for each subflow from its SYN to its end.
+/// The lanes of a connection, each from its SYN to its end.
 pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String {
     let Some(clock) = Clock::of(connection).filter(|_| !connection.subflows.is_empty()) else {
         return String::new();
     };
     let rates = |subflow: &Subflow| {
-        let of_it = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
-        let mut steps = steps(subflow, of_it, &clock);
-        if let Some(death) = outage::path_failure(connection, subflow) {
-            end_with(clock.at(death.at), &mut steps);
-        }
-        steps
+        let samples = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
+        steps(connection, subflow, samples, clock)
     };
     let rates: Vec<Vec<Step>> = connection.subflows.iter().map(rates).collect();
     let fastest = rates.iter().flatten().map(Step::rate).fold(0.0, f64::max);
@@ -85,74 +81,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     figure("lanes", &caption, &drawings)
 }
 
-/// Time of a connection from its beginning, in seconds.
-struct Clock {
-    beginning: Timestamp,
-    end: f64,
-}
-
-impl Clock {
-    fn of(connection: &Connection) -> Option<Self> {
-        let first = connection.timeline.first().map(|entry| entry.at);
-        let beginning = connection.opened_at.or(first).or(connection.closed_at)?;
-        let since = |at: Timestamp| at.duration_since(beginning).as_secs_f64();
-        let told = connection.timeline.iter().map(|entry| since(entry.at));
-        let end = told.fold(connection.age_s, f64::max);
-        Some(Self { beginning, end })
-    }
-
-    fn at(&self, time: Timestamp) -> f64 {
-        time.duration_since(self.beginning).as_secs_f64()
-    }
-}
-
-/// What was carried in a time.
-struct Step {
-    from: f64,
-    to: f64,
-    bytes: u64,
-}
-
-impl Step {
-    fn rate(&self) -> f64 {
-        self.bytes as f64 * 8.0 / (self.to - self.from)
-    }
-}
-
-/// What was carried between samples, from the SYN to the end. Empty without samples.
-fn steps(subflow: &Subflow, samples: &[CounterSample], clock: &Clock) -> Vec<Step> {
-    if samples.is_empty() {
-        return Vec::new();
-    }
-    let start = subflow.created_at.map(|at| (clock.at(at), 0));
-    let known = samples.iter().map(|one| (clock.at(one.at), one.bytes_sent.0 + one.bytes_received.0));
-    let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
-    let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
-    let mut points = start.into_iter().chain(known).chain([end]);
-    let Some(mut before) = points.next() else { return Vec::new() };
-    let mut steps: Vec<Step> = Vec::new();
-    for (at, bytes) in points.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
-        let carried = bytes.saturating_sub(before.1);
-        match steps.last_mut().filter(|step| at - step.from < clock.end / STEPS) {
-            Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
-            None => steps.push(Step { from: before.0, to: at, bytes: carried }),
-        }
-        before = (at, bytes);
-    }
-    steps
-}
-
-/// What a path carried until the first sample after its death it carried before that.
-fn end_with(death: f64, steps: &mut Vec<Step>) {
-    if let Some(last) =
-        steps.iter_mut().find(|step| (step.from..step.to).contains(&death) && step.from < death)
-    {
-        last.to = death;
-        steps.retain(|step| step.to <= death || step.bytes > 0);
-    }
-}
-
-/// Everything that is drawn of a connection.
+/// What is drawn of a connection.
 struct Life<'a> {
     connection: &'a Connection,
     clock: Clock,
@@ -162,54 +91,46 @@ struct Life<'a> {
 
 impl Life<'_> {
     fn caption(&self) -> String {
-        let top = metric::display(Unit::BitsPerSecond, Some(self.fastest));
         let height = if self.rates.iter().all(Vec::is_empty) {
             String::new()
         } else {
-            format!("; a full lane is {top}")
+            format!("; a full lane is {}", metric::display(Unit::BitsPerSecond, Some(self.fastest)))
         };
-        let groups = self.connection.bottlenecks.iter().flat_map(|found| &found.groups);
-        let shared = if groups.into_iter().any(|group| group.len() > 1) {
-            " Bracket: these share one bottleneck."
-        } else {
-            ""
-        };
+        let has_shared = finding::shared_groups(self.connection).next().is_some();
+        let shared = if has_shared { " Bracket: these share one bottleneck." } else { "" };
         format!(
-            "What each path carried, over time{height}. Dots: a path came up or changed. \
-             Red: something failed, or no path made progress.{shared}"
+            "What each path carried over time{height}. Dots: a path was established or changed. \
+             Red: a failure, or an outage of all paths.{shared}"
         )
     }
 
     fn draw(&self, layout: &Layout, caption: &str) -> String {
         let scale = Scale { to: self.clock.end, left: layout.left, width: layout.width, parts: layout.parts };
-        let on = On { life: self, layout, scale, band: self.band() };
-        let bottom = on.bottom();
+        let band = if outage::outages(self.connection).is_empty() { 0.0 } else { BAND };
+        let drawing = Drawing { life: self, layout, scale, band };
+        let bottom = drawing.bottom();
         let mut body = scale.axis(bottom, seconds);
-        for place in 0..self.connection.subflows.len() {
-            body.push_str(&on.words(place));
-            body.push_str(&on.lane(place));
+        for (index, subflow) in self.connection.subflows.iter().enumerate() {
+            body.push_str(&drawing.words(index, subflow));
+            body.push_str(&drawing.lane(index, subflow));
         }
-        body.push_str(&on.outages());
-        body.push_str(&on.events());
-        body.push_str(&on.brackets());
+        body.push_str(&drawing.outages());
+        body.push_str(&drawing.events());
+        body.push_str(&drawing.brackets());
         svg(layout.class, caption, (layout.width, bottom + 20.0), &body)
-    }
-
-    fn band(&self) -> f64 {
-        if outage::outages(self.connection).is_empty() { 0.0 } else { BAND }
     }
 
     /// When a subflow began and ended to carry data.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
-        let death = outage::path_failure(self.connection, subflow).map(|death| death.at);
-        let end = death.or(subflow.closed.map(|closed| closed.at));
+        let failure = outage::path_failure(self.connection, subflow).map(|failure| failure.at);
+        let end = failure.or(subflow.closed.map(|closed| closed.at));
         let begin = subflow.created_at.map_or(0.0, |at| self.clock.at(at));
         (begin, end.map_or(self.clock.end, |at| self.clock.at(at)).max(begin))
     }
 }
 
-/// A drawing in the making.
-struct On<'a> {
+/// One drawing of the lanes.
+struct Drawing<'a> {
     life: &'a Life<'a>,
     layout: &'a Layout,
     scale: Scale,
@@ -217,32 +138,31 @@ struct On<'a> {
     band: f64,
 }
 
-impl On<'_> {
-    fn top(&self, place: usize) -> f64 {
-        self.band + self.layout.lane * place as f64
+impl Drawing<'_> {
+    fn top(&self, index: usize) -> f64 {
+        self.band + self.layout.lane * index as f64
     }
 
     fn bottom(&self) -> f64 {
         self.top(self.life.connection.subflows.len())
     }
 
-    fn middle(&self, place: usize) -> f64 {
-        self.top(place) + self.layout.bar + BAR / 2.0
+    fn middle(&self, index: usize) -> f64 {
+        self.top(index) + self.layout.bar + BAR / 2.0
     }
 
-    /// Which path it is, what it carried and cost, when it came or died.
-    fn words(&self, place: usize) -> String {
+    /// Number and interface of a subflow, what it carried and cost, when it joined or failed.
+    fn words(&self, index: usize, subflow: &Subflow) -> String {
         let connection = self.life.connection;
-        let Some(subflow) = connection.subflows.get(place) else { return String::new() };
-        let lines = self.layout.words.map(|line| self.top(place) + line);
+        let lines = self.layout.words.map(|line| self.top(index) + line);
         let mut text = format!(
             "<text class=\"name\" x=\"0\" y=\"{:.1}\">{}</text>\n<text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>\n",
             lines[0],
-            name(subflow, place),
+            name(subflow, index),
             lines[1],
             carried(subflow, connection)
         );
-        if let Some((class, words)) = came_or_went(subflow, connection) {
+        if let Some((class, words)) = joined_or_failed(subflow, connection, self.life.clock) {
             let (x, anchor) = self.layout.last;
             let _ = writeln!(
                 text,
@@ -253,16 +173,12 @@ impl On<'_> {
         text
     }
 
-    fn lane(&self, place: usize) -> String {
-        let (Some(subflow), Some(steps)) =
-            (self.life.connection.subflows.get(place), self.life.rates.get(place))
-        else {
-            return String::new();
-        };
-        let top = self.top(place) + self.layout.bar;
+    fn lane(&self, index: usize, subflow: &Subflow) -> String {
+        let Some(steps) = self.life.rates.get(index) else { return String::new() };
+        let top = self.top(index) + self.layout.bar;
         let (begin, end) = self.life.span(subflow);
-        let [begin, end] = [begin, end].map(|at| self.scale.place(at));
-        let class = colour(place);
+        let [begin, end] = [begin, end].map(|at| self.scale.position(at));
+        let class = colour(index);
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -272,24 +188,23 @@ impl On<'_> {
         );
         let Some(first) = steps.first() else { return text };
         let floor = top + BAR;
-        let mut path = format!("M{:.1} {floor:.1}", self.scale.place(first.from));
+        let mut path = format!("M{:.1} {floor:.1}", self.scale.position(first.from));
         for step in steps {
             let part = if self.life.fastest > 0.0 { step.rate() / self.life.fastest } else { 0.0 };
-            let _ = write!(path, "V{:.1}H{:.1}", floor - BAR * part, self.scale.place(step.to));
+            let _ = write!(path, "V{:.1}H{:.1}", floor - BAR * part, self.scale.position(step.to));
         }
         let _ = writeln!(text, "<path class=\"f{class}\" opacity=\"0.85\" d=\"{path}V{floor:.1}Z\"/>");
         text
     }
 
-    /// Times in which no path made progress; the one that matters most with its length.
+    /// The outages; the main one with its duration.
     fn outages(&self) -> String {
-        let connection = self.life.connection;
-        let outages = outage::outages(connection);
-        let told = outage::outage_of_failure(connection, &outages);
-        outages.iter().fold(String::new(), |mut text, gap| {
-            let from = self.life.clock.at(gap.from);
-            let long = gap.long.0 as f64 / 1e6;
-            let [x, end] = [from, from + long].map(|at| self.scale.place(at));
+        let outages = outage::outages(self.life.connection);
+        let main = outage::main_outage(self.life.connection, &outages);
+        outages.iter().fold(String::new(), |mut text, outage| {
+            let from = self.life.clock.at(outage.from);
+            let duration = outage.duration.0 as f64 / 1e6;
+            let [x, end] = [from, from + duration].map(|at| self.scale.position(at));
             let _ = writeln!(
                 text,
                 "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
@@ -297,7 +212,7 @@ impl On<'_> {
                 (end - x).max(1.0),
                 self.bottom() - self.band
             );
-            if told.as_ref() == Some(gap) {
+            if main.as_ref() == Some(outage) {
                 let anchor = match (x - self.layout.left) / (self.layout.width - self.layout.left) {
                     part if part < 0.25 => "start",
                     part if part > 0.75 => "end",
@@ -305,9 +220,9 @@ impl On<'_> {
                 };
                 let _ = writeln!(
                     text,
-                    "<text class=\"wrong\" x=\"{:.1}\" y=\"13\" text-anchor=\"{anchor}\">no progress for {}</text>",
+                    "<text class=\"failure\" x=\"{:.1}\" y=\"13\" text-anchor=\"{anchor}\">no progress for {}</text>",
                     f64::midpoint(x, end),
-                    seconds(long)
+                    seconds(duration)
                 );
             }
             text
@@ -316,38 +231,34 @@ impl On<'_> {
 
     fn events(&self) -> String {
         let connection = self.life.connection;
-        let named =
-            |id| connection.subflow_number(id).map_or_else(|| format!("{id}"), |place| place.to_string());
         let mut text = String::new();
         for entry in &connection.timeline {
-            let (id, is_bad) = match entry.event {
-                TimelineEvent::SubflowStale { subflow, stale } => (subflow, stale),
-                TimelineEvent::SubflowClosed { subflow, reason } => (subflow, reason.is_failure()),
-                TimelineEvent::SubflowEstablished { subflow }
-                | TimelineEvent::PriorityChanged { subflow, .. } => (subflow, false),
-                _ => continue,
+            let (TimelineEvent::SubflowStale { subflow, .. }
+            | TimelineEvent::SubflowClosed { subflow, .. }
+            | TimelineEvent::SubflowEstablished { subflow }
+            | TimelineEvent::PriorityChanged { subflow, .. }) = entry.event
+            else {
+                continue;
             };
-            let Some(place) = connection.subflow_number(id) else { continue };
-            let class = if is_bad { "bad" } else { "mark" };
+            let Some(number) = connection.subflow_number(subflow) else { continue };
+            let class = if entry.event.is_failure() { "bad" } else { "mark" };
             let _ = writeln!(
                 text,
                 "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
-                self.scale.place(self.life.clock.at(entry.at)),
-                self.middle(place - 1),
-                escape(&entry.event.sentence(named))
+                self.scale.position(self.life.clock.at(entry.at)),
+                self.middle(number - 1),
+                escape(&entry.event.sentence(|id| connection.subflow_name(id)))
             );
         }
         text
     }
 
-    /// A bracket beside the lanes of each group that shares a bottleneck, a column for each.
+    /// A bracket beside the lanes of each group that shares a bottleneck, in a column for each group.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
-        let Some(found) = &connection.bottlenecks else { return String::new() };
-        let groups = found.groups.iter().filter(|group| group.len() > 1);
-        groups.zip(0..).fold(String::new(), |mut text, (group, nth)| {
-            let places = group.iter().filter_map(|id| connection.subflow_number(*id));
-            let heights: Vec<f64> = places.map(|place| self.middle(place - 1)).collect();
+        finding::shared_groups(connection).zip(0..).fold(String::new(), |mut text, (group, nth)| {
+            let numbers = group.iter().filter_map(|id| connection.subflow_number(*id));
+            let heights: Vec<f64> = numbers.map(|number| self.middle(number - 1)).collect();
             let x = self.layout.width - BRACKET - f64::from(nth % 3) * BRACKET;
             let path = heights.iter().fold(String::new(), |mut path, y| {
                 let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", x - 5.0);
@@ -366,7 +277,7 @@ impl On<'_> {
     }
 }
 
-/// What a subflow carried, its part of all that its connection did, and its energy.
+/// What a subflow carried, its share of all that its connection carried, and its energy.
 fn carried(subflow: &Subflow, connection: &Connection) -> String {
     let of = |one: &Subflow| (one.unique_sent() + one.bytes_received).0 as f64;
     let all: f64 = connection.subflows.iter().map(of).sum();
@@ -381,15 +292,18 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     text
 }
 
-/// When a path died, or when it joined, with the class of these words.
-fn came_or_went(subflow: &Subflow, connection: &Connection) -> Option<(&'static str, String)> {
-    let clock = Clock::of(connection)?;
+/// When a path failed or joined, with the class of these words.
+fn joined_or_failed(
+    subflow: &Subflow,
+    connection: &Connection,
+    clock: Clock,
+) -> Option<(&'static str, String)> {
     if !outage::closed_with_connection(connection, subflow) {
-        if let Some(death) = outage::path_failure(connection, subflow) {
-            return Some(("wrong", format!("died at {}", seconds(clock.at(death.at)))));
+        if let Some(failure) = outage::path_failure(connection, subflow) {
+            return Some(("failure", format!("failed at {}", seconds(clock.at(failure.at)))));
         }
         if subflow.stale && subflow.closed.is_none() {
-            return Some(("wrong", "died".to_owned()));
+            return Some(("failure", "failed".to_owned()));
         }
     }
     let after = subflow.joined_after?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Flow classes: what users of queries, short and long flows have waited for, MPTCP beside plain TCP `[UPD18]` `[RN10]`.
+//! Completion times of queries, short and long flows, MPTCP beside plain TCP `[UPD18]` `[RN10]`.
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
@@ -9,87 +9,77 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Bytes;
 
-use super::bytes;
-use super::grid::{Grid, Side};
+use super::grid::Align::{Left, Right};
+use super::grid::{Column, Grid};
+use super::words::{bytes, estimate_mark, mean, or_dash};
 
-/// What stands above the table.
+/// Heading of the table.
 pub(crate) const TITLE: &str = "flow classes";
-/// And what its times are.
-pub(crate) const NOTE: &str = "completion times of those that were seen from their opening to their end";
+/// What its times are taken over.
+pub(crate) const NOTE: &str =
+    "completion times of connections that were seen from their opening to their end";
 
-const COLUMNS: &[(&str, Side)] = &[
-    ("class", Side::Left),
-    ("flows", Side::Right),
-    ("completed", Side::Right),
-    ("median", Side::Right),
-    ("p99", Side::Right),
-    ("slowest", Side::Right),
-    ("payload", Side::Right),
-    ("mean excess", Side::Right),
-    ("mean Jain", Side::Right),
-    ("J/GB", Side::Right),
+/// The connections of one protocol and class, summed up.
+struct ClassTotals {
+    protocol: Protocol,
+    class: FlowClass,
+    flows: usize,
+    /// Completion times, ascending.
+    times: Vec<f64>,
+    payload: Bytes,
+    overhead: Option<f64>,
+    jain: Option<f64>,
+    /// Of the connections whose energy is known, with the ratio to their payload.
+    energy: FlowEnergy,
+}
+
+const COLUMNS: &[Column<ClassTotals>] = &[
+    ("class", Left, |c| format!("{} {}", c.protocol.as_str(), c.class.as_str())),
+    ("flows", Right, |c| c.flows.to_string()),
+    ("completed", Right, |c| c.times.len().to_string()),
+    ("median", Right, |c| metric::display(Unit::Seconds, quantile(&c.times, 0.5))),
+    ("p99", Right, |c| metric::display(Unit::Seconds, quantile(&c.times, 0.99))),
+    ("slowest", Right, |c| metric::display(Unit::Seconds, quantile(&c.times, 1.0))),
+    ("payload", Right, |c| bytes(c.payload.0)),
+    ("mean overhead", Right, |c| metric::display(Unit::Ratio, c.overhead)),
+    ("mean Jain", Right, |c| or_dash(c.jain.map(|index| format!("{index:.3}")))),
+    ("J/GB", Right, |c| {
+        let mark = if c.energy.j_per_gb.is_some() { estimate_mark(c.energy.source) } else { "" };
+        format!("{mark}{}", metric::compact(Unit::JoulesPerGigabyte, c.energy.j_per_gb))
+    }),
 ];
 
-/// A line for each protocol and class that has connections. `None`: there are none.
-pub(crate) fn table(report: &Report) -> Option<Grid<'static>> {
-    let mut rows = Vec::new();
-    for class in [FlowClass::Query, FlowClass::Short, FlowClass::Long] {
-        for protocol in [Protocol::Mptcp, Protocol::Tcp] {
-            let of_it = |one: &&Connection| one.flow_class == class && one.protocol == protocol;
-            let flows: Vec<&Connection> = report.connections.iter().filter(of_it).collect();
-            if !flows.is_empty() {
-                rows.push(row(format!("{} {}", protocol.as_str(), class.as_str()), &flows));
-            }
-        }
-    }
-    (!rows.is_empty()).then_some(Grid { columns: COLUMNS, rows })
+/// A row for each protocol and class that has connections. `None`: there are none.
+pub(crate) fn table(report: &Report) -> Option<Grid> {
+    let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
+    let pairs = classes.into_iter().flat_map(|class| [(class, Protocol::Mptcp), (class, Protocol::Tcp)]);
+    let rows: Vec<ClassTotals> = pairs.filter_map(|(class, protocol)| sum(report, class, protocol)).collect();
+    Grid::of(COLUMNS, &rows)
 }
 
-fn row(name: String, flows: &[&Connection]) -> Vec<String> {
-    let mut times: Vec<f64> =
-        flows.iter().filter(|flow| flow.seen_open && !flow.is_open()).map(|flow| flow.age_s).collect();
+fn sum(report: &Report, class: FlowClass, protocol: Protocol) -> Option<ClassTotals> {
+    let is_one = |one: &&Connection| one.flow_class == class && one.protocol == protocol;
+    let flows: Vec<&Connection> = report.connections.iter().filter(is_one).collect();
+    let completed = flows.iter().filter(|flow| flow.seen_open && !flow.is_open());
+    let mut times: Vec<f64> = completed.map(|flow| flow.age_s).collect();
     times.sort_by(f64::total_cmp);
-    let time = |q: f64| metric::display(Unit::Seconds, quantile(&times, q));
-    let payload =
-        |flow: &&Connection| flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default();
-    let all: Bytes = flows.iter().map(payload).sum();
-    let excess = mean(flows.iter().filter_map(|flow| flow.excess_ratio()));
-    let jain = mean(flows.iter().filter_map(|flow| flow.jain_index));
-    vec![
-        name,
-        flows.len().to_string(),
-        times.len().to_string(),
-        time(0.5),
-        time(0.99),
-        time(1.0),
-        bytes(all.0),
-        metric::display(Unit::Ratio, excess),
-        jain.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}")),
-        joules_per_gigabyte(flows),
-    ]
+    let payload_of = |flows: &[&Connection]| flows.iter().map(|flow| flow.payload()).sum::<Bytes>();
+    let has_energy = |flow: &&Connection| flow.energy.is_some_and(|energy| energy.active.is_some());
+    let known: Vec<&Connection> = flows.iter().copied().filter(has_energy).collect();
+    let energy = FlowEnergy::sum(known.iter().filter_map(|flow| flow.energy.as_ref()));
+    (!flows.is_empty()).then(|| ClassTotals {
+        protocol,
+        class,
+        flows: flows.len(),
+        times,
+        payload: payload_of(&flows),
+        overhead: mean(&flows.iter().filter_map(|flow| flow.excess_ratio()).collect::<Vec<_>>()),
+        jain: mean(&flows.iter().filter_map(|flow| flow.jain_index).collect::<Vec<_>>()),
+        energy: energy.over(payload_of(&known)),
+    })
 }
 
-/// Over the connections whose energy is known; begins with `~` where a part of it is an estimate.
-fn joules_per_gigabyte(flows: &[&Connection]) -> String {
-    let known: Vec<(FlowEnergy, Bytes)> = flows
-        .iter()
-        .filter_map(|flow| {
-            let energy = flow.energy.filter(|energy| energy.active.is_some())?;
-            Some((energy, flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default()))
-        })
-        .collect();
-    let energy = FlowEnergy::sum(known.iter().map(|(energy, _)| energy))
-        .over(known.iter().map(|(_, bytes)| *bytes).sum());
-    let mark = if energy.j_per_gb.is_some() && !energy.source.is_measured() { "~" } else { "" };
-    format!("{mark}{}", metric::compact(Unit::JoulesPerGigabyte, energy.j_per_gb))
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / f64::from(count))
-}
-
-/// The smallest value that is not exceeded by this part of all; of sorted values. `None`: there are none.
+/// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

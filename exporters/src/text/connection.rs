@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection in full: who and where, what it carried, its subflows, and what happened.
+//! One connection in full: its ends, what it carried, its findings, its subflows and its timeline.
 
 use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
+use mpwatch_model::finding::{self, Finding, Format};
+use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
-use mpwatch_model::metric::{self, CONNECTION, SUBFLOW, Unit};
+use mpwatch_model::metric::{self, CONNECTION, Unit};
 use mpwatch_model::subflow::Subflow;
 
-use super::grid::{Grid, Side};
-use super::{bottleneck, bytes, cost, process, seconds, shown, timeline};
+use super::grid::Align::{Left, Right};
+use super::grid::{Column, Grid};
+use super::words::{bytes, of_subflow, or_dash, seconds, shown};
+use super::{cost, timeline};
 
-/// Everything known of a connection, as `mpwatch show` prints it. Ends with a newline.
+/// All that is known of a connection, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
     let mut text = format!("{}\n", heading(connection));
     for (word, fact) in facts(connection) {
-        let _ = writeln!(text, "  {word:<10}  {fact}");
+        let _ = writeln!(text, "  {word:<13}  {fact}");
     }
     let tables = tables(connection);
     if !tables.is_empty() {
@@ -27,45 +31,32 @@ pub fn connection(connection: &Connection) -> String {
     text
 }
 
-/// Tables of its subflows, a line for each. Empty: it has none.
-pub(crate) fn tables(connection: &Connection) -> Vec<Grid<'static>> {
-    if connection.subflows.is_empty() {
-        return Vec::new();
-    }
-    [traffic(connection), timing(connection)].into_iter().chain(cost::table(connection)).collect()
-}
-
-/// Which one it is, in a line.
+/// Its id, process, role, protocol and state in a line.
 pub(crate) fn heading(connection: &Connection) -> String {
     let role = connection.role.map_or("role not known", Role::as_str);
     let state = if connection.is_open() { connection.state.as_str() } else { "closed" };
-    let protocol = connection.protocol.as_str();
-    format!("connection {}  {}  {role}  {protocol}  {state}", connection.id, process(connection))
+    let process = connection.process.map(|p| format!("{}/{}", printable(&p.comm.text()), p.pid));
+    let (process, protocol) = (or_dash(process), connection.protocol.as_str());
+    format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// A word and what stands behind it; what does not apply is left out.
+/// Labels with their text; what does not apply is left out.
 pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
-    let mut lines =
-        vec![("between", ends(connection)), ("where", whereabouts(connection)), ("when", times(connection))];
-    if let Some(fallback) = connection.fallback {
-        lines.push(("fallback", format!("goes on as plain TCP: {}", fallback.reason.description())));
-    }
-    lines.push(("payload", payload(connection)));
-    lines.push(("sent again", sent_again(connection)));
-    lines.push(("figures", figures(connection)));
-    if let Some(second_path) = second_path(connection) {
-        lines.push(("2nd path", second_path));
-    }
-    if let Some(sentence) = bottleneck::sentence(connection) {
-        lines.push(("bottleneck", sentence));
-    }
-    let costs = [
+    let facts = [
+        ("between", Some(ends(connection))),
+        ("where", Some(whereabouts(connection))),
+        ("when", Some(times(connection))),
+        ("fallback", connection.fallback.map(|fallback| fallback.reason.description().to_owned())),
+        ("payload", Some(payload(connection))),
+        ("retransmitted", Some(retransmitted(connection))),
+        ("traffic", Some(traffic_class(connection))),
+        ("2nd path", second_path(connection)),
+        ("bottleneck", bottleneck(connection)),
         ("CPU time", cost::cpu(connection)),
         ("energy", cost::energy(connection)),
         ("joined", cost::joined(connection)),
     ];
-    lines.extend(costs.into_iter().filter_map(|(word, fact)| Some((word, fact?))));
-    lines
+    facts.into_iter().filter_map(|(word, fact)| Some((word, fact?))).collect()
 }
 
 fn metric(connection: &Connection, name: &str) -> String {
@@ -73,12 +64,12 @@ fn metric(connection: &Connection, name: &str) -> String {
 }
 
 fn payload(connection: &Connection) -> String {
-    let [sent, acked, received] = ["sent_bytes_total", "acked_bytes_total", "received_bytes_total"];
-    let value = |name| metric(connection, name);
-    format!("sent {}, acknowledged {}, received {}", value(sent), value(acked), value(received))
+    let [sent, acked, received] =
+        ["sent", "acked", "received"].map(|what| metric(connection, &format!("{what}_bytes_total")));
+    format!("sent {sent}, acknowledged {acked}, received {received}")
 }
 
-fn sent_again(connection: &Connection) -> String {
+fn retransmitted(connection: &Connection) -> String {
     let by_tcp = metric(connection, "retransmitted_bytes_total");
     match connection.bytes_reinjected {
         Some(_) => format!(
@@ -89,20 +80,21 @@ fn sent_again(connection: &Connection) -> String {
     }
 }
 
-fn figures(connection: &Connection) -> String {
-    let jain =
-        connection.jain_index.map(|index| format!(", Jain's fairness index {index:.3}")).unwrap_or_default();
-    format!("{} flow, excess {}{jain}", connection.flow_class.as_str(), metric(connection, "excess_ratio"))
+fn traffic_class(connection: &Connection) -> String {
+    let class = connection.flow_class.as_str();
+    let overhead =
+        connection.excess_ratio().map(|_| format!(", overhead {}", metric(connection, "excess_ratio")));
+    let overhead = overhead.map(|text| format!("{text} (retransmissions and headers)")).unwrap_or_default();
+    let jain = connection.jain_index.map(|index| format!(", Jain's fairness index {index:.3}"));
+    format!("{class} flow{overhead}{}", jain.unwrap_or_default())
 }
 
 fn ends(connection: &Connection) -> String {
     let (Some(local), Some(remote)) = (connection.local, connection.remote) else {
         return "not known".to_owned();
     };
-    let token =
-        |token: Option<mpwatch_model::id::Token>| token.map_or_else(|| "-".to_owned(), |t| t.to_string());
-    let tokens = format!("tokens {} and {}", token(connection.token), token(connection.remote_token));
-    format!("{local} and {remote}; {tokens}")
+    let [ours, theirs] = [connection.token, connection.remote_token].map(or_dash::<Token>);
+    format!("{local} and {remote}; tokens {ours} and {theirs}")
 }
 
 fn whereabouts(connection: &Connection) -> String {
@@ -116,105 +108,77 @@ fn times(connection: &Connection) -> String {
     let lasted = if connection.is_open() { format!("open for {age}") } else { format!("lasted {age}") };
     match connection.opened_at {
         Some(opened) => format!("opened {opened}, {lasted}"),
-        None => format!("opened before mpwatch came; since then {lasted}"),
+        None => format!("opened before mpwatch started; since then {lasted}"),
     }
 }
 
-/// `[ICPE19]`: when the second path came, and from when on it was of use.
+/// When the second path joined, and when it carried a share of the traffic `[ICPE19]`.
 fn second_path(connection: &Connection) -> Option<String> {
     let path = connection.second_path?;
-    let by_then = path.after_bytes.map(|carried| format!(" and {} of payload", bytes(carried.0)));
+    let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
     let effective = match path.effective_after_bytes {
-        Some(carried) => format!("carried a tenth of it from {} on", bytes(carried.0)),
-        None if connection.is_open() => "has not carried a tenth of it yet".to_owned(),
-        None => "never carried a tenth of it".to_owned(),
+        Some(carried) => format!("reached 10 % of the traffic after {}", bytes(carried.0)),
+        None if connection.is_open() => "has not reached 10 % of the traffic".to_owned(),
+        None => "never reached 10 % of the traffic".to_owned(),
     };
-    Some(format!(
-        "joined {} after the opening{}; {effective}",
-        seconds(path.after.0),
-        by_then.unwrap_or_default()
-    ))
+    Some(format!("joined after {}{}; {effective}", seconds(path.after.0), sent.unwrap_or_default()))
 }
 
-const TRAFFIC: &[(&str, Side)] = &[
-    ("#", Side::Right),
-    ("local", Side::Left),
-    ("remote", Side::Left),
-    ("over", Side::Left),
-    ("share", Side::Right),
-    ("sent", Side::Right),
-    ("received", Side::Right),
-    ("sent again", Side::Right),
-    ("fast/RTO/TLP", Side::Right),
-    ("end", Side::Left),
+fn bottleneck(connection: &Connection) -> Option<String> {
+    let findings = finding::of_connection(connection);
+    let about = findings.iter().filter(|one| one.is_about_bottlenecks());
+    let sentences: Vec<String> = about.map(|one: &Finding| one.sentence(&Format::default())).collect();
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// Tables of its subflows, a row for each. Empty: it has none.
+pub(crate) fn tables(connection: &Connection) -> Vec<Grid> {
+    let costs = connection.cpu.map(|_| cost::COLUMNS);
+    let tables = [Some(TRAFFIC), Some(TIMING), costs].into_iter().flatten();
+    tables.filter_map(|columns| subflow_grid(connection, columns)).collect()
+}
+
+fn subflow_grid(connection: &Connection, columns: &[Column<Subflow>]) -> Option<Grid> {
+    let mut grid = Grid::of(columns, &connection.subflows)?;
+    grid.columns.insert(0, ("#", Right));
+    grid.rows.iter_mut().zip(1..).for_each(|(row, number)| row.insert(0, number.to_string()));
+    Some(grid)
+}
+
+const TRAFFIC: &[Column<Subflow>] = &[
+    ("local", Left, |s| s.local.to_string()),
+    ("remote", Left, |s| s.remote.to_string()),
+    ("over", Left, |s| or_dash(s.interface.map(|name| printable(&name.text()).into_owned()))),
+    ("share", Right, |s| of_subflow(s, "sent_share_ratio")),
+    ("sent", Right, |s| of_subflow(s, "sent_bytes_total")),
+    ("received", Right, |s| of_subflow(s, "received_bytes_total")),
+    ("retransmitted", Right, |s| of_subflow(s, "retransmitted_bytes_total")),
+    ("fast/RTO/TLP", Right, |s| {
+        or_dash(s.retransmits.map(|by| format!("{}/{}/{}", by.fast, by.timeout, by.probe)))
+    }),
+    ("end", Left, |s| end(s).to_owned()),
 ];
 
-fn traffic(connection: &Connection) -> Grid<'static> {
-    let row = |(subflow, place): (&Subflow, usize)| {
-        let metric = |name: &str| shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow);
-        let causes = subflow.retransmits.map(|by| format!("{}/{}/{}", by.fast, by.timeout, by.probe));
-        let interface = subflow.interface.map(|name| printable(&name.text()).into_owned());
-        vec![
-            place.to_string(),
-            subflow.local.to_string(),
-            subflow.remote.to_string(),
-            or_dash(interface),
-            metric("sent_share_ratio"),
-            metric("sent_bytes_total"),
-            metric("received_bytes_total"),
-            metric("retransmitted_bytes_total"),
-            or_dash(causes),
-            end(subflow),
-        ]
-    };
-    let rows = connection.subflows.iter().zip(1..).map(row).collect();
-    Grid { columns: TRAFFIC, rows }
-}
-
-/// How a subflow ended; of an open one what is not as usual.
-fn end(subflow: &Subflow) -> String {
+/// How a subflow ended; of an open one what is unusual.
+fn end(subflow: &Subflow) -> &'static str {
     match subflow.closed {
-        Some(closed) => closed.reason.short().to_owned(),
-        None if subflow.stale => "open, but stale".to_owned(),
-        None if subflow.backup => "open, backup".to_owned(),
-        None => "open".to_owned(),
+        Some(closed) => closed.reason.short(),
+        None if subflow.stale => "open, but stale",
+        None if subflow.backup => "open, backup",
+        None => "open",
     }
 }
 
-const TIMING: &[(&str, Side)] = &[
-    ("#", Side::Right),
-    ("handshake", Side::Right),
-    ("joined after", Side::Right),
-    ("and bytes", Side::Right),
-    ("RTT min", Side::Right),
-    ("median", Side::Right),
-    ("p99", Side::Right),
-    ("samples", Side::Right),
-    ("cwnd", Side::Right),
-    ("picked/considered", Side::Right),
+const TIMING: &[Column<Subflow>] = &[
+    ("handshake", Right, |s| of_subflow(s, "handshake_seconds")),
+    ("joined after", Right, |s| of_subflow(s, "joined_after_seconds")),
+    ("and bytes", Right, |s| or_dash(s.joined_after_bytes.map(|carried| bytes(carried.0)))),
+    ("RTT min", Right, |s| of_subflow(s, "rtt_min_seconds")),
+    ("median", Right, |s| of_subflow(s, "rtt_p50_seconds")),
+    ("p99", Right, |s| of_subflow(s, "rtt_p99_seconds")),
+    ("samples", Right, |s| s.rtt_samples.to_string()),
+    ("cwnd", Right, |s| of_subflow(s, "congestion_window_segments")),
+    ("picked/considered", Right, |s| {
+        or_dash(s.scheduler.map(|rounds| format!("{}/{}", rounds.picked, rounds.considered)))
+    }),
 ];
-
-fn timing(connection: &Connection) -> Grid<'static> {
-    let row = |(subflow, place): (&Subflow, usize)| {
-        let metric = |name: &str| shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow);
-        let scheduler = subflow.scheduler.map(|rounds| format!("{}/{}", rounds.picked, rounds.considered));
-        vec![
-            place.to_string(),
-            metric("handshake_seconds"),
-            metric("joined_after_seconds"),
-            or_dash(subflow.joined_after_bytes.map(|carried| bytes(carried.0))),
-            metric("rtt_min_seconds"),
-            metric("rtt_p50_seconds"),
-            metric("rtt_p99_seconds"),
-            subflow.rtt_samples.to_string(),
-            metric("congestion_window_segments"),
-            or_dash(scheduler),
-        ]
-    };
-    let rows = connection.subflows.iter().zip(1..).map(row).collect();
-    Grid { columns: TIMING, rows }
-}
-
-fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "-".to_owned())
-}

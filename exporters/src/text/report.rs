@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The final report of a run: the verdict, where it comes from, and then each connection.
+//! The report of a run: a summary, its problems, where it comes from, and each connection.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,70 +10,61 @@ use mpwatch_model::snapshot::{Report, Run};
 use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 
+use super::connection::connection;
 use super::grid::Grid;
-use super::verdict::{anomalies, verdict};
-use super::{bytes, classes, connection, cost, count, fairness, seconds};
+use super::summary::{NO_PROBLEM, problems, summary};
+use super::words::{bytes, count, seconds};
+use super::{classes, cost, fairness};
 
-/// So many connections are told in full; CSV and JSON have them all.
-const IN_FULL: usize = 50;
-/// What stands in the place of anomalies.
-pub(crate) const ALL_WELL: &str = "no fallback, no failed path, no stall";
+/// How many connections a report describes in full; CSV and JSON have all of them.
+const MAX_IN_FULL: usize = 50;
 
 /// The report as text. Ends with a newline.
 pub fn report(report: &Report) -> String {
-    let mut text = format!("mpwatch: {}\n", verdict(report));
-    let anomalies = anomalies(report);
-    if anomalies.is_empty() && !report.connections.is_empty() {
-        let _ = writeln!(text, "  {ALL_WELL}");
+    let mut text = format!("mpwatch: {}\n", summary(report));
+    let problems = problems(report);
+    if problems.is_empty() && !report.connections.is_empty() {
+        let _ = writeln!(text, "  {NO_PROBLEM}");
     }
-    for anomaly in anomalies {
-        let _ = writeln!(text, "  ! {anomaly}");
+    for problem in problems {
+        let _ = writeln!(text, "  ! {problem}");
     }
     text.push('\n');
     for (word, fact) in facts(report) {
         let _ = writeln!(text, "{word:<12}  {fact}");
     }
-    for Overview { title, note, grid } in overviews(report) {
+    for (title, note, grid) in overviews(report) {
         let _ = write!(text, "\n{title}; {note}\n{}", grid.text("  "));
     }
-    let (told, left_out) = selection(&report.connections);
-    for one in told {
+    let (in_full, others) = selection(&report.connections);
+    for one in in_full {
         text.push('\n');
         text.push_str(&connection(one));
     }
-    if let Some(rest) = rest(&left_out) {
-        let _ = writeln!(text, "\n{rest}");
+    if let Some(others) = other_connections(&others) {
+        let _ = writeln!(text, "\n{others}");
     }
     text
 }
 
-/// A table over all connections.
-pub(crate) struct Overview {
-    pub(crate) title: &'static str,
-    pub(crate) note: &'static str,
-    pub(crate) grid: Grid<'static>,
-}
-
-/// Those that have something to say.
-pub(crate) fn overviews(report: &Report) -> Vec<Overview> {
-    let of = |title, note, grid: Option<Grid<'static>>| grid.map(|grid| Overview { title, note, grid });
-    let all = [
-        of(classes::TITLE, classes::NOTE, classes::table(report)),
-        of(fairness::TITLE, fairness::NOTE, fairness::table(report)),
+/// The tables over all connections that have rows, each with its title and a note.
+pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, &'static str, Grid)> {
+    let tables = [
+        (classes::TITLE, classes::NOTE, classes::table(report)),
+        (fairness::TITLE, fairness::NOTE, fairness::table(report)),
     ];
-    all.into_iter().flatten().collect()
+    tables.into_iter().filter_map(|(title, note, grid)| Some((title, note, grid?))).collect()
 }
 
-/// What is not told in full. `None`: everything is.
-pub(crate) fn rest(left_out: &[&Connection]) -> Option<String> {
-    let carried: Bytes = left_out.iter().map(|c| carried(c)).sum();
-    let number = count(left_out.len(), "smaller connection");
-    let payload = bytes(carried.0);
-    (!left_out.is_empty())
+/// Where to find the connections that are not described. `None`: all are.
+pub(crate) fn other_connections(others: &[&Connection]) -> Option<String> {
+    let payload: Bytes = others.iter().map(|one| one.payload()).sum();
+    let (number, payload) = (count(others.len(), "smaller connection"), bytes(payload.0));
+    (!others.is_empty())
         .then(|| format!("{number} with {payload} of payload are in the CSV and JSON forms of this report."))
 }
 
-/// Where the report comes from, and what everything has cost: a word and what stands behind it.
+/// Where the report comes from, and what all connections cost: labels with their text.
 pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut facts = provenance(&report.run);
     facts.extend(cost::facts(report));
@@ -83,15 +74,15 @@ pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
 fn provenance(run: &Run) -> Vec<(String, String)> {
     let host = &run.host;
     if host.boot_id.is_empty() && host.kernel.is_empty() {
-        return vec![("observed on".to_owned(), "no host: the file has nothing of this period".to_owned())];
+        return vec![("observed on".to_owned(), "no host: the file has no data of this period".to_owned())];
     }
     let micros = (run.to.as_nanosecond() - run.from.as_nanosecond()).max(0) / 1_000;
-    let length = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
+    let duration = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
     let [name, kernel, boot, version] =
         [&host.name, &host.kernel, &host.boot_id, &host.mpwatch].map(|text| printable(text));
     let mut facts = vec![
         ("observed on".to_owned(), format!("{name}, Linux {kernel}, boot {boot}")),
-        ("from".to_owned(), format!("{} for {length}", run.from)),
+        ("from".to_owned(), format!("{} for {duration}", run.from)),
         ("by".to_owned(), format!("mpwatch {version}")),
     ];
     for missing in &host.missing {
@@ -101,11 +92,7 @@ fn provenance(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
-fn carried(connection: &Connection) -> Bytes {
-    connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default()
-}
-
-fn has_trouble(connection: &Connection) -> bool {
+fn has_problem(connection: &Connection) -> bool {
     let failed =
         connection.subflows.iter().any(|s| s.stale || s.closed.is_some_and(|c| c.reason.is_failure()));
     let stalled =
@@ -113,20 +100,14 @@ fn has_trouble(connection: &Connection) -> bool {
     connection.fallback.is_some() || failed || stalled
 }
 
-/// The connections to tell in full, in the order in which they came: those in trouble, then the largest. And the others.
+/// The connections to describe in full, in the order in which they came: those with problems, then the largest. And the others.
 pub(crate) fn selection(connections: &[Connection]) -> (Vec<&Connection>, Vec<&Connection>) {
     let mut order: Vec<usize> = (0..connections.len()).collect();
     order.sort_by_key(|&index| {
         let one = &connections[index];
-        (!has_trouble(one), std::cmp::Reverse(carried(one)), index)
+        (!has_problem(one), std::cmp::Reverse(one.payload()), index)
     });
-    let chosen: BTreeSet<usize> = order.into_iter().take(IN_FULL).collect();
-    let (told, left_out): (Vec<_>, Vec<_>) =
-        connections.iter().enumerate().partition(|(index, _)| chosen.contains(index));
-
-    (without_index(told), without_index(left_out))
-}
-
-fn without_index(pairs: Vec<(usize, &Connection)>) -> Vec<&Connection> {
-    pairs.into_iter().map(|(_, one)| one).collect()
+    let chosen: BTreeSet<usize> = order.into_iter().take(MAX_IN_FULL).collect();
+    let mut index = 0..;
+    connections.iter().partition(|_| index.next().is_some_and(|index| chosen.contains(&index)))
 }

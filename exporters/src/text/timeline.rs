@@ -1,103 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened to a connection, with times from its opening.
+//! The timeline of a connection, with times from its opening.
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::timeline::TimelineEntry;
 use unicode_width::UnicodeWidthStr;
 
-use super::place;
+use super::grid::{Align, Grid};
 
-/// The time that a connection's times count from: its opening; where that was not seen, the first thing that was.
-pub(super) fn beginning(connection: &Connection) -> Option<Timestamp> {
-    connection.opened_at.or_else(|| connection.timeline.first().map(|entry| entry.at))
+/// One event: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
+struct Line {
+    offset: String,
+    mark: char,
+    sentence: String,
+    source: &'static str,
 }
 
-/// Microseconds from the beginning to a time; negative before it.
-pub(super) fn micros_after(connection: &Connection, at: Timestamp) -> i128 {
-    let from = beginning(connection).unwrap_or(at);
-    (at.as_nanosecond() - from.as_nanosecond()) / 1_000
-}
-
-/// `+1.234567 s`: always to the microsecond, so that the points of all lines stand below each other.
-pub(super) fn offset(micros: i128) -> String {
-    let sign = if micros < 0 { '-' } else { '+' };
-    let size = micros.unsigned_abs();
-    format!("{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000)
-}
-
-/// One thing that happened, as it is told.
-pub(crate) struct Line {
-    /// Time from the beginning.
-    pub(crate) offset: String,
-    /// Something went wrong.
-    pub(crate) is_trouble: bool,
-    /// What happened.
-    pub(crate) sentence: String,
-    /// How it is known.
-    pub(crate) source: &'static str,
-}
-
-/// What happened, in order.
-pub(crate) fn lines(connection: &Connection) -> Vec<Line> {
+fn lines(connection: &Connection) -> Vec<Line> {
     let line = |entry: &TimelineEntry| Line {
-        offset: offset(micros_after(connection, entry.at)),
-        is_trouble: is_trouble(&entry.event),
-        sentence: entry.event.sentence(|subflow| place(connection, subflow)),
+        offset: connection.offset(entry.at).to_string(),
+        mark: if entry.event.is_failure() { '!' } else { ' ' },
+        sentence: entry.event.sentence(|subflow| connection.subflow_name(subflow)),
         source: entry.source.as_str(),
     };
     connection.timeline.iter().map(line).collect()
 }
 
-/// What the times count from, in words.
-pub(crate) fn since(connection: &Connection) -> &'static str {
+/// What the times count from.
+pub(crate) fn start(connection: &Connection) -> &'static str {
     if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" }
 }
 
-/// The section of a connection's report. Empty without entries.
+/// All events as a table. `None`: there are none.
+pub(crate) fn grid(connection: &Connection) -> Option<Grid> {
+    let row = |Line { offset, mark, sentence, source }| {
+        vec![offset, format!("{mark} {sentence}").trim_start().to_owned(), source.to_owned()]
+    };
+    let rows: Vec<Vec<String>> = lines(connection).into_iter().map(row).collect();
+    let columns = vec![("time", Align::Right), ("event", Align::Left), ("source", Align::Left)];
+    (!rows.is_empty()).then_some(Grid { columns, rows })
+}
+
+/// The section of a connection's report. Empty without events.
 pub(super) fn section(connection: &Connection) -> String {
     let lines = lines(connection);
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = format!("  timeline, from {}\n", since(connection));
+    let mut text = format!("  timeline, from {}\n", start(connection));
     let time_width = lines.iter().map(|line| line.offset.width()).max().unwrap_or(0);
     let sentence_width = lines.iter().map(|line| line.sentence.width()).max().unwrap_or(0);
-    for Line { offset, is_trouble, sentence, source } in lines {
-        let mark = if is_trouble { '!' } else { ' ' };
+    for Line { offset, mark, sentence, source } in lines {
         let _ = writeln!(text, "  {mark} {offset:>time_width$}  {sentence:sentence_width$}  [{source}]");
     }
     text
-}
-
-/// Whether it is something that went wrong.
-fn is_trouble(what: &TimelineEvent) -> bool {
-    match what {
-        TimelineEvent::SubflowStale { stale, .. } => *stale,
-        TimelineEvent::SubflowClosed { reason, .. } => reason.is_failure(),
-        TimelineEvent::Stalled { .. } | TimelineEvent::FellBack { .. } => true,
-        TimelineEvent::Opened
-        | TimelineEvent::Adopted
-        | TimelineEvent::SubflowOpened { .. }
-        | TimelineEvent::SubflowEstablished { .. }
-        | TimelineEvent::PriorityChanged { .. }
-        | TimelineEvent::AddressAnnounced { .. }
-        | TimelineEvent::PeerAddressAnnounced { .. }
-        | TimelineEvent::PeerAddressRemoved { .. }
-        | TimelineEvent::Closed => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offsets_keep_their_sign_and_their_microseconds() {
-        assert_eq!(offset(0), "+0.000000 s");
-        assert_eq!(offset(-1_500_000), "-1.500000 s");
-        assert_eq!(offset(61_000_001), "+61.000001 s");
-    }
 }

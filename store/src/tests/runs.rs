@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection that several runs have seen is one connection: nothing of it is counted twice, nothing that one of them knew is lost.
+//! A connection that several runs have seen has one record: nothing is counted twice, nothing that one run knew is lost.
 
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::subflow::Scheduler;
@@ -7,7 +7,7 @@ use mpwatch_model::unit::Microjoules;
 
 use super::*;
 
-/// As a restarted daemon sees it: times are not known, counters are the kernel's, CPU time and energy begin again.
+/// The state that a restarted daemon sees: times are not known, counters are the kernel's, CPU time and energy begin again.
 fn adopted(connection: &Flow) -> Flow {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
@@ -26,22 +26,22 @@ fn adopted(connection: &Flow) -> Flow {
     flow
 }
 
-fn run(file: &std::path::Path, second: i64, pictures: Vec<Vec<Flow>>) {
+fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Flow>>) {
     let store = Store::open(file, &Limits::none()).unwrap();
-    for (picture, nth) in pictures.into_iter().zip(0..) {
-        store.deliver(&tick(second + nth, picture));
+    for (flows, nth) in snapshots.into_iter().zip(0..) {
+        store.deliver(&tick(second + nth, flows));
     }
     assert_eq!(store.close(), StoreLosses::default());
 }
 
 #[test]
-fn a_connection_that_outlives_a_run_goes_on_in_its_row() {
+fn a_connection_that_outlives_a_run_keeps_its_row() {
     let (_folder, file) = folder();
     let first = consistent(fixture::connection(1, 2));
     run(&file, 0, vec![vec![first.clone()]]);
     let mut second = adopted(&first);
     second.bytes_sent = first.bytes_sent.map(|bytes| bytes + Bytes(7));
-    // A subflow that ended while nobody looked, and one that is new.
+    // One subflow ended between the runs, and one is new.
     let mut third = second.subflows.remove(1);
     third.id.cookie = SocketCookie(999);
     second.subflows.push(third.clone());
@@ -70,15 +70,15 @@ fn a_connection_that_outlives_a_run_goes_on_in_its_row() {
     let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
     assert_eq!(kept.cpu, Some(cpu + cpu));
     assert_eq!(kept.energy.unwrap().active, FlowEnergy::sum([&energy, &energy]).active);
-    let told: Vec<&TimelineEvent> = found.timeline.iter().map(|entry| &entry.event).collect();
-    assert_eq!(told.iter().filter(|what| ***what == TimelineEvent::Adopted).count(), 1);
-    assert!(told.contains(&&TimelineEvent::Opened));
+    let events: Vec<&TimelineEvent> = found.timeline.iter().map(|entry| &entry.event).collect();
+    assert_eq!(events.iter().filter(|event| ***event == TimelineEvent::Adopted).count(), 1);
+    assert!(events.contains(&&TimelineEvent::Opened));
     let of_first = &samples[&(first.id, first.subflows[0].id)];
     assert_eq!(of_first.len(), 2, "one by each run, in their order: {of_first:?}");
     assert!(of_first.is_sorted_by_key(|sample| sample.at));
     let database = Connection::open(&file).unwrap();
     let of = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
-    assert_eq!(of("SELECT sum(bytes_sent) FROM v_connection"), row::number(second.bytes_sent.unwrap().0));
+    assert_eq!(of("SELECT sum(bytes_sent) FROM v_connection"), second.bytes_sent.unwrap().0.cast_signed());
     assert_eq!((of("SELECT runs FROM v_connection"), of("SELECT count(*) FROM v_run")), (2, 2));
     // Now it closes, in a third run.
     let mut last = adopted(&first);
@@ -103,7 +103,7 @@ fn another_boot_is_another_connection() {
 }
 
 #[test]
-fn what_two_runs_saw_at_the_same_time_is_not_added() {
+fn counters_of_two_runs_at_the_same_time_are_not_added() {
     let (_folder, file) = folder();
     let flow = consistent(fixture::closed(1));
     run(&file, 0, vec![vec![flow.clone()], Vec::new()]);
@@ -116,16 +116,20 @@ fn what_two_runs_saw_at_the_same_time_is_not_added() {
     let (report, _) = read(&file);
     assert_eq!(report.connections.len(), 1);
     let found = &report.connections[0];
-    assert_eq!((found.closed_at, found.bytes_sent), (flow.closed_at, flow.bytes_sent), "what is later holds");
+    assert_eq!(
+        (found.closed_at, found.bytes_sent),
+        (flow.closed_at, flow.bytes_sent),
+        "the later state holds"
+    );
     assert_eq!(found.subflows[0].cpu, flow.subflows[0].cpu);
     assert_eq!(found.subflows[0].energy.unwrap().active, flow.subflows[0].energy.unwrap().active);
 }
 
 #[test]
-fn a_run_that_is_there_is_refused() {
+fn a_run_that_the_file_has_is_refused() {
     let (_folder, file) = folder();
-    let beginning = Beginning { boot_id: fixture::host().boot_id, at: fixture::at(-5) };
-    let open = || Store::open_run(&file, &Limits::none(), Some(&beginning));
+    let start = RunStart { boot_id: fixture::host().boot_id, at: fixture::at(-5) };
+    let open = || Store::open_run(&file, &Limits::none(), Some(&start));
     let store = open().unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
     store.close();
@@ -135,7 +139,7 @@ fn a_run_that_is_there_is_refused() {
 }
 
 #[test]
-fn energy_of_a_run_that_knows_none_takes_none_away() {
+fn a_run_without_energy_keeps_the_energy_of_the_one_before() {
     let (_folder, file) = folder();
     let first = consistent(fixture::connection(1, 1));
     run(&file, 0, vec![vec![first.clone()]]);
@@ -148,7 +152,7 @@ fn energy_of_a_run_that_knows_none_takes_none_away() {
 }
 
 #[test]
-fn an_open_connection_has_a_row_once_it_has_settled() {
+fn an_open_connection_has_a_row_after_ten_seconds() {
     let (_folder, file) = folder();
     let mut flow = fixture::connection(1, 1);
     (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
@@ -169,7 +173,7 @@ fn an_open_connection_has_a_row_once_it_has_settled() {
 }
 
 #[test]
-fn a_writer_that_is_held_up_is_left_behind_in_time() {
+fn closing_does_not_wait_longer_than_its_timeout() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
@@ -182,13 +186,13 @@ fn a_writer_that_is_held_up_is_left_behind_in_time() {
     let losses = store.close_within(Duration::from_millis(10));
     assert_eq!((losses.flows_lost, losses.paused.is_some()), (1, true));
     other.execute_batch("ROLLBACK").unwrap();
-    // The writer that was left behind may still come to write the other one.
+    // The writer may still write the other one.
     let closed = fixture::closed(1).id;
     assert!(read(&file).0.connections.iter().any(|one| one.id == closed), "what was committed is safe");
 }
 
 #[test]
-fn a_writer_that_is_held_up_for_a_while_writes_everything() {
+fn a_writer_that_is_blocked_for_a_while_writes_everything() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
@@ -209,7 +213,7 @@ fn a_writer_that_is_held_up_for_a_while_writes_everything() {
 }
 
 #[test]
-fn a_file_that_is_taken_away_is_told_of() {
+fn a_file_that_is_removed_pauses_the_store() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     std::fs::rename(&file, file.with_extension("old")).unwrap();
@@ -225,7 +229,7 @@ fn a_file_that_is_taken_away_is_told_of() {
 }
 
 #[test]
-fn reading_makes_nothing_beside_the_file() {
+fn reading_creates_nothing_beside_the_file() {
     let (folder, file) = folder();
     run(&file, 0, vec![vec![fixture::closed(1)]]);
     let names = || {
@@ -238,7 +242,7 @@ fn reading_makes_nothing_beside_the_file() {
     let archive = Archive::open(&file).unwrap();
     assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 1);
     assert_eq!(names(), ["flows.db"]);
-    // What a writer adds meanwhile is seen, although the file was taken for a quiet one.
+    // What a writer adds meanwhile is read, although the file had no writer when it was opened.
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(20, vec![fixture::closed(2)]));
     while store.figures().written == 0 {

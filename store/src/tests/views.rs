@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The views, which others rely on: they say the same as the report that is read from the same file, field by field.
+//! The views have the same values as the report that is read from the same file.
 
 use std::net::SocketAddr;
 
@@ -28,7 +28,7 @@ fn rows(file: &std::path::Path, sql: &str) -> Vec<Fields> {
     query.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
-/// What the JSON has in objects of its own, under the names of the views.
+/// Nested objects of the JSON, under the names of the views.
 fn flattened(json: Value) -> Fields {
     let Value::Object(mut all) = json else { panic!("no object") };
     for (object, prefix) in [
@@ -68,7 +68,7 @@ fn is_same(found: &Value, given: &Value) -> bool {
     }
 }
 
-/// Compares what both have; how many fields that are.
+/// Compares the fields that both have; returns how many they are.
 fn compare(found: &Fields, given: &Fields) -> usize {
     let both = found.iter().filter_map(|(name, value)| Some((name, value, given.get(name)?)));
     let mut fields = 0;
@@ -89,7 +89,7 @@ fn filled() -> (TempDir, PathBuf, Report) {
 }
 
 #[test]
-fn a_connection_and_its_subflows_are_what_the_report_says() {
+fn connections_and_subflows_match_the_report() {
     let (_folder, file, report) = filled();
     let connections = rows(&file, "SELECT * FROM v_connection");
     assert_eq!(connections.len(), report.connections.len());
@@ -103,64 +103,65 @@ fn a_connection_and_its_subflows_are_what_the_report_says() {
             );
         }
         assert!(compare(&row, &fields) >= 20, "{row:?}");
-        let cpu = one.cpu.map(|cpu| row::number(cpu.total().0));
+        let cpu = one.cpu.map(|cpu| cpu.total().0);
         assert_eq!((&row["subflows"], &row["cpu_ns"]), (&json!(one.subflows.len()), &json!(cpu)));
-        assert_eq!(row["opened_at_ns"], json!(one.opened_at.map(write::nanos)));
-        assert_eq!(row["closed_at_ns"], json!(one.closed_at.map(write::nanos)));
-        let of_it =
+        assert_eq!(row["opened_at_ns"], json!(one.opened_at.map(nanos)));
+        assert_eq!(row["closed_at_ns"], json!(one.closed_at.map(nanos)));
+        let query =
             format!("SELECT * FROM v_subflow WHERE connection = {} ORDER BY place", row["connection"]);
-        let subflows = rows(&file, &of_it);
+        let subflows = rows(&file, &query);
         assert_eq!(subflows.len(), one.subflows.len());
         for (row, subflow) in subflows.iter().zip(&one.subflows) {
             assert!(compare(row, &flattened(serde_json::to_value(subflow).unwrap())) >= 35, "{row:?}");
-            assert_eq!(row["created_at_ns"], json!(subflow.created_at.map(write::nanos)));
-            assert_eq!(row["closed_at_ns"], json!(subflow.closed.map(|closed| write::nanos(closed.at))));
-            assert_eq!(row["cpu_ns"], json!(subflow.cpu.map(|cpu| row::number(cpu.total().0))));
-            assert_eq!(row["cpu_tx_ns"], json!(subflow.cpu.map(|cpu| row::number(cpu.tx.0))));
+            assert_eq!(row["created_at_ns"], json!(subflow.created_at.map(nanos)));
+            assert_eq!(row["closed_at_ns"], json!(subflow.closed.map(|closed| nanos(closed.at))));
+            assert_eq!(row["cpu_ns"], json!(subflow.cpu.map(|cpu| cpu.total().0)));
+            assert_eq!(row["cpu_tx_ns"], json!(subflow.cpu.map(|cpu| cpu.tx.0)));
         }
     }
 }
 
 #[test]
-fn what_happened_and_what_is_shared_are_what_the_report_says() {
+fn events_and_verdicts_match_the_report() {
     let (_folder, file, report) = filled();
     for row in rows(&file, "SELECT * FROM v_connection") {
         let one = report.connections.iter().find(|one| row["id"] == one.id.to_string()).unwrap();
-        let of_it = |view: &str, order: &str| {
+        let select = |view: &str, order: &str| {
             rows(
                 &file,
                 &format!("SELECT * FROM {view} WHERE connection = {} ORDER BY {order}", row["connection"]),
             )
         };
-        let events: Vec<(i64, String)> = of_it("v_event", "at_ns, event")
+        let events: Vec<(i64, String)> = select("v_event", "at_ns, event")
             .iter()
             .map(|event| (event["at_ns"].as_i64().unwrap(), event["event"].as_str().unwrap().to_owned()))
             .collect();
-        let mut told: Vec<(i64, String)> = one
+        let mut reported: Vec<(i64, String)> = one
             .timeline
             .iter()
             .map(|entry| {
-                let what = serde_json::to_value(entry).unwrap();
-                (write::nanos(entry.at), what["event"].as_str().unwrap().to_owned())
+                let entry_json = serde_json::to_value(entry).unwrap();
+                (nanos(entry.at), entry_json["event"].as_str().unwrap().to_owned())
             })
             .collect();
-        told.sort();
-        assert_eq!(events, told);
+        reported.sort();
+        assert_eq!(events, reported);
         let pairs = one.bottlenecks.iter().flat_map(|found| &found.pairs);
-        let verdicts = of_it("v_bottleneck", "a, b");
+        let verdicts = select("v_bottleneck", "a, b");
         assert_eq!(verdicts.len(), pairs.clone().count());
         for pair in pairs {
             let row = verdicts
                 .iter()
                 .find(|row| row["a"] == pair.a.to_string() && row["b"] == pair.b.to_string())
                 .unwrap();
-            assert!(compare(row, &flattened(serde_json::to_value(pair).unwrap())) >= 15, "{row:?}");
+            let fields = if pair.evidence.is_some() { 15 } else { 3 };
+            assert!(compare(row, &flattened(serde_json::to_value(pair).unwrap())) >= fields, "{row:?}");
         }
     }
 }
 
 #[test]
-fn the_other_views_can_be_asked() {
+fn the_other_views_have_rows() {
     let (_folder, file, _) = filled();
     for view in ["v_run", "v_energy", "v_peer_daily"] {
         assert!(!rows(&file, &format!("SELECT * FROM {view}")).is_empty(), "{view}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of the screen share: a screen without a terminal, keys pressed by their names, and machines to look at.
+//! For tests of the screen: a screen without a terminal, key presses by name, and sample snapshots.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -19,7 +19,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
-/// A screen and what it asked for last.
+/// A screen and its last request.
 pub struct Stage {
     pub app: App,
     terminal: Terminal<TestBackend>,
@@ -49,7 +49,7 @@ impl Stage {
         self.happens(Event::Feed(Feed::Link(link)))
     }
 
-    /// Presses keys by their names, `j`, `enter`, `ctrl-c`, separated by blanks.
+    /// Presses keys by name (`j`, `enter`, `ctrl-c`), separated by spaces.
     pub fn press(&mut self, keys: &str) -> &mut Self {
         for key in keys.split(' ') {
             let chord = Chord::parse(key).unwrap_or_else(|| panic!("{key} is no key"));
@@ -58,7 +58,7 @@ impl Stage {
         self
     }
 
-    /// Types letters, blanks among them.
+    /// Types text, which may contain spaces.
     pub fn type_text(&mut self, text: &str) -> &mut Self {
         for letter in text.chars() {
             let name = if letter == ' ' { "space".to_owned() } else { letter.to_string() };
@@ -77,7 +77,7 @@ impl Stage {
         self.terminal.draw(|frame| draw(app, frame)).unwrap().buffer.clone()
     }
 
-    /// The screen as text, without the blanks at the ends of its lines.
+    /// The screen as text without trailing spaces.
     pub fn text(&mut self) -> String {
         let buffer = self.buffer();
         let area = buffer.area;
@@ -86,7 +86,7 @@ impl Stage {
         lines.join("\n")
     }
 
-    /// The first line that has this in it.
+    /// The first line that contains these words.
     #[track_caller]
     pub fn line_with(&mut self, words: &str) -> String {
         let text = self.text();
@@ -108,7 +108,7 @@ impl Stage {
     }
 }
 
-/// With three subflows behind one bottleneck.
+/// A connection with three subflows that share a bottleneck.
 pub fn shared(token: u32) -> Connection {
     let mut connection = fixture::connection(token, 3);
     let found: Bottlenecks = fixture::bottleneck::shared(&connection.subflows);
@@ -117,7 +117,7 @@ pub fn shared(token: u32) -> Connection {
     connection
 }
 
-/// Four connections of each kind: healthy, sharing, with a dead path, fallen back.
+/// Four connections: healthy, with a shared bottleneck, with a failed path, fallen back.
 pub fn normal() -> Snapshot {
     fixture::snapshot(vec![
         fixture::connection(0x9f3c_0a1b, 2),
@@ -131,7 +131,7 @@ pub fn empty() -> Snapshot {
     fixture::snapshot(Vec::new())
 }
 
-/// No counter of energy, as in a virtual machine.
+/// Without an energy counter, as in a virtual machine.
 pub fn no_rapl() -> Snapshot {
     let mut snapshot = normal();
     let advice = "a virtual machine has no counters of its own: run mpwatch on its host for joules";
@@ -149,7 +149,7 @@ pub fn no_rapl() -> Snapshot {
     snapshot
 }
 
-/// The same machine with joules that a model made up.
+/// The same machine with estimated energy.
 pub fn estimated() -> Snapshot {
     let mut snapshot = normal();
     let of_model = |energy: FlowEnergy| FlowEnergy { source: EnergySource::Model, ..energy };
@@ -168,7 +168,7 @@ pub fn losses() -> Snapshot {
     snapshot
 }
 
-/// So many connections of two subflows each.
+/// Connections with two subflows each.
 pub fn many(count: u32) -> Snapshot {
     let connection = |number: u32| {
         let mut connection = fixture::connection(0x1000_0000 + number, 2);
@@ -185,7 +185,7 @@ pub fn many(count: u32) -> Snapshot {
     fixture::snapshot((0..count).map(connection).collect())
 }
 
-/// Snapshots a second apart whose rates rise and fall.
+/// A later snapshot with other rates.
 pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     snapshot.at = fixture::at(12_500_000 + i64::try_from(number).unwrap() * 1_000_000);
     for (place, connection) in (1..).zip(&mut snapshot.connections) {
@@ -211,7 +211,7 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     snapshot
 }
 
-/// A screen that has been open for some seconds.
+/// A screen after some seconds.
 pub fn open(snapshot: fn() -> Snapshot, columns: u16, rows: u16) -> Stage {
     let mut stage = Stage::new(columns, rows);
     stage.link(Link::Up(Origin::Tracer));

@@ -2,7 +2,7 @@
 //! Delay correlation with wavelet denoising (DCW): Kim, Kim, Shin, Lam, Powers, "A wavelet-based approach to detect shared congestion",
 //! SIGCOMM 2004 and IEEE/ACM ToN 2008. One-way delays, sampled at 10 Hz, are denoised by soft thresholds on their wavelet coefficients.
 //! Two paths share a bottleneck if the normalised cross-correlation exceeds 0.5 at some lag of up to a second. Here half the RTT replaces
-//! the one-way delay, and the Daubechies wavelet is the one with four vanishing moments: which one the authors used is not known to us.
+//! the one-way delay, and the Daubechies wavelet is the one with four vanishing moments: we do not know which one the authors used.
 //! It decides from 6.4 s on.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -23,7 +23,9 @@ pub(crate) fn replay(lines: impl BufRead) {
     let settings = TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default() };
     let report = session::run(&mut replay, settings, None, |snapshot| {
         json::snapshot(&snapshot, Layout::Line)?;
-        text::list(&snapshot);
+        for connection in &snapshot.connections {
+            text::connection(connection);
+        }
         Ok(ControlFlow::Continue(()))
     });
     if let Ok(report) = report {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a subflow carried over time, from the samples of its counters.
+
+use jiff::Timestamp;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::outage;
+use mpwatch_model::subflow::Subflow;
+
+use mpwatch_model::series::CounterSample;
+
+/// Most steps of a subflow: more could not be seen, and a week of samples would make a file that nobody can open.
+const MAX_STEPS: f64 = 160.0;
+
+/// Seconds from the first known time of a connection.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    start: Timestamp,
+    /// The last known time.
+    pub(super) end: f64,
+}
+
+impl Clock {
+    /// `None`: no time is known.
+    pub(super) fn of(connection: &Connection) -> Option<Self> {
+        let first = connection.timeline.first().map(|entry| entry.at);
+        let start = connection.opened_at.or(first).or(connection.closed_at)?;
+        let since = |at: Timestamp| at.duration_since(start).as_secs_f64();
+        let events = connection.timeline.iter().map(|entry| since(entry.at));
+        Some(Self { start, end: events.fold(connection.age_s, f64::max) })
+    }
+
+    pub(super) fn at(self, time: Timestamp) -> f64 {
+        time.duration_since(self.start).as_secs_f64()
+    }
+}
+
+/// Bytes carried from one time to another.
+pub(super) struct Step {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    bytes: u64,
+}
+
+impl Step {
+    /// Bits per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.bytes as f64 * 8.0 / (self.to - self.from)
+    }
+}
+
+/// What a subflow carried between its samples, from its SYN to its end. Empty without samples.
+pub(super) fn steps(
+    connection: &Connection,
+    subflow: &Subflow,
+    samples: &[CounterSample],
+    clock: Clock,
+) -> Vec<Step> {
+    if samples.is_empty() {
+        return Vec::new();
+    }
+    let start = subflow.created_at.map(|at| (clock.at(at), 0));
+    let known = samples.iter().map(|one| (clock.at(one.at), one.bytes_sent.0 + one.bytes_received.0));
+    let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
+    let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
+    let mut totals = start.into_iter().chain(known).chain([end]);
+    let Some(mut before) = totals.next() else { return Vec::new() };
+    let mut steps: Vec<Step> = Vec::new();
+    for (at, bytes) in totals.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
+        let carried = bytes.saturating_sub(before.1);
+        match steps.last_mut().filter(|step| at - step.from < clock.end / MAX_STEPS) {
+            Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
+            None => steps.push(Step { from: before.0, to: at, bytes: carried }),
+        }
+        before = (at, bytes);
+    }
+    if let Some(failure) = outage::path_failure(connection, subflow) {
+        end_at(clock.at(failure.at), &mut steps);
+    }
+    steps
+}
+
+/// Ends the step in which a path failed at the failure: what it carried until the next sample it carried before.
+fn end_at(failure: f64, steps: &mut Vec<Step>) {
+    let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
+    if let Some(last) = steps.iter_mut().find(is_failing) {
+        last.to = failure;
+        steps.retain(|step| step.to <= failure || step.bytes > 0);
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values in words.
+
+use mpwatch_model::energy::EnergySource;
+use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
+use mpwatch_model::subflow::Subflow;
+
+/// A metric of the table as people read it. An unknown name shows itself; a test finds those.
+pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
+    metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
+}
+
+/// A metric of a subflow, by the end of its name.
+pub(crate) fn of_subflow(subflow: &Subflow, name: &str) -> String {
+    shown(SUBFLOW, &format!("mpwatch_subflow_{name}"), subflow)
+}
+
+pub(crate) fn seconds(micros: u64) -> String {
+    metric::display(Unit::Seconds, Some(micros as f64 / 1e6))
+}
+
+pub(crate) fn bytes(count: u64) -> String {
+    metric::display(Unit::Bytes, Some(count as f64))
+}
+
+/// The text with a capital first letter.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// `1 connection`, `2 connections`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The value, or a dash where it is not known.
+pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// `~` for energy that was estimated.
+pub(crate) fn estimate_mark(source: EnergySource) -> &'static str {
+    if source.is_measured() { "" } else { "~" }
+}
+
+/// The mean. `None`: there are no values.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

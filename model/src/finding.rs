@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Findings: what a reader should know about a run or a connection, as data and as one sentence each. The screen and every report show
+//! these.
+
+mod bottleneck;
+mod detect;
+mod fact;
+mod sentence;
+
+pub use bottleneck::{extra_cost, shared_groups, working_subflows};
+pub use detect::{of_connection, of_report};
+pub use fact::{Certainty, Fact, FailedPath, Finding, MainOutage, OtherPairs, Severity, SharedBottleneck};
+pub use sentence::{Format, joined};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds what there is to report: pure functions over a report or a connection.
+
+use crate::connection::Connection;
+use crate::flow_class::FlowClass;
+use crate::lifecycle::{CloseReason, Protocol};
+use crate::outage;
+use crate::snapshot::Report;
+use crate::subflow::Subflow;
+
+use super::bottleneck;
+use super::fact::{Fact, FailedPath, Finding, MainOutage};
+
+/// How long a connection may wait for its second subflow, seconds.
+const JOIN_DEADLINE: f64 = 3.0;
+
+/// All findings of a report, most important first; findings of one kind in the order of their connections.
+pub fn of_report(report: &Report) -> Vec<Finding> {
+    let problems = report.counters.mapping_problems;
+    let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();
+    facts.extend((problems.invalid > 0).then_some(Fact::InvalidMappings(problems.invalid)));
+    facts.extend((problems.bad_checksum > 0).then_some(Fact::ChecksumFailures(problems.bad_checksum)));
+    let of_host = facts.into_iter().map(|fact| Finding { connection: None, fact });
+    let mut findings: Vec<Finding> =
+        of_host.chain(report.connections.iter().flat_map(of_connection)).collect();
+    findings.sort_by_key(Finding::rank);
+    findings
+}
+
+/// All findings of a connection, most important first.
+pub fn of_connection(connection: &Connection) -> Vec<Finding> {
+    let mut facts: Vec<Fact> = connection
+        .subflows
+        .iter()
+        .zip(1..)
+        .filter_map(|(subflow, number)| path_failed(connection, subflow, number))
+        .collect();
+    facts.extend(abrupt_end(connection));
+    facts.extend(outage(connection));
+    facts.extend(connection.fallback.map(|fallback| Fact::FellBack(fallback.reason)));
+    facts.extend(bottleneck::facts(connection));
+    facts.extend(single_path(connection));
+    facts.extend(closed(connection));
+    let of_connection = facts.into_iter().map(|fact| Finding { connection: Some(connection.id), fact });
+    let mut findings: Vec<Finding> = of_connection.collect();
+    findings.sort_by_key(Finding::rank);
+    findings
+}
+
+fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {
+    let failure = outage::path_failure(connection, subflow);
+    let is_stale = subflow.stale && subflow.closed.is_none();
+    if outage::closed_with_connection(connection, subflow) || (failure.is_none() && !is_stale) {
+        return None;
+    }
+    let ended = subflow.closed.filter(|closed| closed.reason.is_failure());
+    Some(Fact::PathFailed(FailedPath {
+        subflow: number,
+        local: subflow.local.ip(),
+        remote: subflow.remote.ip(),
+        interface: subflow.interface,
+        at: failure.map(|failure| connection.offset(failure.at)),
+        noticed: failure.map(|failure| connection.offset(failure.noticed)),
+        ended: ended.map(|closed| (closed.reason, connection.offset(closed.at))),
+    }))
+}
+
+fn abrupt_end(connection: &Connection) -> Option<Fact> {
+    let mut subflows = connection.subflows.iter();
+    let reset = subflows.find(|subflow| outage::closed_with_connection(connection, subflow))?;
+    let by_this_host = reset.closed.is_some_and(|closed| closed.reason == CloseReason::ResetSent);
+    let was_refused = reset.handshake.is_none() && connection.seen_open;
+    Some(if was_refused { Fact::Refused } else { Fact::Aborted { by_this_host } })
+}
+
+fn outage(connection: &Connection) -> Option<Fact> {
+    let outages = outage::outages(connection);
+    let main = outage::main_outage(connection, &outages)?;
+    let longest = outage::longest(&outages).filter(|longest| **longest != main);
+    Some(Fact::Outage(MainOutage {
+        from: connection.offset(main.from),
+        duration: main.duration,
+        stalled: main.stalled,
+        stalls: main.stalls,
+        outages: outages.len(),
+        longest: longest.map(|longest| (connection.offset(longest.from), longest.duration)),
+    }))
+}
+
+fn single_path(connection: &Connection) -> Option<Fact> {
+    let is_mptcp = connection.protocol == Protocol::Mptcp && connection.fallback.is_none();
+    if !is_mptcp || connection.subflows.len() != 1 {
+        return None;
+    }
+    let has_peer = connection.subflows.iter().any(Subflow::was_answered);
+    let is_long = connection.seen_open && has_peer && connection.flow_class == FlowClass::Long;
+    let is_late = connection.is_open() && connection.age_s > JOIN_DEADLINE;
+    (is_long || is_late).then_some(Fact::SinglePath { is_long })
+}
+
+fn closed(connection: &Connection) -> Option<Fact> {
+    let at = connection.closed_at?;
+    let mut ends = connection.subflows.iter().filter_map(|subflow| subflow.closed);
+    Some(Fact::Closed { at, lasted: connection.age_s, reason: ends.next_back().map(|end| end.reason) })
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A finding as data.
+#![allow(missing_docs, reason = "the fields are named after what they hold")]
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+
+use crate::bottleneck::DetectionMethod;
+use crate::endpoint::Name;
+use crate::energy::FlowEnergy;
+use crate::id::ConnectionId;
+use crate::lifecycle::{CloseReason, FallbackReason};
+use crate::timeline::Offset;
+use crate::unit::{BitsPerSecond, Micros, Nanos};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something failed, or data was lost.
+    Failure,
+    /// It works, but not as multipath should.
+    Warning,
+    /// As it should be.
+    Good,
+    /// Good to know.
+    Note,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The connection that it is about. `None`: the host.
+    pub connection: Option<ConnectionId>,
+    /// What was found.
+    pub fact: Fact,
+}
+
+/// What was found, most important first. Subflows are given by their names, 1 being the first.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// A kind of loss, with its count.
+    DataLost(String),
+    /// Invalid DSS mappings on this host.
+    InvalidMappings(u64),
+    /// DSS checksum failures on this host.
+    ChecksumFailures(u64),
+    PathFailed(FailedPath),
+    /// A reset answered the SYN.
+    Refused,
+    /// A reset ended the connection.
+    Aborted {
+        by_this_host: bool,
+    },
+    Outage(MainOutage),
+    /// The connection fell back to plain TCP.
+    FellBack(FallbackReason),
+    SharedBottleneck(SharedBottleneck),
+    /// Subflows share a rate limit without sharing a queue.
+    SharedCap {
+        subflows: Vec<String>,
+        /// What they get together.
+        sum: BitsPerSecond,
+        since: Micros,
+    },
+    /// No second subflow joined.
+    SinglePath {
+        is_long: bool,
+    },
+    /// Bottlenecks were detected by a method other than the default.
+    DetectedBy(DetectionMethod),
+    OtherPairs(OtherPairs),
+    Closed {
+        at: Timestamp,
+        /// Seconds.
+        lasted: f64,
+        /// How its last subflow ended.
+        reason: Option<CloseReason>,
+    },
+}
+
+/// A path that failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedPath {
+    /// Number of the subflow.
+    pub subflow: usize,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub interface: Option<Name>,
+    /// `None`: no event says when.
+    pub at: Option<Offset>,
+    pub noticed: Option<Offset>,
+    /// How and when the subflow ended. `None`: it is open, without acknowledgements.
+    pub ended: Option<(CloseReason, Offset)>,
+}
+
+/// The outage of a connection that matters most: no path made progress.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MainOutage {
+    pub from: Offset,
+    pub duration: Micros,
+    /// Sum of its stalls.
+    pub stalled: Micros,
+    pub stalls: usize,
+    /// Number of outages of the connection.
+    pub outages: usize,
+    /// Start and duration of a longer outage.
+    pub longest: Option<(Offset, Micros)>,
+}
+
+/// Subflows that share a bottleneck. Those after the first are extra: they add no throughput.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedBottleneck {
+    pub subflows: Vec<String>,
+    pub certainty: Certainty,
+    /// Share of what was sent that the extra subflows carried.
+    pub extra_share: Option<f64>,
+    pub extra_energy: Option<FlowEnergy>,
+    pub extra_cpu: Option<Nanos>,
+}
+
+/// The pairs of subflows that share neither a bottleneck nor a cap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtherPairs {
+    /// All pairs of the connection.
+    pub all: usize,
+    /// Pairs with separate bottlenecks.
+    pub separate: usize,
+    /// How certain that is.
+    pub certainty: Certainty,
+    /// Pairs of which neither subflow is congested.
+    pub not_congested: usize,
+    /// Pairs without a verdict.
+    pub undecided: usize,
+    /// At least two subflows still work, or the connection has closed.
+    pub add_throughput: bool,
+    /// This end sends too little to judge by.
+    pub mostly_receives: bool,
+}
+
+/// How certain a verdict on some pairs of subflows is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Certainty {
+    /// From the opening of the connection to the last verdict.
+    pub since: Option<Micros>,
+    /// Probability of sharing of the least certain pair: the one nearest to 0.5.
+    pub probability: Option<f64>,
+}
+
+impl Finding {
+    /// How much it matters.
+    pub fn severity(&self) -> Severity {
+        self.rank().0
+    }
+
+    /// Its place in the order of importance; the same for all findings of a kind.
+    pub fn rank(&self) -> (Severity, u8) {
+        match &self.fact {
+            Fact::DataLost(_) => (Severity::Failure, 0),
+            Fact::InvalidMappings(_) => (Severity::Failure, 1),
+            Fact::ChecksumFailures(_) => (Severity::Failure, 2),
+            Fact::PathFailed(_) => (Severity::Failure, 3),
+            Fact::Refused | Fact::Aborted { .. } => (Severity::Failure, 4),
+            Fact::Outage(_) => (Severity::Failure, 5),
+            Fact::FellBack(_) => (Severity::Warning, 6),
+            Fact::SharedBottleneck(_) => (Severity::Warning, 7),
+            Fact::SharedCap { .. } => (Severity::Warning, 8),
+            Fact::SinglePath { is_long: true } => (Severity::Warning, 9),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 10),
+            Fact::DetectedBy(_) => (Severity::Note, 11),
+            Fact::OtherPairs(_) => (Severity::Note, 12),
+            Fact::SinglePath { is_long: false } => (Severity::Note, 13),
+            Fact::Closed { .. } => (Severity::Note, 14),
+        }
+    }
+
+    /// Whether a report lists it as a problem.
+    pub fn is_problem(&self) -> bool {
+        matches!(self.severity(), Severity::Failure | Severity::Warning)
+    }
+
+    /// Whether it says which subflows share a bottleneck.
+    pub fn is_about_bottlenecks(&self) -> bool {
+        use Fact::{DetectedBy, OtherPairs, SharedBottleneck, SharedCap};
+        matches!(self.fact, SharedBottleneck(_) | SharedCap { .. } | DetectedBy(_) | OtherPairs(_))
+    }
+}
+
+impl OtherPairs {
+    /// Every subflow has a bottleneck of its own, or none.
+    fn are_good(&self) -> bool {
+        (self.separate == self.all && self.add_throughput) || self.not_congested == self.all
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sums over subflows: of a path (interface and pair of addresses), a peer, a process, or a namespace.
+
+use std::net::IpAddr;
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::endpoint::Name;
+use mpwatch_model::energy::{EnergySource, FlowEnergy};
+use mpwatch_model::unit::{Bytes, Micros};
+
+use crate::context::{Context, Location};
+use crate::digest::{ConnectionDigest, Entry, Path, SubflowDigest};
+
+/// Values of an aggregate that are drawn over time.
+pub(crate) const TREND: usize = 40;
+
+/// By what the peers view groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    #[default]
+    Peer,
+    Process,
+    Namespace,
+}
+
+impl Grouping {
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Peer => Self::Process,
+            Self::Process => Self::Namespace,
+            Self::Namespace => Self::Peer,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Process => "process",
+            Self::Namespace => "namespace",
+        }
+    }
+}
+
+/// What an aggregate is about; the same in every snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum AggregateKey {
+    Path(Path),
+    /// Remote address.
+    Peer(Option<IpAddr>),
+    /// Name of a process.
+    Process(Option<Name>),
+    /// Inode of a namespace.
+    Namespace(u32),
+}
+
+impl Default for AggregateKey {
+    fn default() -> Self {
+        Self::Peer(None)
+    }
+}
+
+impl AggregateKey {
+    pub(crate) fn of(connection: &ConnectionDigest, grouping: Grouping) -> Self {
+        match grouping {
+            Grouping::Peer => Self::Peer(connection.remote),
+            Grouping::Process => Self::Process(connection.process),
+            Grouping::Namespace => Self::Namespace(connection.netns),
+        }
+    }
+
+    /// Whether a connection contributes to it.
+    pub(crate) fn contains(self, entry: Entry<'_>) -> bool {
+        let is_key_of = |grouping| Self::of(entry.digest, grouping) == self;
+        match self {
+            Self::Path(path) => entry.paths().contains(&path),
+            Self::Peer(_) => is_key_of(Grouping::Peer),
+            Self::Process(_) => is_key_of(Grouping::Process),
+            Self::Namespace(_) => is_key_of(Grouping::Namespace),
+        }
+    }
+}
+
+/// A subflow that contributes to an aggregate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    /// Its connection.
+    pub(crate) connection: Location,
+    /// Its index there.
+    pub(crate) subflow: u32,
+}
+
+impl Member {
+    /// The subflow. `None`: no longer remembered.
+    pub(crate) fn digest(self, context: Context<'_>) -> Option<&SubflowDigest> {
+        context.entry(self.connection)?.subflows().get(self.subflow as usize)
+    }
+}
+
+/// The place of a path among those that share its bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedPath {
+    /// Number of the bottleneck.
+    pub(crate) group: u32,
+    /// Index of the path among those that share it.
+    pub(crate) index: u32,
+    /// How many share it.
+    pub(crate) size: u32,
+}
+
+/// An aggregate with its sums.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aggregate {
+    pub(crate) key: AggregateKey,
+    /// The first of its connections, which has the name of the namespace.
+    pub(crate) example: Option<Location>,
+    pub(crate) connections: usize,
+    pub(crate) open: usize,
+    pub(crate) failed: usize,
+    pub(crate) send: u64,
+    pub(crate) receive: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    retransmitted: u64,
+    pub(crate) watts: Option<f64>,
+    energy: Option<FlowEnergy>,
+    /// Median of the smoothed RTTs.
+    pub(crate) rtt: Option<Micros>,
+    pub(crate) min_rtt: Option<Micros>,
+    /// Its path shares a bottleneck with others.
+    pub(crate) shared: Option<SharedPath>,
+    /// The verdict where it does not.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Aggregate {
+    pub(crate) fn empty(key: AggregateKey, example: Option<Location>) -> Self {
+        Self { key, example, ..Self::default() }
+    }
+
+    /// The sums of these members, in which those of one connection follow each other.
+    pub(crate) fn of(context: Context<'_>, key: AggregateKey, members: &[Member]) -> Self {
+        let mut sums = Self::empty(key, members.first().map(|member| member.connection));
+        let mut rtts = Vec::new();
+        let mut latest = None;
+        for member in members {
+            let Some(subflow) = member.digest(context) else { continue };
+            sums.connections += usize::from(latest.replace(member.connection) != Some(member.connection));
+            sums.add(subflow);
+            rtts.extend(subflow.rtt);
+            let track = context.history.subflow(subflow.id);
+            if let Some(watts) = track.and_then(|track| track.watts(context.tick)) {
+                *sums.watts.get_or_insert(0.0) += watts;
+            }
+            if sums.verdict.is_none() && matches!(key, AggregateKey::Path(_)) {
+                sums.verdict = subflow.verdict;
+            }
+        }
+        if !rtts.is_empty() {
+            let middle = rtts.len() / 2;
+            let (below, median, _) = rtts.select_nth_unstable(middle);
+            sums.rtt = Some(*median);
+            sums.min_rtt = Some(below.iter().min().copied().unwrap_or(*median));
+        }
+        sums
+    }
+
+    fn add(&mut self, subflow: &SubflowDigest) {
+        self.open += usize::from(subflow.is_open);
+        self.failed += usize::from(subflow.has_failed);
+        self.send = self.send.saturating_add(subflow.send.0);
+        self.receive = self.receive.saturating_add(subflow.receive.0);
+        self.sent = self.sent.saturating_add(subflow.sent.0);
+        self.received = self.received.saturating_add(subflow.received.0);
+        self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);
+        if let Some(energy) = subflow.energy.map(FlowEnergy::from) {
+            self.energy = Some(self.energy.map_or(energy, |sum| FlowEnergy::sum([&sum, &energy])));
+        }
+    }
+
+    /// Retransmitted share of the bytes sent.
+    pub(crate) fn retransmitted(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
+    }
+
+    /// Its energy, with the ratio to its payload. `None`: not known.
+    pub(crate) fn energy(&self) -> Option<FlowEnergy> {
+        let payload = Bytes(self.sent.saturating_sub(self.retransmitted) + self.received);
+        self.energy.filter(|energy| energy.source != EnergySource::Absent).map(|energy| energy.over(payload))
+    }
+}
+
+/// An aggregate that is on the screen.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownAggregate {
+    pub(crate) sums: Aggregate,
+    /// Rate of all its subflows over time, the latest last.
+    pub(crate) rates: Vec<f32>,
+}
+
+impl ShownAggregate {
+    pub(crate) fn of(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
+        let subflows = members.iter().filter_map(|member| member.digest(context)).map(|subflow| subflow.id);
+        Self { sums, rates: context.history.rates(subflows, context.tick, TREND) }
+    }
+}

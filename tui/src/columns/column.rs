@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A column: its name, title and width, and how to read its cells.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::metric::{Metric, Unit};
+use mpwatch_model::subflow::Subflow;
+
+use super::order::Order;
+use super::row::{Row, Subject};
+use crate::aggregate::Aggregate;
+use crate::text::Text;
+
+/// The rows that have values in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    Flows,
+    Aggregates,
+    All,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    /// Its name in the configuration.
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    /// One phrase for lists of columns.
+    pub(crate) help: &'static str,
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+    /// Numbers align to the right, and are never cut.
+    pub(crate) is_number: bool,
+    pub(crate) rows: Rows,
+    pub(super) value: Value,
+}
+
+/// How to read a cell.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    /// The text of a row at a width, and the value that it sorts by.
+    Cell(fn(&Row<'_>, usize) -> Text, fn(&Row<'_>) -> Order),
+    /// A word about a connection or a subflow. `None`: nothing to show.
+    Word(fn(&Row<'_>, &Connection) -> Option<String>),
+    /// A value of an aggregate.
+    Sum(Unit, fn(&Aggregate) -> Option<f64>),
+    /// The metric of a connection, and the same metric of a subflow.
+    Metric(Option<&'static Metric<Connection>>, Option<&'static Metric<Subflow>>),
+}
+
+/// Key, title and help.
+type Names = (&'static str, &'static str, &'static str);
+
+/// A column of words with its narrowest and widest useful width.
+pub(super) const fn words(names: Names, (min, max): (usize, usize), rows: Rows, value: Value) -> Column {
+    Column { key: names.0, title: names.1, help: names.2, min, max, is_number: false, rows, value }
+}
+
+/// A column of numbers that are usually this wide.
+pub(super) const fn numbers(names: Names, width: usize, rows: Rows, value: Value) -> Column {
+    Column { is_number: true, ..words(names, (width, width + 1), rows, value) }
+}
+
+/// A column of words about connections, without a limit.
+pub(super) const fn word(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
+    words(names, (names.1.len(), 50), Rows::Flows, Value::Word(read))
+}
+
+/// A column of numbers of aggregates.
+pub(super) const fn sum(
+    names: Names,
+    width: usize,
+    unit: Unit,
+    read: fn(&Aggregate) -> Option<f64>,
+) -> Column {
+    numbers(names, width, Rows::Aggregates, Value::Sum(unit, read))
+}
+
+impl Column {
+    /// The text of a cell at this width.
+    pub(crate) fn text(&self, row: &Row<'_>, width: usize) -> Text {
+        match (self.value, row.subject) {
+            (Value::Cell(text, _), _) => text(row, width),
+            (Value::Word(read), _) => {
+                Text::plain(row.connection().and_then(|one| read(row, one)).unwrap_or_default())
+            }
+            (Value::Sum(unit, read), Subject::Aggregate { sums, .. }) => shown(row, unit, read(sums)),
+            (Value::Metric(Some(metric), _), Subject::Connection(connection, _)) => {
+                shown(row, metric.unit, (metric.read)(connection))
+            }
+            (Value::Metric(_, Some(metric)), Subject::Subflow { subflow, .. }) => {
+                shown(row, metric.unit, (metric.read)(subflow))
+            }
+            (Value::Metric(..) | Value::Sum(..), _) => Text::default(),
+        }
+    }
+
+    /// The value that a row sorts by. A connection without the metric sorts by its largest subflow.
+    pub(crate) fn order(&self, row: &Row<'_>) -> Order {
+        match (self.value, row.connection()) {
+            (Value::Cell(_, order), _) => order(row),
+            (Value::Word(read), Some(connection)) => Order::Word(read(row, connection).unwrap_or_default()),
+            (Value::Sum(_, read), _) => Order::number(row.sums().and_then(read)),
+            (Value::Metric(Some(metric), _), Some(connection)) => Order::number((metric.read)(connection)),
+            (Value::Metric(None, Some(metric)), Some(connection)) => {
+                let open = connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
+                Order::number(open.filter_map(metric.read).reduce(f64::max))
+            }
+            (Value::Metric(..) | Value::Word(_), _) => Order::Unknown,
+        }
+    }
+}
+
+/// A value in the units of the user; `~` marks estimated energy.
+pub(super) fn shown(row: &Row<'_>, unit: Unit, value: Option<f64>) -> Text {
+    let is_energy = matches!(unit, Unit::Joules | Unit::JoulesPerGigabyte);
+    let mark = if is_energy && value.is_some() { row.estimate_mark() } else { "" };
+    Text::plain(format!("{mark}{}", row.context.units.compact(unit, value)))
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names as cells: of connections, subflows and aggregates, with what is unusual about them.
+
+use std::net::SocketAddr;
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::{Name, printable};
+use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
+use mpwatch_model::metric::Unit;
+use mpwatch_model::outage;
+use mpwatch_model::subflow::Subflow;
+
+use super::column::{Column, Rows, Value, numbers, sum, word, words};
+use super::order::Order;
+use super::row::{Fold, Row, Subject};
+use crate::aggregate::AggregateKey;
+use crate::digest::Path;
+use crate::mask::Mask;
+use crate::text::{Text, clip};
+use crate::theme::Ink;
+
+pub(super) const COLUMNS: &[Column] = &[
+    words(
+        ("flow", "CONNECTION", "the connection, and below it its subflows"),
+        (24, 54),
+        Rows::Flows,
+        Value::Cell(flow, |row| {
+            let process = row.connection().and_then(|connection| connection.process);
+            Order::Word(process.map(|process| process.comm.text().into_owned()).unwrap_or_default())
+        }),
+    ),
+    words(
+        ("name", "NAME", "path, peer, process or namespace"),
+        (22, 60),
+        Rows::Aggregates,
+        Value::Cell(
+            |row, width| {
+                let has_failed = row.sums().is_some_and(|sums| sums.failed > 0 && sums.open == 0);
+                let ink = if has_failed { Ink::Alarm } else { Ink::Strong };
+                Text::first_that_fits(names(row).into_iter().map(|name| Text::new(name, ink)), width)
+            },
+            |row| Order::Word(names(row).into_iter().next().unwrap_or_default()),
+        ),
+    ),
+    word(("id", "ID", "id of the connection"), |row, c| row.own_connection().map(|_| c.id.to_string())),
+    word(("protocol", "PROTOCOL", "mptcp, tcp, or fallback"), |row, c| {
+        let protocol = if c.fallback.is_some() { "fallback" } else { c.protocol.as_str() };
+        row.own_connection().map(|_| protocol.to_owned())
+    }),
+    word(("fallback", "FALLBACK", "why it fell back to plain TCP"), |row, c| {
+        let fallback = c.fallback.filter(|_| row.own_connection().is_some())?;
+        Some(fallback.reason.description().to_owned())
+    }),
+    word(("state", "STATE", "state of the socket"), |row, c| {
+        let state = if let Subject::Subflow { subflow, .. } = row.subject { subflow.state } else { c.state };
+        Some(if row.is_closed() { "closed" } else { state.as_str() }.to_owned())
+    }),
+    word(("role", "ROLE", "client or server"), |row, c| {
+        row.own_connection().map(|_| c.role.map_or("-", Role::as_str).to_owned())
+    }),
+    word(("netns", "NETNS", "network namespace"), |row, c| {
+        row.own_connection().map(|_| row.context.mask.name("netns", &c.netns))
+    }),
+    word(("cgroup", "CGROUP", "control group"), |row, c| {
+        let group = c.cgroup.as_deref().filter(|_| !row.context.mask.is_on());
+        row.own_connection().and_then(|_| Some(printable(group?).into_owned()))
+    }),
+    word(("process", "PROCESS", "name and id of the process"), |row, c| {
+        row.own_connection().map(|_| process(row.context.mask, c)[1].clone())
+    }),
+    word(("local", "LOCAL", "local address and port"), |row, c| Some(address(row, ends(row, c).0))),
+    word(("remote", "REMOTE", "remote address and port"), |row, c| Some(address(row, ends(row, c).1))),
+    sum(("connections", "CONNS", "connections"), 5, Unit::Count, |sums| Some(sums.connections as f64)),
+    sum(("open", "OPEN", "open subflows"), 5, Unit::Count, |sums| Some(sums.open as f64)),
+    numbers(
+        ("failed", "FAILED", "subflows that failed while their connection is open"),
+        6,
+        Rows::Aggregates,
+        Value::Cell(
+            |row, _| match row.sums().map_or(0, |sums| sums.failed) {
+                0 => Text::new("0", Ink::Faint),
+                count => Text::new(format!("✗ {count}"), Ink::Alarm),
+            },
+            |row| Order::number(row.sums().map(|sums| sums.failed as f64)),
+        ),
+    ),
+];
+
+fn flow(row: &Row<'_>, width: usize) -> Text {
+    let forms = match row.subject {
+        Subject::Connection(connection, fold) => connection_forms(row, connection, fold),
+        Subject::Subflow { connection, index, subflow } => subflow_forms(row, connection, index, subflow),
+        Subject::Aggregate { .. } => Vec::new(),
+    };
+    Text::first_that_fits(forms, width)
+}
+
+/// The name of the process, and the name with its id; behind the mask both are its pseudonym.
+fn process(mask: &Mask, connection: &Connection) -> [String; 2] {
+    let Some(process) = connection.process else { return ["-", "-"].map(str::to_owned) };
+    let name = mask.name("process", &process.comm.text());
+    let pid = if mask.is_on() { String::new() } else { format!("/{}", process.pid) };
+    [name.clone(), name + &pid]
+}
+
+/// Local and remote address.
+fn ends(row: &Row<'_>, connection: &Connection) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    match row.subject {
+        Subject::Subflow { subflow, .. } => (Some(subflow.local), Some(subflow.remote)),
+        _ => (connection.local, connection.remote),
+    }
+}
+
+fn address(row: &Row<'_>, address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "-".to_owned(), |address| row.context.mask.address(address))
+}
+
+/// Process and addresses of a connection in full, and with the remote address only.
+pub(crate) fn full_names(mask: &Mask, connection: &Connection) -> [String; 2] {
+    let [_, process] = process(mask, connection);
+    let [local, remote] = [connection.local, connection.remote]
+        .map(|end| end.map_or_else(|| "-".to_owned(), |end| mask.address(end)));
+    let arrow = arrow(connection);
+    [format!("{process}  {local} {arrow} {remote}"), format!("{process}  {arrow} {remote}")]
+}
+
+/// The arrow of a server points at itself.
+fn arrow(connection: &Connection) -> &'static str {
+    if connection.role == Some(Role::Server) { "←" } else { "→" }
+}
+
+fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<Text> {
+    let marker = match fold {
+        Fold::Never => "",
+        Fold::Open | Fold::Folded if connection.subflows.is_empty() => "  ",
+        Fold::Open => "▾ ",
+        Fold::Folded => "▸ ",
+    };
+    let (arrow, id, mask) = (arrow(connection), connection.id.short(), row.context.mask);
+    let [name, process] = process(mask, connection);
+    let [local, remote] = [connection.local, connection.remote].map(|end| address(row, end));
+    let remote_ip = connection.remote.map_or_else(|| "-".to_owned(), |end| mask.ip(end.ip()));
+    let (tag, ink) = match (connection.is_open(), connection.fallback.is_some(), connection.protocol) {
+        (false, ..) => (" closed", Ink::Faint),
+        (_, true, _) => (" fallback", Ink::Warning),
+        (.., Protocol::Tcp) => (" TCP", Ink::Faint),
+        _ => ("", Ink::Normal),
+    };
+    let form = |text: String, ends: String| {
+        let all = Text::plain(marker).and(text, Ink::Strong).and(ends, Ink::Normal).and(tag, ink);
+        if connection.is_open() { all } else { all.all(Ink::Faint) }
+    };
+    vec![
+        form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
+        form(format!("{id} {name}"), format!(" {arrow} {remote}")),
+        form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
+        form(format!("{id} {name}"), String::new()),
+        // Names repeat, ids do not.
+        form(format!("{id} {}", clip(&name, 6)), String::new()),
+        form(format!("{id} {}", clip(&name, 4)), String::new()),
+    ]
+}
+
+fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: &Subflow) -> Vec<Text> {
+    let mask = row.context.mask;
+    let branch = if index + 1 == connection.subflows.len() { "╰─ " } else { "├─ " };
+    let interface =
+        subflow.interface.map_or_else(|| "-".to_owned(), |name| printable(&name.text()).into_owned());
+    let number = format!("{} ", index + 1);
+    let [local, remote] = [subflow.local, subflow.remote].map(|end| mask.ip(end.ip()));
+    let arrow = arrow(connection);
+    let faint = if subflow.closed.is_some() { Ink::Faint } else { Ink::Normal };
+    let form = |interface: &str, (tag, ink): (String, Ink), ends: &str| {
+        let tag = if tag.is_empty() || interface.is_empty() { tag } else { format!(" {tag}") };
+        let head = Text::new(branch, Ink::Faint).and(number.clone(), Ink::Path(index));
+        head.and(interface, faint).and(tag, ink).and(ends, faint)
+    };
+    let [full, short] = tags(connection, subflow);
+    // After a tag, the remote address alone would read as a part of it.
+    let remote_only = if full.0.is_empty() { format!(" {arrow} {remote}") } else { String::new() };
+    vec![
+        form(&interface, full.clone(), &format!(" {local} {arrow} {remote}")),
+        form(&interface, full.clone(), &remote_only),
+        form(&interface, full, ""),
+        form(&interface, short.clone(), ""),
+        form("", short, ""),
+    ]
+}
+
+/// What is unusual about a subflow, in two lengths.
+fn tags(connection: &Connection, subflow: &Subflow) -> [(String, Ink); 2] {
+    let failure = outage::path_failure(connection, subflow);
+    let at = failure.map(|failure| format!(" {:.2}", connection.offset(failure.at)));
+    let failed = |at: &str, why: &str| {
+        [(format!("✗ FAILED{at}: {why}"), Ink::Alarm), (format!("✗ FAILED{at}"), Ink::Alarm)]
+    };
+    let faint = |word: &str| [(word.to_owned(), Ink::Faint), (word.to_owned(), Ink::Faint)];
+    match (subflow.closed, subflow.state) {
+        (Some(closed), _) => match at {
+            Some(at) if closed.reason.is_failure() => failed(&at, closed.reason.short()),
+            _ => [(format!("closed: {}", closed.reason.short()), Ink::Faint), faint("closed")[0].clone()],
+        },
+        (None, _) if subflow.stale => failed(&at.unwrap_or_default(), "no ACKs"),
+        (None, TcpState::SynSent | TcpState::SynRecv) => faint("opening"),
+        (None, TcpState::Established) if subflow.backup => faint("backup"),
+        (None, TcpState::Established) => [(String::new(), Ink::Normal), (String::new(), Ink::Normal)],
+        (None, _) => faint("closing"),
+    }
+}
+
+/// The name of an aggregate, from the longest form to the shortest.
+fn names(row: &Row<'_>) -> Vec<String> {
+    let Some(sums) = row.sums() else { return Vec::new() };
+    let mask = row.context.mask;
+    let text = |name: Name| printable(&name.text()).into_owned();
+    let unknown = || "not known".to_owned();
+    let netns = || {
+        let example = sums.example.and_then(|location| row.context.connection(location));
+        example.map_or_else(unknown, |connection| mask.name("netns", &connection.netns))
+    };
+    match sums.key {
+        AggregateKey::Path(Path { interface, local, remote, .. }) => {
+            let interface = interface.map_or_else(|| "-".to_owned(), text);
+            let [local, remote] = [local, remote].map(|ip| mask.ip(ip));
+            vec![
+                format!("{interface}  {local} → {remote}  in {}", netns()),
+                format!("{interface} {local} → {remote}"),
+                format!("{interface} → {remote}"),
+            ]
+        }
+        AggregateKey::Peer(ip) => vec![ip.map_or_else(unknown, |ip| mask.ip(ip))],
+        AggregateKey::Process(name) => {
+            vec![name.map_or_else(unknown, |name| mask.name("process", &name.text()))]
+        }
+        AggregateKey::Namespace(_) => vec![netns()],
+    }
+}

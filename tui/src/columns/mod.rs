@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one registry of columns, for the tables of the screen, `top --batch` and `ls`: which columns there are, what their cells show,
+//! and by what they sort. Metrics are columns by themselves.
+
+mod bottleneck;
+mod column;
+mod cost;
+mod identity;
+mod order;
+mod registry;
+mod row;
+mod table;
+mod traffic;
+mod views;
+
+pub(crate) use column::{Column, Rows};
+pub(crate) use identity::full_names;
+pub(crate) use order::{Order, ranks};
+pub use registry::names;
+pub(crate) use registry::{COLUMNS, find, known, search_text};
+pub(crate) use row::{Fold, Row, Subject};
+pub(crate) use table::Table;
+pub(crate) use views::{
+    AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, BATCH, CONNECTIONS, Choice, DETAIL, ENERGY, LIST, chosen,
+    is_of_energy,
+};

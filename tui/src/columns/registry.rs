@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All columns: our own, and a column for every metric.
+
+use std::sync::LazyLock;
+
+use mpwatch_model::metric::{CONNECTION, SUBFLOW, Unit};
+
+use super::column::{Column, Rows, Value, numbers};
+use super::row::Row;
+use super::{bottleneck, cost, identity, traffic};
+
+/// More than any cell needs.
+pub(crate) const UNLIMITED: usize = 120;
+
+/// All columns.
+pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let own = [identity::COLUMNS, bottleneck::COLUMNS, traffic::COLUMNS, cost::COLUMNS].concat();
+    own.into_iter().chain(metrics()).collect()
+});
+
+/// A column for each metric of subflows, with the same metric of connections; then the metrics that only connections have.
+fn metrics() -> Vec<Column> {
+    let key = |name: &'static str| name.splitn(3, '_').nth(2).unwrap_or(name);
+    let of_subflows = SUBFLOW
+        .iter()
+        // The column `share` draws this metric.
+        .filter(|metric| key(metric.name) != "sent_share_ratio")
+        .map(|metric| {
+            let same = CONNECTION.iter().find(|one| key(one.name) == key(metric.name));
+            let names = (key(metric.name), metric.title, metric.help);
+            numbers(names, usual_width(metric.unit), Rows::Flows, Value::Metric(same, Some(metric)))
+        });
+    let is_only = |name| SUBFLOW.iter().all(|metric| key(metric.name) != key(name));
+    let of_connections = CONNECTION.iter().filter(|metric| is_only(metric.name)).map(|metric| {
+        let names = (key(metric.name), metric.title, metric.help);
+        numbers(names, usual_width(metric.unit), Rows::Flows, Value::Metric(Some(metric), None))
+    });
+    of_subflows.chain(of_connections).collect()
+}
+
+fn usual_width(unit: Unit) -> usize {
+    if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 }
+}
+
+/// A column by its name.
+pub(crate) fn find(key: &str) -> Option<&'static Column> {
+    COLUMNS.iter().find(|column| column.key == key)
+}
+
+/// The names of a row, for the search.
+pub(crate) fn search_text(row: &Row<'_>) -> String {
+    let columns =
+        ["flow", "name", "netns", "state", "cgroup", "bottleneck"].iter().filter_map(|key| find(key));
+    columns.map(|column| column.text(row, UNLIMITED).string()).collect::<Vec<_>>().join(" ")
+}
+
+/// Those of these names that exist.
+pub(crate) fn known(names: &[(String, bool)]) -> Vec<(&'static str, bool)> {
+    names.iter().filter_map(|(name, shown)| Some((find(name)?.key, *shown))).collect()
+}
+
+/// The names of all columns, for the configuration.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = COLUMNS.iter().map(|column| column.key).collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::views;
+    use super::*;
+
+    #[test]
+    fn column_names_are_unique() {
+        let mut unique = names();
+        unique.dedup();
+        assert_eq!(unique.len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn every_column_of_a_view_exists() {
+        for choice in views::ALL.concat() {
+            assert!(find(choice.key).is_some(), "{}", choice.key);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A row: a connection, one of its subflows, or an aggregate.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::subflow::Subflow;
+
+use crate::aggregate::Aggregate;
+use crate::context::Context;
+use crate::history::{Series, Track};
+
+/// How the row of a connection shows its subflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// Rows below it.
+    Open,
+    /// Folded away.
+    Folded,
+    /// The table never shows them.
+    Never,
+}
+
+/// What a row is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    Connection(&'a Connection, Fold),
+    Subflow {
+        connection: &'a Connection,
+        index: usize,
+        subflow: &'a Subflow,
+    },
+    Aggregate {
+        sums: &'a Aggregate,
+        /// Rate over time, where the row is drawn.
+        rates: &'a [f32],
+        /// Mean of the latest rates, where rows are sorted by it.
+        recent: f64,
+    },
+}
+
+/// A row with all that its cells read.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub(crate) context: Context<'a>,
+    pub(crate) subject: Subject<'a>,
+}
+
+impl<'a> Row<'a> {
+    /// An aggregate without values over time.
+    pub(crate) fn aggregate(context: Context<'a>, sums: &'a Aggregate, recent: f64) -> Self {
+        Self { context, subject: Subject::Aggregate { sums, rates: &[], recent } }
+    }
+
+    /// The connection, also of a subflow.
+    pub(super) fn connection(&self) -> Option<&'a Connection> {
+        match self.subject {
+            Subject::Connection(connection, _) | Subject::Subflow { connection, .. } => Some(connection),
+            Subject::Aggregate { .. } => None,
+        }
+    }
+
+    /// The connection, unless the row is one of its subflows.
+    pub(super) fn own_connection(&self) -> Option<&'a Connection> {
+        if let Subject::Connection(connection, _) = self.subject { Some(connection) } else { None }
+    }
+
+    pub(super) fn sums(&self) -> Option<&'a Aggregate> {
+        if let Subject::Aggregate { sums, .. } = self.subject { Some(sums) } else { None }
+    }
+
+    /// Sent and received now, bit/s.
+    pub(super) fn rates(&self) -> (u64, u64) {
+        match self.subject {
+            Subject::Connection(connection, _) => (connection.send.0, connection.receive.0),
+            Subject::Subflow { subflow, .. } => (subflow.send.0, subflow.receive.0),
+            Subject::Aggregate { sums, .. } => (sums.send, sums.receive),
+        }
+    }
+
+    pub(super) fn energy(&self) -> Option<FlowEnergy> {
+        match self.subject {
+            Subject::Connection(connection, _) => connection.energy,
+            Subject::Subflow { subflow, .. } => subflow.energy,
+            Subject::Aggregate { sums, .. } => sums.energy(),
+        }
+    }
+
+    /// `~` where energy is an estimate.
+    pub(super) fn estimate_mark(&self) -> &'static str {
+        if self.energy().is_some_and(|energy| !energy.source.is_measured()) { "~" } else { "" }
+    }
+
+    pub(super) fn watts(&self) -> Option<f64> {
+        match self.subject {
+            Subject::Aggregate { sums, .. } => sums.watts,
+            _ => self.track()?.watts(self.context.tick),
+        }
+    }
+
+    fn track(&self) -> Option<Track<'a>> {
+        match self.subject {
+            Subject::Connection(connection, _) => self.context.history.connection(connection.id),
+            Subject::Subflow { subflow, .. } => self.context.history.subflow(subflow.id),
+            Subject::Aggregate { .. } => None,
+        }
+    }
+
+    /// Rate over time, and the rates that set its scale: those of the connection, so that subflows can be compared.
+    pub(super) fn trend(&self) -> (Vec<f32>, Vec<f32>) {
+        if let Subject::Aggregate { rates, .. } = self.subject {
+            return (rates.to_vec(), rates.to_vec());
+        }
+        let values = |track: Option<Track<'_>>| {
+            track.map(|track| track.values(Series::Rate, self.context.tick)).unwrap_or_default()
+        };
+        let whole = self.connection().and_then(|one| self.context.history.connection(one.id));
+        (values(self.track()), values(whole))
+    }
+
+    /// Mean of the latest rates.
+    pub(super) fn recent(&self) -> f64 {
+        match self.subject {
+            Subject::Aggregate { recent, .. } => recent,
+            _ => self.track().map_or(0.0, |track| track.recent(self.context.tick)),
+        }
+    }
+
+    /// Whether its connection or subflow has closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        let subflow_closed =
+            matches!(self.subject, Subject::Subflow { subflow, .. } if subflow.closed.is_some());
+        subflow_closed || self.connection().is_some_and(|connection| !connection.is_open())
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What rows and cells read: the snapshot that is shown, what is remembered, and how the user wants it written.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::finding::Format;
+use mpwatch_model::id::ConnectionId;
+
+use crate::digest::{Digested, Entry};
+use crate::history::{History, Tick};
+use crate::mask::Mask;
+use crate::units::Units;
+
+/// Where to find a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// Its index in the snapshot that is shown.
+    Shown(u32),
+    /// Its number among the remembered closed connections.
+    Closed(u32),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    /// The snapshot that is shown. `None` before the first.
+    pub(crate) frame: Option<&'a Digested>,
+    pub(crate) history: &'a History,
+    /// The tick of `frame`.
+    pub(crate) tick: Tick,
+    pub(crate) mask: &'a Mask,
+    pub(crate) units: Units,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn entry(self, location: Location) -> Option<Entry<'a>> {
+        match location {
+            Location::Shown(index) => self.frame?.entry(index as usize),
+            Location::Closed(number) => self.history.closed_at(number)?.entry(),
+        }
+    }
+
+    pub(crate) fn connection(self, location: Location) -> Option<&'a Connection> {
+        self.entry(location).map(|entry| entry.connection)
+    }
+
+    /// A connection by its id, wherever it is.
+    pub(crate) fn find(self, id: ConnectionId) -> Option<&'a Connection> {
+        let shown = self.frame.and_then(|frame| frame.snapshot.connections.iter().find(|one| one.id == id));
+        shown.or_else(|| self.history.closed().rev().find(|one| one.id == id))
+    }
+
+    /// Calls `write` with the format of findings on the screen.
+    pub(crate) fn with_format<T>(self, write: impl FnOnce(&Format<'_>) -> T) -> T {
+        let energy = |joules| self.units.energy(joules);
+        let address = |ip| self.mask.ip(ip);
+        write(&Format { energy: &energy, address: &address })
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the screen needs of every flow in every frame, close together in memory. A snapshot of ten thousand connections takes 23 MB;
+//! reading a little of each connection takes longer than a frame may. The thread that delivers a snapshot digests it once, and the
+//! screen reads some megabytes front to back.
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::Name;
+use mpwatch_model::energy::{EnergySource, FlowEnergy};
+use mpwatch_model::finding;
+use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::lifecycle::Role;
+use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
+
+/// A snapshot with its digest.
+#[derive(Clone, Debug)]
+pub struct Digested {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) digest: Digest,
+}
+
+impl Digested {
+    /// Reads every flow of the snapshot. This takes several frames' time: not for the thread of the screen.
+    pub fn of(snapshot: impl Into<Arc<Snapshot>>) -> Self {
+        let snapshot = snapshot.into();
+        Self { digest: Digest::of(&snapshot.connections), snapshot }
+    }
+
+    /// One of its connections.
+    pub(crate) fn entry(&self, index: usize) -> Option<Entry<'_>> {
+        self.digest.entry(&self.snapshot.connections, index)
+    }
+
+    /// How many of its connections are closed.
+    pub(crate) fn closed(&self) -> usize {
+        self.snapshot.connections.len() - self.digest.totals.connections
+    }
+
+    /// All connections.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        (0..self.snapshot.connections.len()).filter_map(|index| self.entry(index))
+    }
+}
+
+/// The digest of some connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digest {
+    pub(crate) connections: Vec<ConnectionDigest>,
+    /// The subflows of the first connection, then those of the second, and so on.
+    pub(crate) subflows: Vec<SubflowDigest>,
+    /// The path of each subflow.
+    paths: Vec<Path>,
+    pub(crate) totals: Totals,
+}
+
+/// Interface and pair of addresses of a subflow, in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Path {
+    pub(crate) netns: u32,
+    pub(crate) interface: Option<Name>,
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionDigest {
+    pub(crate) id: ConnectionId,
+    /// Sent and received.
+    pub(crate) rate: BitsPerSecond,
+    pub(crate) payload: Bytes,
+    /// Total energy above idle.
+    pub(crate) active: Option<Microjoules>,
+    pub(crate) remote: Option<IpAddr>,
+    pub(crate) process: Option<Name>,
+    pub(crate) netns: u32,
+    pub(crate) is_open: bool,
+    pub(crate) is_server: bool,
+    /// Some of its subflows share a bottleneck.
+    pub(crate) has_shared: bool,
+    subflows: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SubflowDigest {
+    pub(crate) id: SubflowId,
+    pub(crate) send: BitsPerSecond,
+    pub(crate) receive: BitsPerSecond,
+    pub(crate) sent: Bytes,
+    pub(crate) received: Bytes,
+    pub(crate) retransmitted: Bytes,
+    /// Smoothed RTT; `None` also for a closed subflow.
+    pub(crate) rtt: Option<Micros>,
+    pub(crate) energy: Option<Energy>,
+    pub(crate) is_open: bool,
+    /// It failed while its connection is open.
+    pub(crate) has_failed: bool,
+    /// The verdict on it where it does not share a bottleneck.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// What of a subflow's energy is summed up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Energy {
+    pub(crate) active: Option<Microjoules>,
+    pub(crate) source: EnergySource,
+}
+
+/// A connection with its digest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    /// All of it; far away in memory, not to be read for each of thousands.
+    pub(crate) connection: &'a Connection,
+    pub(crate) digest: &'a ConnectionDigest,
+    all: &'a Digest,
+}
+
+/// Sums over a snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Open connections.
+    pub(crate) connections: usize,
+    /// Open subflows of these.
+    pub(crate) subflows: usize,
+    /// Bit/s, of open connections.
+    pub(crate) send: u64,
+    /// Bit/s, of open connections.
+    pub(crate) receive: u64,
+    /// Subflows that add no throughput.
+    pub(crate) extra: usize,
+    /// The energy of those. `None`: not known of any.
+    pub(crate) wasted: Option<FlowEnergy>,
+}
+
+impl Digest {
+    pub(crate) fn of(connections: &[Connection]) -> Self {
+        let mut digest = Self { connections: Vec::with_capacity(connections.len()), ..Self::default() };
+        for connection in connections {
+            let from = digest.subflows.len();
+            digest.subflows.extend(connection.subflows.iter().map(|one| SubflowDigest::of(connection, one)));
+            digest.paths.extend(connection.subflows.iter().map(|one| Path::of(connection, one)));
+            digest.connections.push(ConnectionDigest::of(connection, from..digest.subflows.len()));
+            digest.totals.add(connection);
+        }
+        digest
+    }
+
+    /// One of the connections that were digested.
+    pub(crate) fn entry<'a>(&'a self, connections: &'a [Connection], index: usize) -> Option<Entry<'a>> {
+        Some(Entry { connection: connections.get(index)?, digest: self.connections.get(index)?, all: self })
+    }
+}
+
+impl Path {
+    fn of(connection: &Connection, subflow: &Subflow) -> Self {
+        Self {
+            netns: connection.netns_inode,
+            interface: subflow.interface,
+            local: subflow.local.ip(),
+            remote: subflow.remote.ip(),
+        }
+    }
+}
+
+impl ConnectionDigest {
+    fn of(connection: &Connection, subflows: Range<usize>) -> Self {
+        Self {
+            id: connection.id,
+            rate: connection.send + connection.receive,
+            payload: connection.payload(),
+            active: connection.energy.and_then(|energy| energy.active),
+            remote: connection.remote.map(|remote| remote.ip()),
+            process: connection.process.map(|process| process.comm),
+            netns: connection.netns_inode,
+            is_open: connection.is_open(),
+            is_server: connection.role == Some(Role::Server),
+            has_shared: finding::shared_groups(connection).next().is_some(),
+            subflows,
+        }
+    }
+}
+
+impl SubflowDigest {
+    fn of(connection: &Connection, subflow: &Subflow) -> Self {
+        let failed = subflow.closed.is_some_and(|closed| closed.reason.is_failure()) || subflow.stale;
+        Self {
+            id: subflow.id,
+            send: subflow.send,
+            receive: subflow.receive,
+            sent: subflow.bytes_sent,
+            received: subflow.bytes_received,
+            retransmitted: subflow.bytes_retransmitted,
+            rtt: subflow.srtt.filter(|_| subflow.closed.is_none()),
+            energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
+            is_open: subflow.closed.is_none(),
+            has_failed: failed && connection.is_open(),
+            verdict: separate_verdict(connection, subflow.id),
+        }
+    }
+
+    /// Sent and received.
+    pub(crate) fn rate(&self) -> BitsPerSecond {
+        self.send + self.receive
+    }
+}
+
+/// A verdict on a subflow other than that it shares a bottleneck.
+fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
+    let pairs = &connection.bottlenecks.as_ref()?.pairs;
+    let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
+    others.find(|pair| pair.a == subflow || pair.b == subflow).map(|pair| pair.verdict)
+}
+
+impl From<Energy> for FlowEnergy {
+    fn from(Energy { active, source }: Energy) -> Self {
+        Self { active, source, ..Self::default() }
+    }
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn subflows(self) -> &'a [SubflowDigest] {
+        self.all.subflows.get(self.digest.subflows.clone()).unwrap_or_default()
+    }
+
+    /// The paths of its subflows.
+    pub(crate) fn paths(self) -> &'a [Path] {
+        self.all.paths.get(self.digest.subflows.clone()).unwrap_or_default()
+    }
+}
+
+impl Totals {
+    fn add(&mut self, connection: &Connection) {
+        if connection.is_open() {
+            self.connections += 1;
+            self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
+            self.send = self.send.saturating_add(connection.send.0);
+            self.receive = self.receive.saturating_add(connection.receive.0);
+        }
+        for group in finding::shared_groups(connection) {
+            self.extra += group.len() - 1;
+            if let Some(more) = finding::extra_cost(connection, &group[1..]) {
+                self.wasted = Some(self.wasted.map_or(more, |sum| FlowEnergy::sum(&[sum, more])));
+            }
+        }
+    }
+}

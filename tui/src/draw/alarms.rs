@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines below the tabs: what is missing from the data or not what it seems, most important first.
+
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::energy::EnergySource;
+use mpwatch_model::snapshot::Snapshot;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::state::app::App;
+use crate::state::key::Action;
+use crate::state::message::Link;
+use crate::text::{Text, clip};
+use crate::theme::Ink;
+
+pub(crate) fn lines(app: &App) -> Vec<Text> {
+    let mut lines = Vec::new();
+    if let Link::Gone(why) = &app.link {
+        lines.push(Text::new(format!("DAEMON GONE, showing old data, reconnecting: {why}"), Ink::Alarm));
+    }
+    lines.extend(app.settings.banner.iter().map(|banner| match app.link {
+        Link::Ended => {
+            let key = app.settings.keys.key(Action::Quit);
+            let text = format!("THE DEMO IS OVER: look around, or press {key} to quit and see its report");
+            Text::new(text, Ink::Warning)
+        }
+        _ => Text::new(banner.clone(), Ink::Accent),
+    }));
+    let Some(snapshot) = app.snapshot() else { return lines };
+    // A line that is cut still shows the key that leads to all of it.
+    let more = format!(" ({}: more)", app.settings.keys.key(Action::Health));
+    let room = usize::from(app.size.0).saturating_sub(more.width());
+    lines.extend(of_snapshot(snapshot).into_iter().map(|(text, ink, has_more)| {
+        Text::new(if has_more { format!("{}{more}", clip(&text, room)) } else { text }, ink)
+    }));
+    lines
+}
+
+/// What is missing from a snapshot; `true` where the health view has more.
+pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
+    let mut lines = Vec::new();
+    if snapshot.losses.any() {
+        lines.push((format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; ")), Ink::Alarm, true));
+    }
+    if snapshot.energy.as_ref().is_some_and(|energy| energy.source == EnergySource::Simulated) {
+        lines.push(("SIMULATED ENERGY: no counter of this machine was read".to_owned(), Ink::Alarm, false));
+    }
+    if !snapshot.host.missing.is_empty() {
+        let costs: Vec<_> = snapshot.host.missing.iter().map(|one| printable(&one.costs)).collect();
+        let text = format!("not available on this kernel: {}", costs.join("; "));
+        lines.push((text, Ink::Warning, true));
+    }
+    lines
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One connection in full: its ends and totals, its subflows, findings, rate and RTT over time, and its timeline.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::lifecycle::Role;
+use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::unit::Bytes;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::areas::areas;
+use super::frame::{put_lines, rule};
+use super::{charts, findings};
+use crate::columns::{DETAIL, Row, Subject, Table, full_names};
+use crate::state::app::App;
+use crate::text::{Text, pad};
+use crate::theme::Ink;
+
+/// Its parts from top to bottom.
+struct Parts {
+    facts: Rect,
+    subflows: Rect,
+    findings: Rect,
+    charts: Rect,
+    timeline: Rect,
+}
+
+fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
+    let mut top = area.y;
+    let mut take = |height: usize| {
+        let left = area.bottom().saturating_sub(top);
+        let height = u16::try_from(height).unwrap_or(left).min(left);
+        let part = Rect { y: top, height, ..area };
+        top += height;
+        part
+    };
+    let rows = usize::from(area.height);
+    let facts = take(2);
+    let subflows = take((connection.subflows.len() + 1).min(rows / 3).max(2));
+    let found = findings::lines(app, connection, area.width.into()).len();
+    let findings = take((found + 1).min((rows / 5).max(3)));
+    let left = usize::from(area.bottom().saturating_sub(findings.bottom()));
+    let charts = take(if left >= 11 { (left / 2).clamp(6, 14) } else { 0 });
+    let timeline = take(usize::MAX);
+    Parts { facts, subflows, findings, charts, timeline }
+}
+
+/// How far its timeline can be scrolled.
+pub(crate) fn max_scroll(app: &App) -> usize {
+    let Some(connection) = app.selected() else { return 0 };
+    let parts = parts(app, areas(app).body, connection);
+    connection.timeline.len().saturating_sub(usize::from(parts.timeline.height.saturating_sub(1)))
+}
+
+pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let Some(connection) = app.selected() else {
+        let line = Text::new("  This connection is no longer remembered; esc goes back.", Ink::Faint);
+        put_lines(app, frame, area, [Text::default(), line]);
+        return;
+    };
+    let parts = parts(app, area, connection);
+    put_lines(app, frame, parts.facts, [ends(app, connection), totals(app, connection)]);
+    subflows(app, frame, parts.subflows, connection);
+    let below = rule(app, frame, parts.findings, Text::new("Findings", Ink::Strong));
+    put_lines(app, frame, below, findings::lines(app, connection, area.width.into()));
+    charts::draw(app, frame, parts.charts, connection);
+    timeline(app, frame, parts.timeline, connection);
+}
+
+/// Id, process, addresses and state.
+fn ends(app: &App, c: &Connection) -> Text {
+    let state = if c.is_open() { c.state.as_str() } else { "closed" };
+    let role = c.role.map_or("role not known", Role::as_str);
+    let age = display(Unit::Seconds, Some(c.age_s));
+    let state = format!("{} {state}, {role}, {age}", c.protocol.as_str());
+    let form =
+        |names: String| Text::new(c.id.short(), Ink::Strong).and(format!("  {names}  {state}"), Ink::Normal);
+    Text::first_that_fits(full_names(&app.mask, c).map(form), app.size.0.into())
+}
+
+/// Bytes and energy.
+fn totals(app: &App, c: &Connection) -> Text {
+    let bytes = |value: Option<Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
+    let energy = c.energy.and_then(|energy| {
+        let mark = if energy.source.is_measured() { "" } else { "~" };
+        let parts = [energy.active?, energy.lo?, energy.hi?];
+        let [active, lo, hi] = parts.map(|part| app.settings.units.energy(part.joules()));
+        let ratio = energy.j_per_gb.map(|ratio| format!(", {mark}{ratio:.1} J/GB")).unwrap_or_default();
+        let full = format!("  energy {mark}{active} [{lo} to {hi}]{ratio}, {}", energy.source.as_str());
+        Some([full, format!("  energy {mark}{active}{ratio}")])
+    });
+    let [full, short] = energy.unwrap_or_default();
+    let (sent, received) = (bytes(c.bytes_sent), bytes(c.bytes_received));
+    let retransmitted = bytes(Some(c.bytes_retransmitted));
+    let traffic = format!("sent {sent}  received {received}  retransmitted {retransmitted}");
+    let reinjected = format!("  reinjected {}", bytes(c.bytes_reinjected));
+    let forms = [format!("{reinjected}{full}"), format!("{reinjected}{short}"), short];
+    Text::first_that_fits(forms.map(|form| Text::plain(format!("{traffic}{form}"))), app.size.0.into())
+}
+
+fn subflows(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
+    let context = app.context();
+    let row = |(index, subflow)| Row { context, subject: Subject::Subflow { connection, index, subflow } };
+    let shown = connection.subflows.iter().enumerate().take(usize::from(area.height.saturating_sub(1)));
+    let rows: Vec<Row<'_>> = shown.map(row).collect();
+    let table = Table::new(DETAIL, area.width.into(), &rows).with_title("flow", "SUBFLOW");
+    let lines = std::iter::once(table.titles(None)).chain(rows.iter().map(|row| table.row(row)));
+    put_lines(app, frame, area, lines);
+}
+
+/// The timeline, the latest event last and in view at first.
+fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
+    if area.height < 2 {
+        return;
+    }
+    let page = usize::from(area.height - 1);
+    let entries = &connection.timeline;
+    let max = entries.len().saturating_sub(page);
+    let first = max - app.detail.map_or(0, |detail| detail.scroll).min(max);
+    let start = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
+    let shown = if max > 0 {
+        format!("  ({} to {} of {})", first + 1, first + page, entries.len())
+    } else {
+        String::new()
+    };
+    let title = Text::new("Timeline", Ink::Strong).and(format!(", from {start}{shown}"), Ink::Faint);
+    let below = rule(app, frame, area, title);
+    let lines = entries.iter().skip(first).take(page).map(|entry| event(app, connection, entry));
+    put_lines(app, frame, below, lines);
+}
+
+fn event(app: &App, connection: &Connection, entry: &TimelineEntry) -> Text {
+    let mut event = entry.event.clone();
+    if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on()) {
+        *address = None;
+    }
+    let sentence = event.sentence(|id| connection.subflow_name(id));
+    let (mark, ink) = if event.is_failure() { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
+    let at = pad(&format!("{:.2}", connection.offset(entry.at)), 11, true);
+    let source =
+        if entry.source == ObservedBy::Sampled { "  (sampled, up to one interval late)" } else { "" };
+    Text::new(format!(" {mark} {at}  {sentence}"), ink).and(source, Ink::Faint)
+}

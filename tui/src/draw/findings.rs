@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The findings of a connection, most important first.
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::finding::{self, Severity};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::frame::{put_lines, rule};
+use crate::state::app::App;
+use crate::text::{Text, wrapped};
+use crate::theme::Ink;
+
+/// Draws the findings of the selected connection below the table.
+pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let Some(connection) = app.selected().filter(|_| area.height > 1) else { return };
+    let title = Text::new("Findings ", Ink::Strong).and(connection.id.short(), Ink::Faint);
+    let below = rule(app, frame, area, title);
+    put_lines(app, frame, below, lines(app, connection, area.width.into()));
+}
+
+/// The findings of a connection as lines of this width.
+pub(super) fn lines(app: &App, connection: &Connection, width: usize) -> Vec<Text> {
+    let mut lines = Vec::new();
+    for finding in finding::of_connection(connection) {
+        let (mark, ink) = match finding.severity() {
+            Severity::Failure => ("✗", Ink::Alarm),
+            Severity::Warning => ("!", Ink::Warning),
+            Severity::Good => ("✓", Ink::Good),
+            Severity::Note => ("·", Ink::Faint),
+        };
+        let sentence = app.context().with_format(|format| finding.sentence(format));
+        for (number, line) in wrapped(&sentence, width.saturating_sub(4)).into_iter().enumerate() {
+            lines.push(Text::new(format!(" {} {line}", if number == 0 { mark } else { " " }), ink));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(Text::new(" ✓ no problem found", Ink::Good));
+    }
+    lines
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text on a frame.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::state::app::App;
+use crate::text::Text;
+use crate::theme::{Ink, Theme};
+
+/// Text in the colours of a theme.
+pub(super) fn styled(text: Text, theme: Theme) -> Line<'static> {
+    let pieces = text.0.into_iter().map(|(text, ink)| Span::styled(text, theme.style(ink)));
+    Line::from(pieces.collect::<Vec<Span<'static>>>())
+}
+
+/// Writes text into the first line of an area.
+pub(super) fn put(app: &App, frame: &mut Frame<'_>, area: Rect, text: Text) {
+    let area = Rect { height: area.height.min(1), ..area }.intersection(frame.area());
+    frame.render_widget(styled(text.clipped(area.width.into()), app.settings.theme), area);
+}
+
+/// Writes lines from the top of an area, as far as they fit.
+pub(super) fn put_lines(app: &App, frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = Text>) {
+    for (line, y) in lines.into_iter().zip(area.top()..area.bottom()) {
+        put(app, frame, Rect { y, height: 1, ..area }, line);
+    }
+}
+
+/// Draws a rule with a title; returns the area below it.
+pub(super) fn rule(app: &App, frame: &mut Frame<'_>, area: Rect, title: Text) -> Rect {
+    let width = usize::from(area.width);
+    let title = title.clipped(width.saturating_sub(4));
+    let rest = width.saturating_sub(title.width() + 3);
+    let line = Text::new("─ ", Ink::Faint).join(title);
+    put(app, frame, area, line.and(format!(" {}", "─".repeat(rest)), Ink::Faint));
+    Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }
+}
+
+/// Draws a scroll bar at the right edge of an area that shows `rows` from `offset` on, unless all rows fit.
+pub(super) fn scrollbar(app: &App, frame: &mut Frame<'_>, area: Rect, (rows, offset): (usize, usize)) {
+    let page = usize::from(area.height);
+    if rows <= page || page == 0 {
+        return;
+    }
+    let thumb = (page * page / rows).max(1);
+    let top = offset * (page - thumb) / (rows - page);
+    for (line, y) in (area.top()..area.bottom()).enumerate() {
+        let is_thumb = (top..top + thumb).contains(&line);
+        let text = if is_thumb { Text::new("┃", Ink::Normal) } else { Text::new("│", Ink::Faint) };
+        put(app, frame, Rect { x: area.right() - 1, y, width: 1, height: 1 }, text);
+    }
+}

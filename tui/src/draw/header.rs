@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first lines: host and time, totals, and the tabs.
+
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::energy::{EnergySource, SnapshotEnergy};
+use mpwatch_model::metric::watts;
+use mpwatch_model::snapshot::Snapshot;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::alarms;
+use super::areas::Areas;
+use super::frame::{put, put_lines};
+use crate::digest::Totals;
+use crate::state::app::App;
+use crate::state::key::Action;
+use crate::state::message::Link;
+use crate::state::settings::Origin;
+use crate::state::view::Tab;
+use crate::text::{Text, clip, count};
+use crate::theme::Ink;
+use crate::units::Units;
+
+pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
+    let width = usize::from(areas.header.width);
+    let badge = badge(app);
+    let room = width.saturating_sub(badge.width() + 1);
+    let title = app.snapshot().map_or_else(
+        || Text::new("mpwatch", Ink::Strong),
+        |snapshot| {
+            let name = if app.mask.is_on() { "host".into() } else { printable(&snapshot.host.name) };
+            Text::first_that_fits(titles(snapshot, &name, app.totals(), app.settings.units), room)
+        },
+    );
+    put(app, frame, areas.header, title.fitted(width.saturating_sub(badge.width()), false).join(badge));
+    tabs(app, frame, areas.tabs);
+    put_lines(app, frame, areas.alarms, alarms::lines(app));
+}
+
+/// What is unusual about the snapshot that is shown.
+fn badge(app: &App) -> Text {
+    match (&app.link, app.frozen) {
+        (Link::Gone(_), _) => Text::new(" DAEMON GONE ", Ink::Alarm),
+        (_, Some(tick)) => {
+            let behind = app.history.latest().saturating_sub(tick);
+            let text = if behind == 0 { " FROZEN ".to_owned() } else { format!(" FROZEN, {behind} back ") };
+            Text::new(text, Ink::Warning)
+        }
+        (Link::Ended, _) if app.is_replay() => Text::new(" END OF THE RECORDING ", Ink::Warning),
+        (Link::Ended, _) => Text::new(" OVER ", Ink::Warning),
+        _ if app.is_replay() => Text::new(" REPLAY ", Ink::Warning),
+        _ => Text::default(),
+    }
+}
+
+/// Host, time and totals, from the longest form to the shortest.
+pub(crate) fn titles(snapshot: &Snapshot, host: &str, totals: Totals, units: Units) -> Vec<Text> {
+    let host = clip(host, 24);
+    let Totals { connections, subflows, send, receive, .. } = totals;
+    let rates = format!("  ↑ {}  ↓ {}", units.rate(send as f64), units.rate(receive as f64));
+    let counts = format!("  {}, {}", count(connections, "connection"), count(subflows, "subflow"));
+    let short = format!("  {connections} conn {subflows} subfl");
+    let power = snapshot.energy.as_ref().and_then(power);
+    let long_power = power.as_ref().map(|(watts, source)| format!("  {watts} {source}")).unwrap_or_default();
+    let short_power = power.as_ref().map(|(watts, _)| format!("  {watts}")).unwrap_or_default();
+    let (date, time) = (snapshot.at.strftime("%Y-%m-%d"), snapshot.at.strftime("%H:%M:%S"));
+    let form = |origin: String, counts: &str, power: &str| {
+        let head = Text::new("mpwatch", Ink::Strong).and(format!("{origin}{counts}"), Ink::Normal);
+        head.and(rates.clone(), Ink::Strong).and(power, Ink::Normal)
+    };
+    vec![
+        form(format!(" on {host}  {date} {time} UTC"), &counts, &long_power),
+        form(format!(" {host}  {time}"), &counts, &long_power),
+        form(format!(" {host}  {time}"), &short, &long_power),
+        form(format!(" {time}"), &short, &long_power),
+        form(format!(" {time}"), &short, &short_power),
+        form(format!(" {time}"), &short, ""),
+        form(format!(" {time}"), "", ""),
+        form(String::new(), "", ""),
+    ]
+}
+
+/// The current power of the machine, and its source. `None` before the first window of all zones.
+fn power(energy: &SnapshotEnergy) -> Option<(String, &'static str)> {
+    let known = energy.zones.iter().map(|zone| zone.power_uw).reduce(|all, one| Some(all? + one?)).flatten();
+    let (mark, source) = match energy.source {
+        EnergySource::Absent => return Some(("no energy counter".to_owned(), "")),
+        EnergySource::Simulated => ("~", "simulated"),
+        EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
+        EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "RAPL"),
+    };
+    Some((format!("{mark}{}", watts(known? as f64 / 1e6)), source))
+}
+
+/// The tabs with their text and their first column.
+fn tab_texts() -> impl Iterator<Item = (Tab, String, u16)> {
+    Tab::ALL.into_iter().zip(1..).scan(0, |left, (tab, number)| {
+        let text = format!(" {number} {} ", tab.title());
+        let at = *left;
+        *left += u16::try_from(text.len()).unwrap_or(0) + 1;
+        Some((tab, text, at))
+    })
+}
+
+/// The tab at a column of the screen.
+pub(crate) fn tab_at(column: u16) -> Option<Tab> {
+    let contains = |(_, text, left): &(Tab, String, u16)| {
+        (*left..*left + u16::try_from(text.len()).unwrap_or(0)).contains(&column)
+    };
+    tab_texts().find(contains).map(|(tab, ..)| tab)
+}
+
+fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let line = tab_texts().fold(Text::default(), |line, (tab, text, _)| {
+        let is_shown = tab == app.tab;
+        let text = if is_shown { format!("[{}]", text.trim()) } else { text };
+        line.and(text, if is_shown { Ink::Accent } else { Ink::Faint }).and(" ", Ink::Normal)
+    });
+    let used = u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width);
+    put(app, frame, area, line);
+    let rest = Rect { x: used, width: area.width - used, ..area };
+    put(app, frame, rest, note(app).clipped(rest.width.into()).fitted(rest.width.into(), true));
+}
+
+/// The note at the right of the tabs: the filter, the grouping, or the origin of the snapshots.
+fn note(app: &App) -> Text {
+    if !app.filter_text.is_empty() {
+        // The filter may contain a name that the mask hides.
+        let text = if app.mask.is_on() { "(masked)" } else { &app.filter_text };
+        let result = if app.rows.len() == 0 { "(nothing matches)" } else { "" };
+        return Text::new(format!("filter: {text} "), Ink::Accent).and(result, Ink::Warning);
+    }
+    let text = match (app.tab, &app.settings.origin) {
+        (Tab::Peers, _) => {
+            let key = app.settings.keys.key(Action::Grouping);
+            format!("by {} ({key}: {})", app.grouping.as_str(), app.grouping.next().as_str())
+        }
+        (_, Origin::Tracer) => String::new(),
+        (_, Origin::Daemon(_)) => "from the daemon".to_owned(),
+        (_, Origin::Replay(_)) => "from a recording".to_owned(),
+    };
+    Text::new(text, Ink::Faint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_power_is_not_zero() {
+        let energy = SnapshotEnergy { source: EnergySource::Model, ..SnapshotEnergy::default() };
+        assert_eq!(power(&energy), None);
+    }
+}

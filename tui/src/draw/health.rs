@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The health view: data lost, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
+
+use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::snapshot::Snapshot;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::areas::areas;
+use super::frame::{put_lines, scrollbar};
+use crate::state::app::App;
+use crate::state::message::Link;
+use crate::state::settings::Origin;
+use crate::text::{Text, count, glyph, stacked, wrapped};
+use crate::theme::{Ink, Theme};
+
+/// How far it can be scrolled.
+pub(crate) fn max_scroll(app: &App) -> usize {
+    let body = areas(app).body;
+    lines(app, body.width.into()).len().saturating_sub(body.height.into())
+}
+
+pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let all = lines(app, area.width.into());
+    let max = all.len().saturating_sub(area.height.into());
+    let (rows, offset) = (all.len(), app.table().offset.min(max));
+    put_lines(app, frame, area, all.into_iter().skip(offset));
+    scrollbar(app, frame, area, (rows, offset));
+}
+
+fn lines(app: &App, width: usize) -> Vec<Text> {
+    let Some(snapshot) = app.snapshot() else { return Vec::new() };
+    let mut cpu = cpu_time(snapshot, width, app.settings.theme);
+    cpu.push(fact("BPF programs", programs(app, snapshot)));
+    let sections = [
+        ("Source", source(app, snapshot)),
+        ("Data lost", losses(snapshot)),
+        ("Not available on this kernel", hooks(snapshot, width)),
+        ("CPU time of the machine since tracing began", cpu),
+        ("Kernel counters", counters(snapshot)),
+    ];
+    let mut lines = Vec::new();
+    for (title, section) in sections {
+        if !lines.is_empty() {
+            lines.push(Text::default());
+        }
+        lines.push(Text::new(title, Ink::Strong));
+        lines.extend(section);
+    }
+    lines
+}
+
+fn fact(word: &str, text: impl Into<String>) -> Text {
+    Text::new(format!("  {word:<24}"), Ink::Faint).and(text, Ink::Normal)
+}
+
+fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
+    let origin = match (&app.settings.origin, &app.link) {
+        (_, Link::Gone(why)) => format!("a daemon that is gone: {why}"),
+        (Origin::Tracer, _) => "traced by this process".to_owned(),
+        (Origin::Daemon(path), _) => format!("the daemon at {path}"),
+        (Origin::Replay(file), _) => format!("the recording {file}"),
+    };
+    let host = &snapshot.host;
+    let name = if app.mask.is_on() { "masked".into() } else { printable(&host.name) };
+    let frames = app.history.latest() + 1 - app.history.oldest();
+    vec![
+        fact("origin", origin),
+        fact("host", format!("{name}, Linux {}", printable(&host.kernel))),
+        fact("version", format!("mpwatch {}", printable(&host.mpwatch))),
+        fact("interval", display(Unit::Seconds, Some(snapshot.interval_s))),
+        fact("history", count(usize::try_from(frames).unwrap_or(usize::MAX), "snapshot")),
+        fact("closed, remembered", count(app.history.closed().len(), "connection")),
+    ]
+}
+
+fn losses(snapshot: &Snapshot) -> Vec<Text> {
+    let losses = &snapshot.losses;
+    let mut lines: Vec<Text> =
+        losses.phrases().into_iter().map(|phrase| Text::new(format!("  ✗ {phrase}"), Ink::Alarm)).collect();
+    if lines.is_empty() {
+        lines.push(Text::new("  ✓ no data lost", Ink::Good));
+    }
+    let harmless = [
+        (losses.ring_full_recovered, "final records that arrived late, through the overflow ring"),
+        (losses.events_missed, "events missed on the packet path; no total depends on them"),
+        (losses.points_lost, "delay samples missed; bottleneck verdicts take longer"),
+    ];
+    let known = harmless.iter().filter(|(count, _)| *count > 0);
+    lines.extend(known.map(|(count, what)| Text::new(format!("  · {what}: {count}"), Ink::Faint)));
+    lines
+}
+
+fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
+    let mut lines = Vec::new();
+    for one in &snapshot.host.missing {
+        let [costs, what, why] = [&one.costs, &one.what, &one.why].map(|text| printable(text));
+        let text = format!("{costs} (no {what}: {why})");
+        for (number, line) in wrapped(&text, width.saturating_sub(4)).into_iter().enumerate() {
+            let mark = if number == 0 { "!" } else { " " };
+            lines.push(Text::new(format!("  {mark} {line}"), Ink::Warning));
+        }
+    }
+    if lines.is_empty() {
+        lines.push(Text::new("  ✓ every hook is attached", Ink::Good));
+    }
+    lines
+}
+
+/// Consumers of CPU time, with the share of mpwatch.
+fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
+    let Some(cpus) = snapshot.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
+        return vec![Text::new("  not accounted for (--no-ledger, or a hook is missing)", Ink::Warning)];
+    };
+    let sum = |read: fn(&CpuAccounts) -> u64| cpus.iter().map(read).sum::<u64>();
+    let parts = [
+        ("flows", sum(|cpu| cpu.flow.0), Ink::Path(0)),
+        ("their applications", sum(|cpu| cpu.app.0), Ink::Path(1)),
+        ("unattributed network", sum(|cpu| cpu.net_shared.0), Ink::Path(2)),
+        ("other processes", sum(|cpu| cpu.other.0), Ink::Path(3)),
+        ("interrupts", sum(|cpu| cpu.irq.0), Ink::Path(4)),
+        ("mpwatch", sum(|cpu| cpu.mpwatch.0), Ink::Path(5)),
+        ("idle", sum(|cpu| cpu.idle.0), Ink::Faint),
+    ];
+    let wall = sum(|cpu| cpu.wall.0).max(1);
+    let bar = stacked(&parts.map(|(_, time, ink)| (time, ink)), width.saturating_sub(4), theme);
+    let mut lines = vec![Text::plain("  ").join(bar)];
+    for (index, (name, time, ink)) in parts.into_iter().enumerate() {
+        let percent = time as f64 / wall as f64 * 100.0;
+        let seconds = display(Unit::Seconds, Some(time as f64 / 1e9));
+        let of_one = percent * cpus.len() as f64;
+        let of_one = if name == "mpwatch" { format!("   {of_one:.1} % of one CPU") } else { String::new() };
+        let text = format!("{name:<20} {seconds:>9} {percent:>6.1} %{of_one}");
+        lines.push(Text::new(format!("  {} ", glyph(theme, index)), ink).and(text, Ink::Normal));
+    }
+    lines
+}
+
+/// What our BPF programs cost over the latest interval; an event is one run, or two.
+fn programs(app: &App, snapshot: &Snapshot) -> String {
+    let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
+    let measured = before.and_then(|before| {
+        let (ns, runs) = snapshot.counters.runs_since(&before.snapshot.counters)?;
+        let seconds = Some(snapshot.interval_s).filter(|seconds| *seconds > 0.0)?;
+        let rate = runs as f64 / seconds;
+        let percent = rate * ns / 1e7;
+        Some(format!(
+            "{ns:.0} ns per event, {rate:.0} events/s: {percent:.2} % of one CPU, measuring included"
+        ))
+    });
+    measured.unwrap_or_else(|| "not measured: sysctl -w kernel.bpf_stats_enabled=1".to_owned())
+}
+
+fn counters(snapshot: &Snapshot) -> Vec<Text> {
+    let counters = &snapshot.counters;
+    let problems = &counters.mapping_problems;
+    let problem = |word: &str, count: u64| {
+        fact(word, "").and(count.to_string(), if count > 0 { Ink::Warning } else { Ink::Normal })
+    };
+    vec![
+        fact("final records", format!("{} sent, {} received", counters.records, counters.records_received)),
+        fact("mappings sent", counters.mappings_sent.to_string()),
+        fact("mappings received", counters.mappings_received.to_string()),
+        fact("DATA_ACKs received", counters.data_acks.to_string()),
+        problem("SYN-ACKs retransmitted", counters.synack_retransmits),
+        problem("invalid mappings", problems.invalid),
+        problem("checksum failures", problems.bad_checksum),
+    ]
+}

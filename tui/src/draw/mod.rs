@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Draws the state: reads it and changes nothing. One file for each part of the screen.
+
+mod alarms;
+pub(crate) mod areas;
+mod charts;
+pub(crate) mod detail;
+mod energy;
+mod findings;
+mod footer;
+mod frame;
+pub(crate) mod header;
+pub(crate) mod health;
+mod placeholder;
+pub(crate) mod popup;
+mod screen;
+pub(crate) mod table;
+
+pub(crate) use alarms::of_snapshot as alarms_of;
+pub(crate) use header::titles as header_titles;
+pub use screen::draw;

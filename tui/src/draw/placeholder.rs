@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What replaces the table when there are no rows: why, and what to try.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use super::frame::put_lines;
+use crate::state::app::App;
+use crate::state::key::Action;
+use crate::state::message::Link;
+use crate::state::view::Closed;
+use crate::text::{Text, count, wrapped};
+use crate::theme::Ink;
+
+/// This process cannot trace, and there is no daemon.
+pub(super) fn blocked(app: &App, frame: &mut Frame<'_>, area: Rect, why: &[String]) {
+    let width = usize::from(area.width).saturating_sub(4);
+    let mut lines =
+        vec![Text::default(), Text::new("  There is nothing to show yet.", Ink::Strong), Text::default()];
+    for paragraph in why {
+        lines.extend(wrapped(paragraph, width).into_iter().map(|line| Text::plain(format!("  {line}"))));
+        lines.push(Text::default());
+    }
+    lines.push(Text::new("  Waiting for a daemon ...", Ink::Faint));
+    put_lines(app, frame, area, lines);
+}
+
+/// Before the first snapshot.
+pub(super) fn waiting(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let text = match &app.link {
+        Link::Gone(why) => format!("The daemon is gone: {why}. Trying again ..."),
+        Link::Ended => "There was no snapshot.".to_owned(),
+        _ => "Starting; waiting for the first snapshot ...".to_owned(),
+    };
+    put_lines(app, frame, area, [Text::default(), Text::new(format!("  {text}"), Ink::Faint)]);
+}
+
+const HELP: [(&str, &str); 6] = [
+    ("Is MPTCP enabled?", "sysctl net.mptcp.enabled   (1: yes)"),
+    ("More than one path?", "ip mptcp endpoint show; ip mptcp limits"),
+    ("Run a program with it", "mptcpize run PROGRAM"),
+    ("or in its source", "socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP)"),
+    ("Plain TCP too", "mpwatch top --tcp"),
+    ("See an example", "mpwatch demo"),
+];
+
+/// No connection exists, or none passes the filter.
+pub(super) fn no_rows(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    let connections = app.snapshot().map_or(0, |snapshot| snapshot.connections.len());
+    let lines = if connections > 0 { no_match(app, connections) } else { no_connection(app) };
+    put_lines(app, frame, area, std::iter::once(Text::default()).chain(lines));
+}
+
+fn no_match(app: &App, connections: usize) -> Vec<Text> {
+    let keys = &app.settings.keys;
+    let none = format!("  None of {} matches.", count(connections, "connection"));
+    let mut lines = vec![Text::new(none, Ink::Strong)];
+    if !app.filter_text.is_empty() && !app.mask.is_on() {
+        lines.push(Text::plain(format!("  The filter is: {}", app.filter_text)));
+    }
+    let hint = if app.filter_text.is_empty() {
+        format!("  Closed connections are hidden: {} shows them.", keys.key(Action::Closed))
+    } else {
+        format!("  {} clears the filter.", keys.key(Action::Back))
+    };
+    lines.push(Text::new(hint, Ink::Faint));
+    lines
+}
+
+fn no_connection(app: &App) -> Vec<Text> {
+    let mut lines = vec![Text::new("  No open MPTCP connection.", Ink::Strong)];
+    let closed = app.history.closed().len();
+    if closed > 0 && app.closed == Closed::Recent {
+        let key = app.settings.keys.key(Action::Closed);
+        let text = format!("  {} closed before: {key} shows all.", count(closed, "connection"));
+        lines.push(Text::plain(text));
+    }
+    lines.push(Text::default());
+    lines.extend(app.settings.mptcp_enabled.map(|is_enabled| {
+        if is_enabled {
+            Text::new("  MPTCP is enabled here (net.mptcp.enabled is 1).", Ink::Good)
+        } else {
+            Text::new("  MPTCP is DISABLED here: sysctl -w net.mptcp.enabled=1 enables it.", Ink::Warning)
+        }
+    }));
+    let answered = usize::from(app.settings.mptcp_enabled.is_some());
+    lines.extend(HELP.iter().skip(answered).map(|(question, answer)| {
+        Text::new(format!("  {question:<23}"), Ink::Faint).and(*answer, Ink::Normal)
+    }));
+    lines
+}

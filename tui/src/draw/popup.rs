@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boxes above the screen: the help, and lists to choose from.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::widgets::{Block, BorderType, Clear};
+use unicode_width::UnicodeWidthStr;
+
+use super::frame::{put, put_lines, scrollbar, styled};
+use crate::state::app::App;
+use crate::state::choices::{Choice, Mark, choices};
+use crate::state::key::BINDINGS;
+use crate::state::view::Pick;
+use crate::text::{Text, pad, wrapped};
+use crate::theme::{Ink, Theme};
+
+/// Columns for the keys of the help.
+const KEYS: usize = 19;
+
+/// A box for text of this size, in the middle of the screen.
+fn centred(app: &App, (width, height): (usize, usize)) -> Rect {
+    let (columns, rows) = app.size;
+    let width = u16::try_from(width + 4).unwrap_or(u16::MAX).min(columns);
+    let height = u16::try_from(height + 2).unwrap_or(u16::MAX).min(rows);
+    Rect { x: (columns - width) / 2, y: (rows - height) / 2, width, height }
+}
+
+/// Draws an empty box; returns its inside.
+fn boxed(app: &App, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
+    let area = area.intersection(frame.area());
+    frame.render_widget(Clear, area);
+    let theme = app.settings.theme;
+    let block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(theme.style(Ink::Faint))
+        .title(styled(Text::new(format!(" {title} "), Ink::Strong), theme));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+}
+
+fn help_lines(app: &App) -> Vec<Text> {
+    let width = usize::from(app.size.0).saturating_sub(4);
+    let mut lines = Vec::new();
+    for section in BINDINGS.chunk_by(|a, b| a.section == b.section) {
+        lines.push(Text::new(section[0].section, Ink::Strong));
+        for row in section {
+            let keys = app.settings.keys.keys(row.action).join(" ");
+            for (number, line) in wrapped(row.help, width.saturating_sub(KEYS)).into_iter().enumerate() {
+                let keys = if number == 0 { &*keys } else { "" };
+                lines.push(Text::new(format!("  {keys:<16} "), Ink::Accent).and(line, Ink::Normal));
+            }
+        }
+        lines.push(Text::default());
+    }
+    lines.push(Text::new("Filter", Ink::Strong));
+    lines.extend(mpwatch_model::filter::HELP.lines().map(|line| Text::plain(format!("  {line}"))));
+    lines.push(Text::default());
+    lines.push(Text::new("Mouse", Ink::Strong));
+    let mouse =
+        "click a title to sort, a row to select it and again to open it, a tab to show it; the wheel scrolls";
+    lines.extend(wrapped(mouse, width - 2).into_iter().map(|line| Text::plain(format!("  {line}"))));
+    lines
+}
+
+/// Number of lines of the help.
+pub(crate) fn help_height(app: &App) -> usize {
+    help_lines(app).len()
+}
+
+pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
+    let lines = help_lines(app);
+    let (width, rows) = (lines.iter().map(Text::width).max().unwrap_or(0), lines.len());
+    let is_cut = rows + 2 > frame.area().height.into();
+    let title = if is_cut { "Help (scroll: ↑ ↓ PgUp PgDn)" } else { "Help" };
+    let area = boxed(app, frame, centred(app, (width, rows)), title);
+    put_lines(app, frame, area, lines.into_iter().skip(scroll));
+    scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, scroll));
+}
+
+fn title_of_list(pick: Pick) -> &'static str {
+    match pick {
+        Pick::Sort => "Sort by (enter; again to reverse)",
+        Pick::Columns => "Columns (enter shows or hides; · if there is room)",
+        Pick::Export => "Export the selection as",
+    }
+}
+
+/// The box of a list, and its first visible line when `line` is selected.
+fn box_of_list(app: &App, pick: Pick, line: usize, choices: &[Choice]) -> (Rect, usize) {
+    let names = width_of_names(choices);
+    let lines = choices.iter().map(|choice| names + choice.help.width() + 6);
+    let width = lines.max().unwrap_or(0).max(title_of_list(pick).len() + 2);
+    let outer = centred(app, (width.min(72), choices.len()));
+    let page = usize::from(outer.height.saturating_sub(2));
+    (outer, (line + 1).saturating_sub(page))
+}
+
+fn width_of_names(choices: &[Choice]) -> usize {
+    choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0)
+}
+
+/// The line of a list at a position of the screen.
+pub(crate) fn line_at(app: &App, pick: Pick, line: usize, (column, row): (u16, u16)) -> Option<usize> {
+    let choices = choices(app, pick);
+    let (outer, offset) = box_of_list(app, pick, line, &choices);
+    let is_inside = (outer.left() + 1..outer.right().saturating_sub(1)).contains(&column)
+        && (outer.top() + 1..outer.bottom().saturating_sub(1)).contains(&row);
+    let line = offset + usize::from(row.checked_sub(outer.top() + 1)?);
+    Some(line).filter(|line| is_inside && *line < choices.len())
+}
+
+pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, line: usize) {
+    let choices = choices(app, pick);
+    let (names, rows) = (width_of_names(&choices), choices.len());
+    let (outer, offset) = box_of_list(app, pick, line, &choices);
+    let area = boxed(app, frame, outer, title_of_list(pick));
+    for ((index, choice), y) in choices.into_iter().enumerate().skip(offset).zip(area.top()..area.bottom()) {
+        let mark = match choice.mark {
+            Mark::Chosen => "✓ ",
+            Mark::IfRoom => "· ",
+            Mark::None => "  ",
+        };
+        let name = format!("{}  ", pad(choice.name, names, false));
+        let text = Text::new(mark, Ink::Good).and(name, Ink::Strong).and(choice.help, Ink::Faint);
+        let line_area = Rect { y, height: 1, ..area };
+        put(app, frame, line_area, text);
+        if index == line {
+            frame.buffer_mut().set_style(line_area, Theme::selected());
+        }
+    }
+    scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, offset));
+}

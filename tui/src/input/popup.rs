@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Actions in the help and in the lists to choose from.
+
+use crate::draw::popup::help_height;
+use crate::state::app::App;
+use crate::state::choices::{Mark, choices, columns_of, mark_of};
+use crate::state::key::Action;
+use crate::state::message::{ExportFormat, Request};
+use crate::state::view::{Mode, Pick};
+
+impl App {
+    pub(super) fn in_help(&mut self, scroll: usize, action: Action) -> Option<Request> {
+        let page = usize::from(self.size.1).saturating_sub(4).max(1);
+        let max = help_height(self).saturating_sub(page);
+        self.mode = match action {
+            Action::Up => Mode::Help(scroll.saturating_sub(1)),
+            Action::Down => Mode::Help((scroll + 1).min(max)),
+            Action::PageUp => Mode::Help(scroll.saturating_sub(page)),
+            Action::PageDown => Mode::Help((scroll + page).min(max)),
+            Action::First => Mode::Help(0),
+            Action::Last => Mode::Help(max),
+            Action::Help | Action::Back | Action::Open => Mode::Table,
+            other => {
+                self.mode = Mode::Table;
+                return self.act(other);
+            }
+        };
+        None
+    }
+
+    pub(super) fn in_list(&mut self, pick: Pick, line: usize, action: Action) -> Option<Request> {
+        let last = choices(self, pick).len().saturating_sub(1);
+        match action {
+            Action::Up => self.mode = Mode::Pick(pick, line.saturating_sub(1)),
+            Action::Down => self.mode = Mode::Pick(pick, (line + 1).min(last)),
+            Action::PageUp => self.mode = Mode::Pick(pick, line.saturating_sub(10)),
+            Action::PageDown => self.mode = Mode::Pick(pick, (line + 10).min(last)),
+            Action::First => self.mode = Mode::Pick(pick, 0),
+            Action::Last => self.mode = Mode::Pick(pick, last),
+            Action::Reverse if pick == Pick::Sort => {
+                self.table_mut().reverse = !self.table().reverse;
+                self.rebuild();
+            }
+            // The space bar chooses too, as in other lists of check boxes.
+            Action::Open | Action::Pause => return self.choose(pick, line),
+            Action::Quit => return Some(Request::Quit { keep: false }),
+            _ => self.mode = Mode::Table,
+        }
+        None
+    }
+
+    fn choose(&mut self, pick: Pick, line: usize) -> Option<Request> {
+        let columns = columns_of(self.tab);
+        match pick {
+            Pick::Sort => {
+                let column = line.checked_sub(1).and_then(|line| columns.get(line));
+                self.sort_by(column.map(|column| column.key));
+                self.mode = Mode::Table;
+            }
+            Pick::Columns => {
+                let key = columns.get(line)?.key;
+                let is_shown = mark_of(self, key) == Mark::Chosen;
+                let table = self.table_mut();
+                table.columns.retain(|(other, _)| *other != key);
+                table.columns.push((key, !is_shown));
+            }
+            Pick::Export => {
+                self.mode = Mode::Table;
+                return self.export(*ExportFormat::ALL.get(line)?);
+            }
+        }
+        None
+    }
+
+    /// Sorts by a column; the same column again reverses the order.
+    pub(super) fn sort_by(&mut self, key: Option<&'static str>) {
+        let table = self.table_mut();
+        table.reverse = table.sort == key && key.is_some() && !table.reverse;
+        table.sort = key;
+        self.rebuild();
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The privacy mask: replaces addresses with their ports, processes, namespaces and hosts by pseudonyms.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::{Name, printable};
+
+/// Pseudonyms, numbered in the order in which names were first seen while the mask was on. Off by default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mask {
+    on: bool,
+    addresses: HashMap<IpAddr, usize>,
+    names: HashMap<String, usize>,
+}
+
+impl Mask {
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    pub(crate) fn toggle(&mut self) {
+        self.on = !self.on;
+    }
+
+    /// Gives pseudonyms to all names of these connections.
+    pub(crate) fn learn<'a>(&mut self, connections: impl IntoIterator<Item = &'a Connection>) {
+        if !self.on {
+            return;
+        }
+        for connection in connections {
+            let ends = connection.local.into_iter().chain(connection.remote);
+            let all = ends.chain(connection.subflows.iter().flat_map(|flow| [flow.local, flow.remote]));
+            let all = all.map(|address| address.ip());
+            for address in all {
+                let next = self.addresses.len() + 1;
+                self.addresses.entry(address).or_insert(next);
+            }
+            let process = connection.process.map(|process| process.comm);
+            for name in
+                [process.as_ref().map(Name::text), Some(Cow::from(&connection.netns))].into_iter().flatten()
+            {
+                // Mostly known already: avoids an allocation for each connection.
+                if !self.names.contains_key(&*name) {
+                    self.names.insert(name.into_owned(), self.names.len() + 1);
+                }
+            }
+        }
+    }
+
+    /// The number of an address.
+    pub(crate) fn number(&self, ip: IpAddr) -> Option<usize> {
+        self.addresses.get(&ip).copied()
+    }
+
+    pub(crate) fn ip(&self, ip: IpAddr) -> String {
+        if self.on {
+            self.number(ip).map_or_else(|| "host-?".to_owned(), |number| format!("host-{number}"))
+        } else {
+            ip.to_string()
+        }
+    }
+
+    pub(crate) fn address(&self, address: SocketAddr) -> String {
+        // A port identifies the service, and together with a time the connection.
+        if self.on { self.ip(address.ip()) } else { address.to_string() }
+    }
+
+    /// The name of a process or a namespace; `kind` begins its pseudonym.
+    pub(crate) fn name(&self, kind: &str, name: &str) -> String {
+        if self.on {
+            self.names.get(name).map_or_else(|| format!("{kind}-?"), |number| format!("{kind}-{number}"))
+        } else {
+            printable(name).into_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::fixture;
+
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_its_pseudonym() {
+        let mut mask = Mask::default();
+        let connection = fixture::connection(1, 2);
+        let local = connection.subflows[0].local;
+        assert_eq!(mask.address(local), local.to_string());
+        mask.toggle();
+        assert_eq!(mask.ip(local.ip()), "host-?");
+        mask.learn([&connection]);
+        assert_eq!(mask.address(local), "host-1");
+        assert_eq!(mask.name("process", "iperf3"), "process-1");
+        mask.learn([&fixture::connection(2, 2)]);
+        assert_eq!(mask.address(local), "host-1");
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of the screen: events change it, drawing reads it. No I/O, no clock.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use mpwatch_model::connection::Connection;
+use mpwatch_model::energy::EnergySource;
+use mpwatch_model::filter::{Filter, FilterError};
+use mpwatch_model::id::ConnectionId;
+use mpwatch_model::snapshot::Snapshot;
+
+use crate::aggregate::Grouping;
+use crate::columns::{Choice, chosen, find, is_of_energy, known};
+use crate::context::Context;
+use crate::digest::{Digested, Totals};
+use crate::history::{History, Tick};
+use crate::mask::Mask;
+use crate::state::aggregates::Aggregates;
+use crate::state::flow_rows::{FlowRow, FlowRows};
+use crate::state::message::{Link, Notice};
+use crate::state::settings::{Origin, Settings};
+use crate::state::view::{Closed, Detail, Mode, RowKey, Tab, TableState};
+
+/// The rows of the table that is shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Rows {
+    #[default]
+    None,
+    Flows(FlowRows),
+    Aggregates(Box<Aggregates>),
+}
+
+impl Rows {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Flows(rows) => rows.len(),
+            Self::Aggregates(aggregates) => aggregates.len(),
+        }
+    }
+
+    fn flow(&self, index: usize) -> Option<FlowRow> {
+        if let Self::Flows(rows) = self { rows.get(index) } else { None }
+    }
+}
+
+/// The state.
+#[derive(Clone, Debug, Default)]
+pub struct App {
+    pub(crate) settings: Settings,
+    /// Columns and rows of the terminal.
+    pub(crate) size: (u16, u16),
+    pub(crate) link: Link,
+    pub(crate) history: History,
+    /// The tick that is shown while the screen is frozen.
+    pub(crate) frozen: Option<Tick>,
+    /// The interval that the user asked for.
+    pub(crate) interval: Option<Duration>,
+    pub(crate) tab: Tab,
+    pub(crate) tables: [TableState; 5],
+    pub(crate) grouping: Grouping,
+    pub(crate) detail: Option<Detail>,
+    pub(crate) mode: Mode,
+    pub(crate) filter: Filter,
+    pub(crate) filter_text: String,
+    pub(crate) filter_error: Option<FilterError>,
+    pub(crate) search: String,
+    /// Connections whose fold differs from `all_folded`.
+    pub(crate) folded: HashSet<ConnectionId>,
+    pub(crate) all_folded: bool,
+    pub(crate) closed: Closed,
+    pub(crate) mask: Mask,
+    pub(crate) notice: Option<Notice>,
+    pub(crate) rows: Rows,
+}
+
+impl App {
+    /// A screen of this size before the first snapshot.
+    pub fn new(settings: Settings, size: (u16, u16)) -> Self {
+        let mut app = Self { size, filter_text: settings.filter.clone(), ..Self::default() };
+        for table in &mut app.tables {
+            table.columns = known(&settings.columns);
+        }
+        app.tables[0].sort = settings.sort.as_deref().and_then(find).map(|column| column.key);
+        app.filter = Filter::parse(&app.filter_text).unwrap_or_default();
+        app.settings = settings;
+        app
+    }
+
+    /// The tab that is shown.
+    pub fn tab(&self) -> Tab {
+        self.tab
+    }
+
+    /// The tick that is shown.
+    pub(crate) fn tick(&self) -> Tick {
+        self.frozen.unwrap_or_else(|| self.history.latest())
+    }
+
+    /// The snapshot that is shown, with its digest. `None` before the first.
+    pub(crate) fn digested(&self) -> Option<&Digested> {
+        self.history.frame(self.tick()).map(AsRef::as_ref)
+    }
+
+    /// The snapshot that is shown.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        self.digested().map(|frame| &*frame.snapshot)
+    }
+
+    /// Sums over it.
+    pub(crate) fn totals(&self) -> Totals {
+        self.digested().map(|frame| frame.digest.totals).unwrap_or_default()
+    }
+
+    /// What rows and cells read.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            frame: self.digested(),
+            history: &self.history,
+            tick: self.tick(),
+            mask: &self.mask,
+            units: self.settings.units,
+        }
+    }
+
+    /// Frees memory that is no longer needed: call it after drawing.
+    pub fn tidy(&mut self) {
+        self.history.tidy();
+    }
+
+    pub(crate) fn table(&self) -> &TableState {
+        &self.tables[self.tab.index()]
+    }
+
+    pub(crate) fn table_mut(&mut self) -> &mut TableState {
+        &mut self.tables[self.tab.index()]
+    }
+
+    /// The columns of the table that is shown, unless they are empty because no energy is known.
+    pub(crate) fn columns(&self) -> Vec<Choice> {
+        let by_user = &self.table().columns;
+        let mut choices = chosen(self.tab.columns(), by_user);
+        let knows_energy = self.knows_energy();
+        choices.retain(|one| knows_energy || !is_of_energy(one.key) || by_user.contains(&(one.key, true)));
+        choices
+    }
+
+    /// The column that the table is sorted by where the user chose none.
+    pub(crate) fn default_sort(&self) -> &'static str {
+        match self.tab {
+            Tab::Energy if self.knows_energy() => "watts",
+            Tab::Energy => "cpu_seconds_total",
+            Tab::Connections | Tab::Paths | Tab::Peers | Tab::Health => "rates",
+        }
+    }
+
+    /// Whether energy is known, measured or estimated.
+    fn knows_energy(&self) -> bool {
+        let energy = self.snapshot().and_then(|snapshot| snapshot.energy.as_ref());
+        energy.is_some_and(|energy| energy.source != EnergySource::Absent)
+    }
+
+    /// The connection that is selected, or open.
+    pub(crate) fn selected(&self) -> Option<&Connection> {
+        let id = match (self.detail, self.table().selected) {
+            (Some(detail), _) => detail.id,
+            (None, Some(RowKey::Flow(id, _))) => id,
+            (None, Some(RowKey::Aggregate(_)) | None) => return None,
+        };
+        // Mostly the selected row says where it is, which saves the search.
+        let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
+        let found = row.and_then(|row| self.context().connection(row.location)).filter(|one| one.id == id);
+        found.or_else(|| self.context().find(id))
+    }
+
+    pub(crate) fn is_replay(&self) -> bool {
+        matches!(self.settings.origin, Origin::Replay(_))
+    }
+}

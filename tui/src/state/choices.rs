@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lines of the lists to choose from.
+
+use crate::columns::{COLUMNS, Column};
+use crate::state::app::App;
+use crate::state::message::ExportFormat;
+use crate::state::view::{Pick, Tab};
+
+/// Whether a line is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Chosen,
+    /// A column that is shown if there is room for it.
+    IfRoom,
+    None,
+}
+
+/// A line of a list.
+pub(crate) struct Choice {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) mark: Mark,
+}
+
+/// The columns that the table of a tab can have.
+pub(crate) fn columns_of(tab: Tab) -> Vec<&'static Column> {
+    COLUMNS.iter().filter(|column| tab.has(column.rows)).collect()
+}
+
+/// The lines of a list.
+pub(crate) fn choices(app: &App, pick: Pick) -> Vec<Choice> {
+    let columns = columns_of(app.tab).into_iter();
+    match pick {
+        Pick::Export => ExportFormat::ALL
+            .iter()
+            .map(|format| {
+                let (name, help) = format.description();
+                Choice { name, help, mark: Mark::None }
+            })
+            .collect(),
+        Pick::Sort => {
+            let sort = app.table().sort;
+            let mark = |key| if sort == key { Mark::Chosen } else { Mark::None };
+            let default = Choice { name: "activity", help: "the default order", mark: mark(None) };
+            let of = |column: &Column| Choice {
+                name: column.title,
+                help: column.help,
+                mark: mark(Some(column.key)),
+            };
+            std::iter::once(default).chain(columns.map(of)).collect()
+        }
+        Pick::Columns => columns
+            .map(|column| Choice { name: column.title, help: column.help, mark: mark_of(app, column.key) })
+            .collect(),
+    }
+}
+
+/// Whether a column is shown.
+pub(crate) fn mark_of(app: &App, key: &str) -> Mark {
+    match app.columns().iter().find(|choice| choice.key == key) {
+        Some(choice) if choice.is_extra => Mark::IfRoom,
+        Some(_) => Mark::Chosen,
+        None => Mark::None,
+    }
+}

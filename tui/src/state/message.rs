@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that reach the screen, and requests that it makes to its caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpwatch_model::snapshot::{Report, Snapshot};
+use ratatui::crossterm::event::{KeyEvent, MouseEvent};
+
+use crate::digest::Digested;
+use crate::state::settings::Origin;
+
+/// State of the source of snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// Before the first snapshot.
+    #[default]
+    Starting,
+    /// This process cannot trace and there is no daemon; why, and what to do, a line each.
+    Blocked(Vec<String>),
+    /// Snapshots arrive.
+    Up(Origin),
+    /// The source is gone, and why. The caller tries to reconnect.
+    Gone(String),
+    /// The recording or the demo is over.
+    Ended,
+}
+
+/// News from the source of snapshots.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    /// A snapshot.
+    Snapshot(Arc<Digested>),
+    /// The state of the source.
+    Link(Link),
+}
+
+impl Feed {
+    /// A snapshot with its digest. With many flows this takes several frames' time: call it on the thread that delivers the snapshot.
+    pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
+        Self::Snapshot(Arc::new(Digested::of(snapshot)))
+    }
+}
+
+/// What happens to the screen.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The mouse.
+    Mouse(MouseEvent),
+    /// The new size of the terminal: columns, rows.
+    Resize(u16, u16),
+    /// News from the source.
+    Feed(Feed),
+    /// The answer to a request.
+    Notice(Notice),
+}
+
+/// A line for the user, shown until the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Something failed.
+    pub is_error: bool,
+    /// The line.
+    pub text: String,
+}
+
+/// The format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// One object, as `report --format json` writes it.
+    Json,
+    /// A row for each subflow.
+    Csv,
+    /// For an issue.
+    Markdown,
+}
+
+impl ExportFormat {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Json, Self::Csv, Self::Markdown];
+
+    /// Name, and extension of the file.
+    pub fn description(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Json => ("JSON", "json"),
+            Self::Csv => ("CSV, a row for each subflow", "csv"),
+            Self::Markdown => ("Markdown", "md"),
+        }
+    }
+}
+
+/// What the caller has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Quit.
+    Quit {
+        /// Leave the content of the screen in the terminal.
+        keep: bool,
+    },
+    /// Suspend the process, so that the shell gets the terminal.
+    Suspend,
+    /// Redraw the whole screen.
+    Redraw,
+    /// Use this interval between snapshots, or between the frames of a replay.
+    Interval(Duration),
+    /// Continue or pause a replay.
+    Play(bool),
+    /// Show one more snapshot of a paused replay.
+    Step,
+    /// Write this to a file and say where.
+    Export(Box<Report>, ExportFormat),
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of the screen: what it shows, which rows it has, and what the user chose. Knows nothing of drawing.
+
+pub(crate) mod aggregates;
+pub(crate) mod app;
+pub(crate) mod choices;
+pub(crate) mod edit;
+pub(crate) mod flow_rows;
+pub(crate) mod key;
+pub(crate) mod message;
+pub(crate) mod rows;
+pub(crate) mod settings;
+pub(crate) mod view;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is set when the screen starts.
+
+use crate::state::key::Keymap;
+use crate::theme::Theme;
+use crate::units::Units;
+
+/// Where the snapshots come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// This process traces.
+    #[default]
+    Tracer,
+    /// A daemon at this socket.
+    Daemon(String),
+    /// A recording, which can be paused and stepped through.
+    Replay(String),
+}
+
+/// Settings of the screen.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Colours.
+    pub theme: Theme,
+    /// Keys.
+    pub keys: Keymap,
+    /// Units.
+    pub units: Units,
+    /// Columns that the user shows or hides: name, shown.
+    pub columns: Vec<(String, bool)>,
+    /// The column that connections are sorted by. `None`: by activity.
+    pub sort: Option<String>,
+    /// The filter at the start.
+    pub filter: String,
+    /// Where the snapshots come from.
+    pub origin: Origin,
+    /// A line below the header that names the scenario of a demo.
+    pub banner: Option<String>,
+    /// Whether MPTCP is enabled in the namespace of the screen. `None`: not known.
+    pub mptcp_enabled: Option<bool>,
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live view on a real terminal. The terminal is restored however the screen ends: by a key, by a signal that ends the feed, or by a
+//! panic anywhere in the process.
+
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+use std::panic;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::{Backend as _, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{cursor, execute};
+
+use crate::draw::draw;
+use crate::state::app::App;
+use crate::state::message::{Event, Feed, Notice, Request};
+use crate::state::settings::Settings;
+
+/// Longest delay of a snapshot; keys are not delayed.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Whether the screen owns the terminal.
+static OWNED: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
+/// The answer to a request.
+pub type Answer = Option<Notice>;
+
+/// Runs the screen until the user quits or the feed ends. `ask` handles requests.
+pub fn run(
+    settings: Settings,
+    feed: &Receiver<Feed>,
+    ask: &mut dyn FnMut(Request) -> Answer,
+) -> io::Result<()> {
+    let mut screen = Screen::open()?;
+    let size = screen.terminal.size()?;
+    let mut app = App::new(settings, (size.width, size.height));
+    let kept = screen.serve(&mut app, feed, ask);
+    drop(screen);
+    kept?.map_or(Ok(()), |kept| io::stdout().write_all(kept.as_bytes()))
+}
+
+/// The terminal while the screen owns it.
+struct Screen {
+    terminal: Terminal<CrosstermBackend<io::Stdout>>,
+}
+
+impl Screen {
+    fn open() -> io::Result<Self> {
+        restore_on_panic();
+        take()?;
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).inspect_err(|_| restore())?;
+        Ok(Self { terminal })
+    }
+
+    /// Runs until the end; returns the text to leave in the terminal, if the user asked for it.
+    fn serve(
+        &mut self,
+        app: &mut App,
+        feed: &Receiver<Feed>,
+        ask: &mut dyn FnMut(Request) -> Answer,
+    ) -> io::Result<Option<String>> {
+        let mut changed = true;
+        loop {
+            // After a panic elsewhere the terminal is restored: nothing more is drawn.
+            if changed && OWNED.load(Ordering::SeqCst) {
+                self.terminal.draw(|frame| draw(app, frame))?;
+            }
+            changed = false;
+            app.tidy();
+            if event::poll(POLL_INTERVAL)? {
+                // Handles all pending events before the next frame: a paste, or a turn of the wheel.
+                while event::poll(Duration::ZERO)? {
+                    let Some(event) = translated(&event::read()?) else { continue };
+                    changed = true;
+                    let Some(request) = app.update(event) else { continue };
+                    match self.fulfil(request, app, ask)? {
+                        ControlFlow::Continue(()) => {}
+                        ControlFlow::Break(kept) => return Ok(kept),
+                    }
+                }
+            }
+            loop {
+                match feed.try_recv() {
+                    Ok(news) => {
+                        changed = true;
+                        app.update(Event::Feed(news));
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(None),
+                }
+            }
+        }
+    }
+
+    fn fulfil(
+        &mut self,
+        request: Request,
+        app: &mut App,
+        ask: &mut dyn FnMut(Request) -> Answer,
+    ) -> io::Result<ControlFlow<Option<String>>> {
+        match request {
+            Request::Quit { keep } => {
+                let kept =
+                    keep.then(|| self.terminal.draw(|frame| draw(app, frame)).map(|done| plain(done.buffer)));
+                ask(Request::Quit { keep });
+                return Ok(ControlFlow::Break(kept.transpose()?));
+            }
+            Request::Redraw => {
+                ask(Request::Redraw);
+                self.terminal.clear()?;
+            }
+            Request::Suspend => {
+                restore();
+                ask(Request::Suspend);
+                take()?;
+                self.terminal.clear()?;
+                let size = self.terminal.backend().size()?;
+                app.update(Event::Resize(size.width, size.height));
+            }
+            other => {
+                if let Some(notice) = ask(other) {
+                    app.update(Event::Notice(notice));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn translated(event: &event::Event) -> Option<Event> {
+    match event {
+        event::Event::Key(key) => Some(Event::Key(*key)),
+        event::Event::Mouse(mouse) => Some(Event::Mouse(*mouse)),
+        event::Event::Resize(columns, rows) => Some(Event::Resize(*columns, *rows)),
+        event::Event::FocusGained | event::Event::FocusLost | event::Event::Paste(_) => None,
+    }
+}
+
+fn take() -> io::Result<()> {
+    enable_raw_mode()?;
+    OWNED.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
+}
+
+/// Restores the terminal, also for a screen that cannot end by itself. Calling it again does no harm.
+pub fn restore() {
+    if OWNED.swap(false, Ordering::SeqCst) {
+        // If the terminal is gone, nothing can be done.
+        let _ = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, cursor::Show);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// Restores the terminal before the panic message, so that it can be read.
+fn restore_on_panic() {
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            restore();
+            before(what);
+        }));
+    });
+}
+
+/// The text of a screen without trailing spaces and lines.
+fn plain(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let lines = (area.top()..area.bottom()).map(|y| {
+        let line: String = (area.left()..area.right()).map(|x| buffer[(x, y)].symbol()).collect();
+        line.trim_end().to_owned()
+    });
+    let lines: Vec<String> = lines.collect();
+    format!("{}\n", lines.join("\n").trim_end())
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Themes: the style of a piece of text by what it is. No colour carries a meaning alone, so that the theme without colours shows as
+//! much as the others.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// What a piece of the screen is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ink {
+    /// Most text.
+    #[default]
+    Normal,
+    /// Titles, totals.
+    Strong,
+    /// Closed flows, hints, rules.
+    Faint,
+    /// Lost data, failed paths.
+    Alarm,
+    /// It works, but not as multipath should.
+    Warning,
+    /// As it should be.
+    Good,
+    /// Keys, and the selected tab.
+    Accent,
+    /// A subflow by its index, or a part of a zone.
+    Path(usize),
+    /// A group of subflows that share a bottleneck, by its index.
+    Group(usize),
+}
+
+/// A set of colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// The sixteen colours of the terminal.
+    #[default]
+    Dark,
+    /// For light backgrounds.
+    Light,
+    /// For every colour vision (after Okabe and Ito).
+    Safe,
+    /// Bold, dim and reversed only; selected by `NO_COLOR`.
+    Mono,
+}
+
+impl Theme {
+    /// All themes, in the order of the key that changes them.
+    pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Safe, Self::Mono];
+
+    /// The name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::Safe => "colour-blind",
+            Self::Mono => "mono",
+        }
+    }
+
+    /// The theme of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|theme| theme.as_str() == name)
+    }
+
+    /// The next theme.
+    pub(crate) fn next(self) -> Self {
+        let index = Self::ALL.iter().position(|theme| *theme == self).unwrap_or(0);
+        Self::ALL[(index + 1) % Self::ALL.len()]
+    }
+
+    /// Alarm, warning, good and accent; then the colours of subflows.
+    fn palette(self) -> Option<[Color; 11]> {
+        use Color::{
+            Blue, Cyan, Green, LightCyan, LightGreen, LightMagenta, LightRed, LightYellow, Magenta, Yellow,
+        };
+        let indexed = |numbers: [u8; 11]| Some(numbers.map(Color::Indexed));
+        match self {
+            #[rustfmt::skip]
+            Self::Dark => Some([
+                LightRed, LightYellow, LightGreen, LightCyan,
+                Cyan, Magenta, Yellow, Blue, Green, LightCyan, LightMagenta,
+            ]),
+            Self::Light => indexed([160, 130, 22, 26, 26, 90, 94, 28, 55, 30, 125]),
+            Self::Safe => indexed([202, 214, 74, 117, 74, 214, 36, 227, 32, 175, 250]),
+            Self::Mono => None,
+        }
+    }
+
+    /// The style of an ink.
+    pub(crate) fn style(self, ink: Ink) -> Style {
+        let plain = match ink {
+            Ink::Strong | Ink::Alarm | Ink::Accent | Ink::Group(_) => {
+                Style::new().add_modifier(Modifier::BOLD)
+            }
+            Ink::Faint => Style::new().add_modifier(Modifier::DIM),
+            _ => Style::new(),
+        };
+        let Some([alarm, warning, good, accent, paths @ ..]) = self.palette() else { return plain };
+        match ink {
+            Ink::Normal | Ink::Strong | Ink::Faint => plain,
+            Ink::Alarm => plain.fg(alarm),
+            Ink::Warning => plain.fg(warning),
+            Ink::Good => plain.fg(good),
+            Ink::Accent => plain.fg(accent),
+            Ink::Path(number) => plain.fg(paths[number % paths.len()]),
+            // From the other end, so that a group does not look like its first subflow.
+            Ink::Group(number) => plain.fg(paths[(paths.len() - 1 + number * 4) % paths.len()]),
+        }
+    }
+
+    /// The style of the selected row.
+    pub(crate) fn selected() -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_theme_without_colours_has_none() {
+        let inks = [
+            Ink::Normal,
+            Ink::Strong,
+            Ink::Faint,
+            Ink::Alarm,
+            Ink::Warning,
+            Ink::Good,
+            Ink::Accent,
+            Ink::Path(1),
+            Ink::Group(1),
+        ];
+        for ink in inks {
+            let style = Theme::Mono.style(ink);
+            assert_eq!((style.fg, style.bg), (None, None), "{ink:?}");
+        }
+    }
+
+    #[test]
+    fn themes_are_found_by_their_names_and_follow_each_other() {
+        for theme in Theme::ALL {
+            assert_eq!(Theme::from_name(theme.as_str()), Some(theme));
+        }
+        assert_eq!(Theme::Mono.next(), Theme::Dark);
+        assert_eq!(Theme::from_name("pink"), None);
+    }
+}

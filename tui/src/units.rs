@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rates and energy in the units that the user chose; everything else as the metric table formats it.
+
+use mpwatch_model::metric::{self, Unit};
+
+/// The chosen units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// B/s in place of bit/s.
+    pub bytes: bool,
+    /// Watt hours in place of joules.
+    pub watt_hours: bool,
+}
+
+impl Units {
+    /// A rate of bit/s.
+    pub(crate) fn rate(self, bits_per_second: f64) -> String {
+        if self.bytes {
+            format!("{}/s", metric::display(Unit::Bytes, Some(bits_per_second / 8.0)))
+        } else {
+            metric::display(Unit::BitsPerSecond, Some(bits_per_second))
+        }
+    }
+
+    /// A value of the metric table for a narrow column.
+    pub(crate) fn compact(self, unit: Unit, value: Option<f64>) -> String {
+        match (unit, value) {
+            (Unit::BitsPerSecond, Some(bits)) if self.bytes => metric::compact(Unit::Bytes, Some(bits / 8.0)),
+            (Unit::Joules, Some(joules)) if self.watt_hours => watt_hours(joules).replace(' ', ""),
+            _ => metric::compact(unit, value),
+        }
+    }
+
+    /// Energy.
+    pub(crate) fn energy(self, joules: f64) -> String {
+        if self.watt_hours { watt_hours(joules) } else { metric::display(Unit::Joules, Some(joules)) }
+    }
+}
+
+fn watt_hours(joules: f64) -> String {
+    let hours = joules / 3600.0;
+    let (value, unit) = match hours {
+        _ if hours >= 1000.0 => (hours / 1e3, "kWh"),
+        _ if hours >= 1.0 => (hours, "Wh"),
+        _ if hours >= 1e-3 => (hours * 1e3, "mWh"),
+        _ => (hours * 1e6, "uWh"),
+    };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_energy_use_the_chosen_units() {
+        let usual = Units::default();
+        let other = Units { bytes: true, watt_hours: true };
+        assert_eq!((usual.rate(8e6), other.rate(8e6)), ("8.00 Mbit/s".to_owned(), "1.00 MB/s".to_owned()));
+        assert_eq!((usual.energy(36.0), other.energy(36.0)), ("36.0 J".to_owned(), "10.0 mWh".to_owned()));
+        assert_eq!(other.compact(Unit::BitsPerSecond, Some(8e6)), "1.00MB");
+        assert_eq!(other.compact(Unit::Joules, Some(7.2e6)), "2.00kWh");
+        assert_eq!(other.compact(Unit::Joules, None), "-");
+    }
+}
