@@ -99,7 +99,7 @@ impl Changes {
         Self { tracked: HashMap::new(), turn: 0, rows: Rows { next_number, earlier } }
     }
 
-    /// What is to be written of a batch. `previous`: the snapshot of the batch before.
+    /// The changes that a batch writes. `previous`: the snapshot of the batch before.
     pub(crate) fn of<'a>(
         &mut self,
         database: &Connection,

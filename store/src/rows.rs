@@ -151,7 +151,7 @@ record! {
         lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
-        ; computed share_sent
+        ; computed share_sent, tcp
     }
     SubflowId { cookie "cookie", generation "generation" }
     Retransmits { fast "retransmits_fast", timeout "retransmits_timeout", probe "retransmits_probe" }

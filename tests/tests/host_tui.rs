@@ -135,8 +135,7 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
     assert_eq!(table(&first), table(&later));
     session.press(&["Space"]);
     session.wait_for("the end of the freeze", |screen| !screen.contains("FROZEN"));
-    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")]
-    {
+    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")] {
         session.press(&[key]);
         session.wait_for_words(words);
     }
