@@ -145,11 +145,9 @@ struct mpw_settings {
 	__u8 ledger;
 	/* 1: take RTT samples, from which bottlenecks are found. */
 	__u8 samples;
-	/* 1: also of connections with one subflow, to compare them with other connections. */
-	__u8 lone_samples;
 	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
 	__u8 has_cast;
-	__u8 _reserved[3];
+	__u8 _reserved[4];
 };
 
 /* What the time of a CPU is used for. Eight accounts, so that an index can be masked. */

@@ -87,7 +87,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_fail_but_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..SUBFLOW_BYTES + 8), kind in 0u8..7, exact in any::<bool>()) {
+        fn any_bytes_decode_or_fail_but_never_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..SUBFLOW_BYTES + 8),
+            kind in 0u8..7,
+            exact in any::<bool>(),
+        ) {
             if let Some(first) = bytes.first_chunk_mut::<4>() {
                 *first = u32::from(kind).to_ne_bytes();
             }

@@ -17,7 +17,7 @@ pub(crate) fn open(link: BorrowedFd<'_>) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just given us this descriptor and nothing else owns it.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

@@ -3,8 +3,8 @@
 //! [`mpwatch_model::event::KernelEvent`]s.
 //!
 //! Layers, from the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (which programs to load), `object`
-//! (loads and attaches them), `ring`, `iterator`, `counters` and `ledger` (read what they report), [`tracer`]. [`decode`] turns bytes into
-//! events.
+//! (loads and attaches them), `ring`, `iterator`, `counters` and `ledger` (read what they report), [`tracer`]. [`decode`] turns bytes
+//! into events.
 
 mod abi;
 pub mod core_check;

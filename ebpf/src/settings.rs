@@ -21,8 +21,6 @@ pub struct Settings {
     pub ledger_sockets: u32,
     /// Take RTT samples of connections with several subflows, from which bottlenecks are found.
     pub samples: bool,
-    /// Also of connections with one subflow, to compare them with other connections.
-    pub lone_samples: bool,
     /// Size of the ring for samples.
     pub samples_bytes: u32,
 }
@@ -36,7 +34,6 @@ impl Default for Settings {
             ledger: true,
             ledger_sockets: 1 << 18,
             samples: true,
-            lone_samples: false,
             samples_bytes: abi::MPW_SAMPLES_BYTES,
         }
     }
@@ -57,9 +54,8 @@ pub(crate) fn configure(
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
         samples: settings.samples.into(),
-        lone_samples: settings.lone_samples.into(),
         has_cast: has_cast.into(),
-        _reserved: [0; 3],
+        _reserved: [0; 4],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

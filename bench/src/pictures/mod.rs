@@ -17,7 +17,7 @@ use crate::harness::tmux::Tmux;
 /// Columns and rows.
 const SIZE: (u16, u16) = (120, 22);
 /// The picture shows at least this many values of a rate history.
-const MIN_HISTORY: usize = 12;
+const MIN_HISTORY: usize = 8;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A picture: its name, the command, and parts of the findings that the screen shows once it is worth a picture.

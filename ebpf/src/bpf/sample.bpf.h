@@ -108,7 +108,7 @@ static __always_inline void take_sample(struct subflow_state *state, struct sock
 
 	if (sent <= state->sample_due_us || !rtt_us)
 		return;
-	if (!settings.lone_samples && !has_several_subflows(msk)) {
+	if (!has_several_subflows(msk)) {
 		state->sample_due_us = sent + RECHECK_US;
 		return;
 	}

@@ -78,7 +78,7 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 
 	if (!connection || !sk || !connection->cookie)
 		return 0;
-	/* Large enough: it is made for a subflow's record. */
+	/* Large enough: a subflow's record is larger. */
 	record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!record)
 		return 0;

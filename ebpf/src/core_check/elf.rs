@@ -11,7 +11,7 @@ impl<'a> Elf<'a> {
         Self { bytes }
     }
 
-    /// Index and bytes of a section. Elf64_Ehdr: section table at 40, size of an entry at 58, number of entries at 60, index of the names at 62.
+    /// Index and bytes of a section. Elf64_Ehdr: section table at 40, size of an entry at 58, their number at 60, index of the names at 62.
     pub(crate) fn section(&self, wanted: &str) -> Option<(usize, &'a [u8])> {
         let names = self.content(half(self.bytes, 62)?)?;
         (0..half(self.bytes, 60)?).find_map(|index| {

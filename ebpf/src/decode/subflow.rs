@@ -24,7 +24,7 @@ const _: () = assert!(
 );
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
-/// The pattern stands in the parameter list only because the body would be too long with it.
+/// The pattern is in the parameter list only to keep the body short.
 pub(super) fn subflow(
     abi::mpw_subflow {
         kind: _,
