@@ -159,7 +159,7 @@ fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
         ("--no-ledger", trace.no_ledger),
         ("--no-bottlenecks", trace.no_bottlenecks),
         ("--method", trace.method.is_some()),
-        ("--sysfs-root", trace.energy.sysfs_root.is_some()),
+        ("--sysfs-root", trace.counters.sysfs_root.is_some()),
         ("--ring-size", trace.ring_size.is_some()),
         ("--overflow-size", trace.overflow_size.is_some()),
         ("--interval", interval),

@@ -10,8 +10,9 @@ use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::Host;
 
+use crate::cli::CounterOptions;
 use crate::clock;
-use crate::energy::meter::{EnergyOptions, Meter};
+use crate::energy::meter::Meter;
 use crate::names::Names;
 use crate::pace::Pace;
 use crate::procfs;
@@ -22,17 +23,6 @@ use crate::source::{EventSink, EventSource};
 const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
 /// Longest wait for records between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// What to trace, and how often.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Time between two ticks.
-    pub(crate) interval: Duration,
-    /// Settings of the BPF programs.
-    pub(crate) tracer: Settings,
-    /// Where the energy counters are.
-    pub(crate) energy: EnergyOptions,
-}
 
 /// A kernel that is being traced.
 pub(crate) struct Live {
@@ -53,12 +43,17 @@ pub(crate) struct Live {
 
 impl Live {
     /// Attaches, then reads the connections that are older. In this order no connection is missed.
-    pub(crate) fn start(options: &Options, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
-        let mut tracer = Tracer::start(options.tracer)?;
+    pub(crate) fn start(
+        interval: Duration,
+        settings: Settings,
+        counters: &CounterOptions,
+        stop: Arc<AtomicBool>,
+    ) -> anyhow::Result<Self> {
+        let mut tracer = Tracer::start(settings)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
         let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
-        let meter = tracer.traces().ledger.then(|| Meter::start(&options.energy));
+        let meter = tracer.traces().ledger.then(|| Meter::start(counters));
         let start = Start {
             host: this_host(&tracer),
             boot_epoch_ns: clock::boot_epoch_ns()?,
@@ -71,7 +66,7 @@ impl Live {
             tracer,
             start,
             names: Names::new(),
-            interval: options.interval,
+            interval,
             next_tick: Instant::now(),
             pace: None,
             has_ended: false,

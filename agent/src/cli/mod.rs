@@ -101,7 +101,6 @@ fn root_help() -> String {
     format!("{}\n\nExit codes:\n{EXIT_CODES}", filter_help())
 }
 
-/// Options of `top`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TopOptions {
     /// Print snapshots as text instead of opening the live view
@@ -123,7 +122,6 @@ pub(crate) struct TopOptions {
     pub(crate) view: ViewOptions,
 }
 
-/// Options of `ls`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ListOptions {
     /// Print one JSON object
@@ -136,7 +134,6 @@ pub(crate) struct ListOptions {
     pub(crate) view: ViewOptions,
 }
 
-/// Options of `show`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShowOptions {
     /// Id or token of the connection, or a prefix of either
@@ -199,7 +196,6 @@ pub(crate) enum ConfigCommand {
     Schema,
 }
 
-/// Options of `record`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordOptions {
     /// File to write
@@ -221,7 +217,6 @@ pub(crate) struct RecordOptions {
     pub(crate) trace: TraceOptions,
 }
 
-/// Options of `replay`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReplayOptions {
     /// Recording to read
@@ -255,7 +250,6 @@ pub(crate) struct ReportOptions {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Options of `report`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeriodOptions {
     /// Read this database
@@ -290,7 +284,6 @@ pub(crate) enum Format {
     Links,
 }
 
-/// Options of `doctor`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DoctorOptions {
     /// Print JSON
@@ -304,7 +297,6 @@ pub(crate) struct DoctorOptions {
     pub(crate) sysfs_root: Option<PathBuf>,
 }
 
-/// Options of `calibrate`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CalibrateOptions {
     /// Measure only idle power and full load, and report how much they differ from the file
@@ -320,7 +312,6 @@ pub(crate) struct CalibrateOptions {
     pub(crate) counters: CounterOptions,
 }
 
-/// Options of `demo`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DemoOptions {
     /// Scenario to run

@@ -57,7 +57,7 @@ pub(crate) struct TraceOptions {
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) overflow_size: Option<u32>,
     #[command(flatten)]
-    pub(crate) energy: CounterOptions,
+    pub(crate) counters: CounterOptions,
 }
 
 /// Where energy counters and the power curve are.
@@ -69,6 +69,9 @@ pub(crate) struct CounterOptions {
     /// Use this file for the power curve that `mpwatch calibrate` measures [default: /var/lib/mpwatch/power.toml]
     #[arg(long, value_name = "FILE")]
     pub(crate) power_file: Option<PathBuf>,
+    /// Whether the counters are simulated.
+    #[arg(skip)]
+    pub(crate) simulated: bool,
 }
 
 /// For clap: a method by its name.

@@ -28,8 +28,7 @@ const MAX_OTHER_USE: f64 = 0.05;
 const TOLERANCE: f64 = 0.05;
 
 pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
-    let counters = options.counters.energy();
-    let hardware = counters.hardware();
+    let hardware = options.counters.hardware();
     let cpus = hardware.cpus;
     let packages = Topology::read(&hardware.root).packages(cpus);
     let setup = MachineSetup::of_this_machine(cpus);
@@ -39,7 +38,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
         timing: StepTiming { settle: options.settle, measure: options.measure },
     };
     machine.ensure_idle_with_counters()?;
-    let path = &counters.power_file;
+    let path = options.counters.power_file();
     if options.verify {
         return verify(&mut machine, &packages.concat(), path);
     }

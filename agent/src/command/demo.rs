@@ -20,7 +20,7 @@ use mpwatch_tui::screen::{Link, Settings};
 use self::simulation::Simulation;
 use super::database::Database;
 use super::output::{on_a_terminal, print_report};
-use crate::cli::{DemoOptions, Format, ReportOptions, Scenario};
+use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::screen::{FOREVER, Screen, load_settings};
 use crate::session;
 use crate::signals::stop_flag;
@@ -38,12 +38,11 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
     let topology = build(options.scenario)?;
-    let counters = trace.energy.energy();
-    let simulation =
-        options.simulate_rapl.then(|| Simulation::start(counters.hardware().cpus)).transpose()?;
-    let energy = simulation.as_ref().map_or(counters, Simulation::options);
+    let cpus = trace.counters.hardware().cpus;
+    let simulation = options.simulate_rapl.then(|| Simulation::start(cpus)).transpose()?;
+    let counters = simulation.as_ref().map_or_else(|| trace.counters.clone(), Simulation::counters);
     filter.warn_about_unknown_namespace();
-    let mut live = trace.start_with(INTERVAL, energy, Arc::clone(&stop))?;
+    let mut live = TraceOptions { counters, ..trace.clone() }.start(INTERVAL, Arc::clone(&stop))?;
     let mut database = Database::open(options.db.as_deref(), live.start())?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);

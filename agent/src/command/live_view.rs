@@ -22,18 +22,10 @@ pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts to attach to a daemon.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Number of snapshots still to be shown.
-pub(super) struct Countdown(u64);
-
-impl Countdown {
-    pub(super) fn new(count: Option<u64>) -> Self {
-        Self(count.unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn next(&mut self) -> ControlFlow<()> {
-        self.0 = self.0.saturating_sub(1);
-        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
+/// Counts a snapshot. Breaks after the last of `left`.
+pub(super) fn count_down(left: &mut u64) -> ControlFlow<()> {
+    *left = left.saturating_sub(1);
+    if *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
@@ -77,17 +69,17 @@ impl LiveView<'_> {
         let pace = self.screen.pace();
         live.follow(Arc::clone(&pace));
         self.screen.set_link(Link::Up(Origin::Tracer));
-        let mut left = Countdown::new(*count);
+        let mut left = count.unwrap_or(u64::MAX);
         session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
             self.screen.show(view.filter.apply(snapshot));
-            Ok(if pace.has_quit() { ControlFlow::Break(()) } else { left.next() })
+            Ok(if pace.has_quit() { ControlFlow::Break(()) } else { count_down(&mut left) })
         })?;
         Ok(())
     }
 
     /// Shows a daemon's snapshots until the user quits. If the daemon stops, waits for the next one.
     fn show_daemon(&self, mut daemon: Daemon) -> anyhow::Result<()> {
-        let mut left = Countdown::new(self.options.count);
+        let mut left = self.options.count.unwrap_or(u64::MAX);
         loop {
             self.screen.set_link(Link::Up(Origin::Daemon(daemon.path().display().to_string())));
             let stopped = loop {
@@ -97,7 +89,7 @@ impl LiveView<'_> {
                     Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
                     Err(error) => return Err(error.into()),
                 }
-                if left.next().is_break() {
+                if count_down(&mut left).is_break() {
                     return Ok(());
                 }
             };

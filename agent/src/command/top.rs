@@ -8,7 +8,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::table;
 
 use super::database::Database;
-use super::live_view::{self, Countdown, DEFAULT_INTERVAL};
+use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print, print_line};
 use crate::attach::Daemon;
 use crate::cli::TopOptions;
@@ -25,7 +25,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         return live_view::run(options, &stop);
     }
     let view = &options.view;
-    let mut left = Countdown::new(options.count);
+    let mut left = options.count.unwrap_or(u64::MAX);
     let mut print_next = |snapshot: Snapshot| {
         let snapshot = view.filter.apply(snapshot);
         if options.json {
@@ -33,7 +33,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         } else {
             print(&table(&snapshot, WIDTH))?;
         }
-        anyhow::Ok(left.next())
+        anyhow::Ok(count_down(&mut left))
     };
     // A database starts where its own tracing starts, so `--db` needs a tracer of its own.
     if options.db.is_none()

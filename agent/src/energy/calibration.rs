@@ -19,11 +19,9 @@ const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PowerFile {
-    /// Version of the format.
     pub(crate) schema: u32,
     /// Time of the measurement, RFC 3339.
     pub(crate) measured_at: String,
-    /// Machine that was measured.
     pub(crate) machine: MachineSetup,
     /// Counted zones.
     #[serde(rename = "zone")]
@@ -34,9 +32,7 @@ pub(crate) struct PowerFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MachineSetup {
-    /// `model name` of the processor.
     pub(crate) cpu_model: Option<String>,
-    /// Microcode.
     pub(crate) microcode: Option<String>,
     /// CPUs online.
     pub(crate) cpus: u32,

@@ -5,8 +5,6 @@
 //! Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud Carbon Footprint and GreenKube. The best
 //! linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
 
-use std::ops::RangeInclusive;
-
 use mpwatch_model::energy::window::Estimate;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
@@ -21,57 +19,39 @@ pub(crate) struct CpuPower {
     high: f64,
 }
 
-struct Row {
-    vendor: &'static str,
-    family: u32,
-    models: &'static [u32],
-    steppings: RangeInclusive<u32>,
-    idle: u64,
-    full: u64,
-}
-
-const ANY: RangeInclusive<u32> = 0..=u32::MAX;
-const TABLE: &[Row] = &[
-    // Haswell
-    row(INTEL, (6, &[0x3f], ANY), (1_900_000, 5_990_000)),
-    // Broadwell
-    row(INTEL, (6, &[0x4f, 0x56], ANY), (710_000, 3_540_000)),
-    // Skylake
-    row(INTEL, (6, &[0x55], 0..=4), (640_000, 4_050_000)),
-    // Cascade Lake
-    row(INTEL, (6, &[0x55], 5..=7), (640_000, 3_800_000)),
-    // EPYC Rome
-    row(AMD, (0x17, &[0x31], ANY), (470_000, 1_640_000)),
-    // EPYC Milan
-    row(AMD, (0x19, &[0x01], ANY), (450_000, 1_870_000)),
-];
-const INTEL: &str = "GenuineIntel";
-const AMD: &str = "AuthenticAMD";
 /// For a CPU that is not in the table: its medians.
 const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
 
-const fn row(
-    vendor: &'static str,
-    (family, models, steppings): (u32, &'static [u32], RangeInclusive<u32>),
-    (idle, full): (u64, u64),
-) -> Row {
-    Row { vendor, family, models, steppings, idle, full }
+/// Idle and full power by vendor, family, model and stepping.
+fn table(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<(u64, u64)> {
+    Some(match (vendor, family, model, stepping) {
+        // Haswell
+        ("GenuineIntel", 6, 0x3f, _) => (1_900_000, 5_990_000),
+        // Broadwell
+        ("GenuineIntel", 6, 0x4f | 0x56, _) => (710_000, 3_540_000),
+        // Skylake
+        ("GenuineIntel", 6, 0x55, 0..=4) => (640_000, 4_050_000),
+        // Cascade Lake
+        ("GenuineIntel", 6, 0x55, 5..=7) => (640_000, 3_800_000),
+        // EPYC Rome
+        ("AuthenticAMD", 0x17, 0x31, _) => (470_000, 1_640_000),
+        // EPYC Milan
+        ("AuthenticAMD", 0x19, 0x01, _) => (450_000, 1_870_000),
+        _ => return None,
+    })
 }
 
 impl CpuPower {
     /// From the first CPU in `/proc/cpuinfo`.
     pub(crate) fn of(cpuinfo: &str) -> Self {
-        let field = |name: &str| cpuinfo_field(cpuinfo, name);
-        let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok());
-        let (vendor, family, model) = (field("vendor_id"), number("cpu family"), number("model"));
-        let is_this = |row: &&Row| {
-            Some(row.vendor) == vendor
-                && Some(row.family) == family
-                && model.is_some_and(|model| row.models.contains(&model))
-                && number("stepping").is_some_and(|stepping| row.steppings.contains(&stepping))
-        };
-        let known = TABLE.iter().find(is_this);
-        known.map_or(UNKNOWN, |row| Self { idle: row.idle, full: row.full, low: 0.5, high: 1.5 })
+        Self::known(cpuinfo).unwrap_or(UNKNOWN)
+    }
+
+    fn known(cpuinfo: &str) -> Option<Self> {
+        let number = |name: &str| cpuinfo_field(cpuinfo, name)?.parse().ok();
+        let vendor = cpuinfo_field(cpuinfo, "vendor_id")?;
+        let (idle, full) = table(vendor, number("cpu family")?, number("model")?, number("stepping")?)?;
+        Some(Self { idle, full, low: 0.5, high: 1.5 })
     }
 
     /// Energy of `cpus` CPUs whose busy times add up to `busy` nanoseconds.
@@ -90,6 +70,9 @@ impl CpuPower {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const INTEL: &str = "GenuineIntel";
+    const AMD: &str = "AuthenticAMD";
 
     fn cpuinfo(vendor: &str, family: u32, model: u32, stepping: u32) -> String {
         format!(

@@ -2,7 +2,7 @@
 //! The energy of the running machine, one window per tick. The counters are read while the CPU ledger is settled, so that joules and
 //! nanoseconds cover the same time.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Context;
 use mpwatch_ebpf::tracer::Tracer;
@@ -14,22 +14,18 @@ use mpwatch_model::energy::window::EnergyWindow;
 use super::calibration::{self, MachineSetup};
 use super::discovery::Hardware;
 use super::sampler::Sampler;
+use crate::cli::CounterOptions;
 use crate::clock::ClockPair;
+use crate::paths;
 
-/// Where counters and calibration are.
-#[derive(Clone, Debug)]
-pub(crate) struct EnergyOptions {
-    /// Replaces `/sys`.
-    pub(crate) sysfs_root: Option<PathBuf>,
-    /// File written by `mpwatch calibrate`.
-    pub(crate) power_file: PathBuf,
-    /// Whether the counters below `sysfs_root` are simulated.
-    pub(crate) simulated: bool,
-}
-
-impl EnergyOptions {
+impl CounterOptions {
     pub(crate) fn hardware(&self) -> Hardware {
         Hardware { simulated: self.simulated, ..Hardware::detect(self.sysfs_root.as_deref()) }
+    }
+
+    /// The file of the power curve.
+    pub(crate) fn power_file(&self) -> &Path {
+        self.power_file.as_deref().unwrap_or(Path::new(paths::POWER_CURVE))
     }
 }
 
@@ -44,10 +40,10 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Finds counters and a calibration. Warns about a calibration that does not match and ignores it.
-    pub(crate) fn start(options: &EnergyOptions) -> Self {
+    pub(crate) fn start(options: &CounterOptions) -> Self {
         let hardware = options.hardware();
         let setup = MachineSetup::of_this_machine(hardware.cpus);
-        let calibrated = calibration::load(&options.power_file, &setup).unwrap_or_else(|reason| {
+        let calibrated = calibration::load(options.power_file(), &setup).unwrap_or_else(|reason| {
             eprintln!("mpwatch: the calibration is not used: {reason}");
             Vec::new()
         });

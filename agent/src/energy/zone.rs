@@ -8,15 +8,13 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     /// A package, or one of its dies.
-    Package { package: u32, die: Option<u32> },
-    /// Memory.
+    Package {
+        package: u32,
+        die: Option<u32>,
+    },
     Dram,
-    /// The cores of a package.
-    Core,
-    /// The graphics of a package.
-    Uncore,
-    /// The whole platform.
-    Psys,
+    /// A part of a package, or the platform around all packages.
+    Overlapping,
     /// No name: the share that a host exports to its guest.
     Unnamed,
     /// An unknown name.
@@ -30,9 +28,7 @@ impl Domain {
         let package = |text: &str| text.parse().ok();
         match name {
             "dram" => Self::Dram,
-            "core" => Self::Core,
-            "uncore" => Self::Uncore,
-            "psys" => Self::Psys,
+            "core" | "uncore" | "psys" => Self::Overlapping,
             _ => name
                 .strip_prefix("package-")
                 .and_then(|rest| match rest.split_once("-die-") {
@@ -149,7 +145,7 @@ fn role(index: usize, zone: &Zone, zones: &[Zone]) -> Role {
     let die = match domain {
         Domain::Package { die, .. } => die,
         Domain::Dram => None,
-        Domain::Core | Domain::Uncore | Domain::Psys => return Role::DisplayOnly,
+        Domain::Overlapping => return Role::DisplayOnly,
         Domain::Unnamed if zone.parent_in(zones).is_none() => None,
         Domain::Unnamed => return Role::Excluded("inside another zone"),
         Domain::Other => return Role::Excluded("mpwatch does not know this name"),

@@ -10,8 +10,8 @@ use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine,
 use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 use tempfile::TempDir;
 
+use crate::cli::CounterOptions;
 use crate::energy::calibration::{MachineSetup, PowerFile};
-use crate::energy::meter::EnergyOptions;
 
 /// Idle power of a small server, and what full load adds, in watts.
 const IDLE: f64 = 18.0;
@@ -51,13 +51,10 @@ impl Simulation {
     }
 
     /// Where the simulated counters are.
-    pub(super) fn options(&self) -> EnergyOptions {
-        let folder = self.folder.path();
-        EnergyOptions {
-            sysfs_root: Some(folder.to_owned()),
-            power_file: folder.join(CALIBRATION),
-            simulated: true,
-        }
+    pub(super) fn counters(&self) -> CounterOptions {
+        let root = self.folder.path();
+        let power_file = Some(root.join(CALIBRATION));
+        CounterOptions { sysfs_root: Some(root.to_owned()), power_file, simulated: true }
     }
 }
 

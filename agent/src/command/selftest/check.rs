@@ -1,61 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One comparison of our number with that of another source, and the table of all. Pure; `compare.rs` has the numbers.
 
-use std::fmt;
-
 use serde::Serialize;
-
-/// A number or a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub(super) enum Value {
-    /// In the unit of the check's name.
-    Number(u64),
-    Text(String),
-    /// In JSON `null`.
-    Unknown,
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<usize> for Value {
-    fn from(number: usize) -> Self {
-        Self::Number(number as u64)
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Unknown, Into::into)
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Text(text) => f.write_str(text),
-            Self::Unknown => f.write_str("-"),
-        }
-    }
-}
+use serde_json::Value;
 
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
     /// What was compared, with its unit.
     name: String,
-    /// Value of mpwatch.
+    /// Value of mpwatch: a number, a text, or `null` if it is unknown.
     ours: Value,
     /// Value of the other source.
     theirs: Value,
@@ -75,7 +29,7 @@ impl Check {
         source: &'static str,
     ) -> Self {
         let (ours, theirs) = (ours.into(), theirs.into());
-        let ok = ours == theirs && ours != Value::Unknown;
+        let ok = ours == theirs && !ours.is_null();
         let deviation = deviation(&ours, &theirs).filter(|_| !ok);
         Self { name: name.into(), ours, theirs, source, ok, deviation }
     }
@@ -110,12 +64,8 @@ impl Check {
 }
 
 fn deviation(ours: &Value, theirs: &Value) -> Option<f64> {
-    match (ours, theirs) {
-        (Value::Number(ours), Value::Number(theirs)) if *theirs != 0 => {
-            Some(*ours as f64 / *theirs as f64 - 1.0)
-        }
-        _ => None,
-    }
+    let (ours, theirs) = (ours.as_u64()?, theirs.as_u64().filter(|theirs| *theirs != 0)?);
+    Some(ours as f64 / theirs as f64 - 1.0)
 }
 
 /// A table with one line per check, and a summary.
@@ -144,7 +94,12 @@ fn row(check: &Check) -> [String; 6] {
         None => "-".to_owned(),
     };
     let verdict = if check.ok { "ok" } else { "FAIL" };
-    let (ours, theirs) = (check.ours.to_string(), check.theirs.to_string());
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (ours, theirs) = (text(&check.ours), text(&check.theirs));
     [verdict.to_owned(), check.name.clone(), ours, theirs, check.source.to_owned(), deviation]
 }
 
