@@ -100,7 +100,7 @@ impl Labels {
         self.cell.queue_of(subflow, self.switched.is_some_and(|switched| at >= switched))
     }
 
-    /// What two subflows have in common at a time, from their queues in [`WINDOW`] before it, but not before `since`.
+    /// What two subflows have in common at a time, from their queues in the window before it, but not before `since`.
     pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
         let from = since.max(at.saturating_sub(WINDOW));
         let queues = [a, b].map(|subflow| self.queue_of(subflow, at));
