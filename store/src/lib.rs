@@ -2,7 +2,7 @@
 //! The store: every connection and subflow with its final counters in an SQLite file, to be queried later. One thread writes the file; a
 //! source of snapshots passes them on and never waits. Others may rely on the views (docs/store.md).
 //!
-//! [`columns`] and [`values`] say how a value becomes columns, [`rows`] declares the rows; tables, views, insertions and queries follow from these two.
+//! `columns` and `values` say how a value becomes columns, `rows` declares the rows; tables, views, insertions and queries follow from these two.
 
 mod archive;
 mod bottlenecks;

@@ -2,7 +2,7 @@
 //! Shows snapshots: as text for pipes and files ([`table`], [`list`]), and as the live view of a terminal ([`screen`]). The caller provides the
 //! snapshots.
 //!
-//! From bottom to top: text and themes; history, digests and the mask; [`columns`], the one registry of columns; `state`; `draw`; `input`.
+//! From bottom to top: text and themes; history, digests and the mask; `columns`, the one registry of columns; `state`; `draw`; `input`.
 
 mod aggregate;
 mod batch;
