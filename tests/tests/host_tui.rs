@@ -140,7 +140,7 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
         session.wait_for_words(words);
     }
     session.press(&["1", "?"]);
-    session.wait_for_words("help");
+    session.wait_for_words("Help (scroll");
     session.press(&["Escape"]);
     session.press(&["q"]);
     assert_eq!(session.wait_for_exit(), "0", "{}", session.read("errors"));
