@@ -76,6 +76,10 @@ enum mpw_subflow_flag {
 	MPW_SF_UNACKED = 1u << 19,
 	/* cpu_ns is known. */
 	MPW_SF_HAS_CPU = 1u << 20,
+	/* The SYN asked to join (request_join). MPW_SF_MP_JOIN says that the peer accepted. */
+	MPW_SF_ASKED_JOIN = 1u << 21,
+	/* This host's FIN is queued or sent; it takes up one sequence number. */
+	MPW_SF_FIN_QUEUED = 1u << 22,
 };
 
 /* Flags of a connection (MPTCP socket). */
@@ -147,7 +151,9 @@ struct mpw_settings {
 	__u8 samples;
 	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
 	__u8 has_cast;
-	__u8 _reserved[4];
+	/* 1: tcp_retransmit_skb also reports failed retransmissions; its third argument is the error (6.18 and later). */
+	__u8 reports_failed_retransmits;
+	__u8 _reserved[3];
 };
 
 /* What the time of a CPU is used for. Eight accounts, so that an index can be masked. */
@@ -234,7 +240,10 @@ struct mpw_tcp {
 	__u64 bytes_sent;
 	__u64 bytes_acked;
 	__u64 bytes_received;
+	/* Counts retransmissions that a queue of this host refused, too. */
 	__u64 bytes_retrans;
+	/* Payload that was sent at least once: acknowledged or in flight. For a subflow that was adopted, the SYN may count as one byte. */
+	__u64 payload_sent;
 	__u32 srtt_us;
 	__u32 rttvar_us;
 	__u32 rtt_min_us;
@@ -300,6 +309,10 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
+	/* Payload retransmitted without what a queue of this host refused. 0: none, or the hook is missing. */
+	__u64 bytes_resent;
+	/* Payload in the SYN (TCP Fast Open). The kernel's counters of the connection leave it out. */
+	__u64 syn_bytes;
 	struct mpw_address local;
 	struct mpw_address remote;
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */
@@ -357,6 +370,9 @@ struct mpw_connection {
 	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_msk msk;
 	struct mpw_owner owner;
+	/* Of the initial subflow. Port 0: the kernel has not copied them yet. */
+	struct mpw_address local;
+	struct mpw_address remote;
 };
 
 /* A subflow when an acknowledgement arrived. */

@@ -13,17 +13,21 @@ use crate::error::{TracerError, bpf_error};
 use crate::hook::{Attach, HOOKS, Hook};
 use crate::plan::AttachPlan;
 use crate::settings::{Settings, configure};
-use crate::support::VMLINUX_BTF;
+use crate::support::{KernelSupport, VMLINUX_BTF};
 
 /// Loads the programs of the plan.
-pub(crate) fn load(plan: &AttachPlan, settings: Settings, has_cast: bool) -> Result<Object, TracerError> {
+pub(crate) fn load(
+    plan: &AttachPlan,
+    settings: Settings,
+    support: &KernelSupport,
+) -> Result<Object, TracerError> {
     let opened = ObjectBuilder::default().open_memory(crate::embedded::OBJECT);
     let mut object = opened.map_err(bpf_error("open the BPF object"))?;
     for mut program in object.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
         program.set_autoload(planned);
     }
-    let configured = configure(&mut object, settings, plan.can_keep_ledger(), has_cast);
+    let configured = configure(&mut object, settings, plan.can_keep_ledger(), support);
     configured.map_err(bpf_error("configure the BPF object"))?;
     let object = object.load().map_err(bpf_error("load the BPF programs")).map_err(explain)?;
     fill_program_arrays(&object, plan)?;

@@ -4,6 +4,7 @@
 use libbpf_rs::OpenObject;
 
 use crate::abi;
+use crate::support::KernelSupport;
 
 /// What can be chosen before the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) fn configure(
     object: &mut OpenObject,
     settings: Settings,
     ledger: bool,
-    has_cast: bool,
+    support: &KernelSupport,
 ) -> libbpf_rs::Result<()> {
     // One more than sockets: slot 0 belongs to none.
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
@@ -54,8 +55,9 @@ pub(crate) fn configure(
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
         samples: settings.samples.into(),
-        has_cast: has_cast.into(),
-        _reserved: [0; 4],
+        has_cast: support.has_cast.into(),
+        reports_failed_retransmits: support.reports_failed_retransmits.into(),
+        _reserved: [0; 3],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

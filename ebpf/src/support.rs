@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use libbpf_rs::btf::types::{Func, FuncProto, Struct, Typedef};
+use libbpf_rs::btf::{Btf, ReferencesType};
 
 use crate::hook::{HOOKS, Hook};
 use crate::log::quiet_libbpf;
@@ -19,6 +19,8 @@ use named_types::NamedTypes;
 const MPTCP: &str = "mptcp_sock";
 /// The function by which programs read fields in place (Linux 6.2 and later).
 const CAST: &str = "bpf_rdonly_cast";
+/// The type of the tracepoint of retransmissions.
+const RETRANSMIT: &str = "btf_trace_tcp_retransmit_skb";
 /// Where a kernel shows its BTF.
 pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -63,6 +65,8 @@ pub struct KernelSupport {
     pub mptcp: bool,
     /// Whether it has `bpf_rdonly_cast()`.
     pub has_cast: bool,
+    /// Whether `tcp_retransmit_skb` also fires for retransmissions that failed, with their error (6.18 and later).
+    pub reports_failed_retransmits: bool,
 }
 
 /// Why a kernel's BTF could not be read.
@@ -96,6 +100,12 @@ fn type_names() -> impl Iterator<Item = String> {
     HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
 }
 
+/// Whether the tracepoint of retransmissions passes an error: context, socket, packet, error.
+fn has_error(tracepoint: Typedef<'_>) -> bool {
+    let prototype = tracepoint.referenced_type().next_type().and_then(|of| FuncProto::try_from(of).ok());
+    prototype.is_some_and(|prototype| prototype.iter().len() >= 4)
+}
+
 impl KernelSupport {
     /// Reads the facts of the running kernel.
     pub fn of_this_kernel() -> Result<Self, SupportError> {
@@ -121,6 +131,7 @@ impl KernelSupport {
         let mut support = Self {
             has_cast: types.find::<Func<'_>>(CAST).is_some(),
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
+            reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
             fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
             ..Self::default()
         };
@@ -148,6 +159,7 @@ impl KernelSupport {
             fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
             mptcp: true,
             has_cast: true,
+            reports_failed_retransmits: true,
         }
     }
 

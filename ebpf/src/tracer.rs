@@ -57,7 +57,7 @@ impl Tracer {
         if !settings.ledger {
             plan.leave_out_ledger();
         }
-        let object = load(&plan, settings, support.has_cast)?;
+        let object = load(&plan, settings, &support)?;
         let mut links = attach(&object, &mut plan)?;
         if !plan.can_keep_ledger() {
             plan.leave_out_ledger();

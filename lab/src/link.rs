@@ -114,6 +114,14 @@ pub fn up(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} up")])
 }
 
+/// Limits the rate of an interface, for the packets that it sends. Replaces an earlier limit.
+///
+/// # Errors
+/// If there is no such interface, or the kernel lacks the queueing discipline.
+pub fn limit_rate(namespace: &Namespace, interface: &str, limit: RateLimit) -> Result<()> {
+    limit.apply(namespace, interface, TcParent::ROOT)
+}
+
 // linux/ethtool.h: set commands for transmit checksums, scatter-gather, and the segmentation offloads.
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;

@@ -63,7 +63,7 @@ pub struct Connection {
     pub protocol: Protocol,
     /// Set if the connection continues as plain TCP.
     pub fallback: Option<Fallback>,
-    /// Payload sent, each byte once (`mptcpi_bytes_sent`).
+    /// Payload sent, each byte once (`mptcpi_bytes_sent`, and what a Fast Open SYN carried).
     pub bytes_sent: Option<Bytes>,
     /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`; the DATA_FIN counts as one byte).
     pub bytes_acked: Option<Bytes>,
@@ -71,8 +71,8 @@ pub struct Connection {
     pub bytes_received: Option<Bytes>,
     /// Payload retransmitted by TCP, over all subflows.
     pub bytes_retransmitted: Bytes,
-    /// Payload that MPTCP reinjected on another subflow: what the subflows sent beyond the connection's own bytes. `null` for plain TCP,
-    /// and if a subflow may have ended before tracing began.
+    /// Payload that MPTCP reinjected on another subflow: what the subflows sent beyond the connection's own bytes; 0 with one subflow. `null`
+    /// for plain TCP, and if a subflow may have ended before tracing began.
     pub bytes_reinjected: Option<Bytes>,
     /// The kernel's count of reinjections by its timer (`mptcpi_bytes_retrans`), without those at the end of a subflow. `null` for plain TCP,
     /// and on kernels before 6.5.

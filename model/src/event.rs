@@ -160,13 +160,15 @@ pub struct MskBytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpCounters {
-    /// Payload sent, retransmissions included (`tcpi_bytes_sent`).
+    /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
     pub bytes_sent: Bytes,
+    /// Attempts to send payload that a queue of this host refused. The kernel counts them as sent.
+    pub bytes_refused: Bytes,
     /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
     /// Received; a FIN counts as one byte (`tcpi_bytes_received`).
     pub bytes_received: Bytes,
-    /// Retransmitted payload (`tcpi_bytes_retrans`).
+    /// Retransmitted payload (`tcpi_bytes_retrans` without refused attempts).
     pub bytes_retransmitted: Bytes,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Micros,
@@ -243,7 +245,7 @@ pub struct SubflowRecord {
     pub msk: Option<MskView>,
     /// SYN sent, or SYN-ACK sent for an accepted one. `None`: opened before tracing began.
     pub created: Option<Nanos>,
-    /// Reached ESTABLISHED. `None`: never, or before tracing began.
+    /// Reached ESTABLISHED and, for an MP_JOIN, was accepted by the peer. `None`: never, or before tracing began.
     pub established: Option<Nanos>,
     /// First seen by the programs.
     pub first_seen: Nanos,
@@ -253,6 +255,9 @@ pub struct SubflowRecord {
     pub handshake: Option<Micros>,
     /// Payload of the connection in both directions when this subflow was established. `None`: the programs did not see that.
     pub joined_bytes: Option<Bytes>,
+    /// Payload in its SYN (TCP Fast Open), which the connection's counters leave out.
+    #[serde(default)]
+    pub syn_bytes: Bytes,
     /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
     pub effective: Option<(Nanos, Bytes)>,
     /// Scheduler rounds that considered it.
@@ -299,7 +304,7 @@ pub struct SubflowRecord {
     pub seen_open: bool,
     /// Opened the connection (MP_CAPABLE).
     pub mp_capable: bool,
-    /// Joined the connection (MP_JOIN).
+    /// Joined the connection, or asked to (MP_JOIN).
     pub mp_join: bool,
     /// Asked for MPTCP in its SYN, or accepted by an MPTCP listener.
     pub asked_mptcp: bool,
@@ -364,6 +369,9 @@ pub struct ConnectionRecord {
     pub owner: Option<Process>,
     /// A final record.
     pub last: bool,
+    /// Local and remote address, those of the initial subflow. `None`: not known to the kernel yet.
+    #[serde(default)]
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
 
 /// The name of a network namespace.

@@ -63,8 +63,9 @@ impl JsonSchema for Token {
     }
 }
 
-/// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket (of the
-/// TCP socket for plain TCP); it distinguishes two connections that got the same token one after the other.
+/// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket; it distinguishes two
+/// connections that got the same token one after the other. For plain TCP it is the cookie of the TCP socket with, from bit 48 on, how
+/// often that socket had been connected before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     /// Namespace of the socket.

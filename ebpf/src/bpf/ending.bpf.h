@@ -24,7 +24,9 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 	if (!(observed->flags & MPW_SF_MPTCP) || !subflow)
 		return 0;
 	msk = msk_of(subflow);
-	if (READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED)
+	/* After a fallback the end of the only subflow is the end of the connection. */
+	if (READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED &&
+	    !msk_fell_back(msk))
 		observed->flags |= MPW_SF_ENDED_ALONE;
 	return 0;
 }

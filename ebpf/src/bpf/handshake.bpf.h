@@ -23,6 +23,9 @@ static __noinline int note_handshake(struct handshake *known, struct mptcp_sock 
 
 	if (token)
 		known->token = token;
+	known->cookie = READ(msk, sk.icsk_inet.sk.__sk_common.skc_cookie.counter);
+	if (msk_fell_back(msk))
+		known->fell_back = 1;
 	if (known->remote_token || state == TCP_SYN_SENT)
 		return 0;
 	key = READ(msk, remote_key);

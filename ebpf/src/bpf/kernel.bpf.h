@@ -121,6 +121,7 @@ struct socket {
 
 struct sk_buff {
 	struct sock *sk;
+	unsigned int len;
 };
 
 struct inet_sock {
@@ -163,6 +164,8 @@ struct tcp_sock {
 	__u64 bytes_received;
 	__u64 bytes_retrans;
 	__u32 write_seq;
+	__u32 snd_nxt;
+	__u32 snd_una;
 	__u32 lost;
 	__u32 packets_out;
 	__u32 snd_cwnd;
@@ -240,6 +243,7 @@ struct mptcp_subflow_context {
 	__u32 token;
 	__u32 remote_token;
 	__u32 request_mptcp : 1;
+	__u32 request_join : 1;
 	__u32 request_bkup : 1;
 	__u32 mp_capable : 1;
 	__u32 mp_join : 1;

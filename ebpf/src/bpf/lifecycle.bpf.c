@@ -91,6 +91,8 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 	note_worker(msk_of(subflow));
 	if (READ_BITS(subflow, request_mptcp))
 		state->observed.flags |= MPW_SF_ASKED_MPTCP;
+	if (msk_of(subflow))
+		note_handshake(&state->handshake, msk_of(subflow));
 }
 
 static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp, int old, __u64 now)
@@ -119,6 +121,8 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
+	if (old == TCP_SYN_SENT)
+		state->observed.syn_bytes = payload_sent(tp, state->observed.flags);
 	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
 	if (msk) {
 		note_handshake(&state->handshake, msk);
@@ -137,6 +141,7 @@ static __noinline int close_subflow(struct subflow_state *state, struct sock *sk
 				    struct tcp_sock *tp)
 {
 	struct mpw_observed *observed = &state->observed;
+	struct mptcp_sock *msk;
 
 	if (observed->closed_ns)
 		return 0;
@@ -146,9 +151,12 @@ static __noinline int close_subflow(struct subflow_state *state, struct sock *sk
 		observed->error = sk->sk_err;
 	note_end(observed, tp, TCP_CLOSE);
 	refresh(observed, tp);
+	msk = msk_of_subflow(state, sk);
+	if (msk)
+		note_handshake(&state->handshake, msk);
 	note_removed_address(observed, tp);
 	note_fast_close(observed, tp);
-	fill_tcp(&state->final, tp);
+	fill_tcp(&state->final, tp, observed->flags);
 	observed->closed_ns = bpf_ktime_get_boot_ns();
 	return 0;
 }
@@ -185,6 +193,12 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 			on_established(sk, tp, old, now);
 		break;
 	case TCP_FIN_WAIT1:
+	case TCP_LAST_ACK:
+		if (state)
+			state->observed.flags |= MPW_SF_FIN_QUEUED;
+		if (new == TCP_LAST_ACK)
+			break;
+		/* fall through */
 	case TCP_CLOSE_WAIT:
 		if (state)
 			note_end(&state->observed, tp, new);

@@ -13,8 +13,13 @@ struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
 	__u64 first_received;
+	/* Of the connection's socket. */
+	__u64 cookie;
 	__u32 token;
 	__u32 remote_token;
+	/* 1: the connection fell back to plain TCP. */
+	__u32 fell_back;
+	__u32 _reserved;
 };
 
 /* A TCP socket: a subflow, or a plain TCP connection when those are traced too. */

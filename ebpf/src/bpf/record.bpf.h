@@ -20,21 +20,21 @@ static __always_inline void map_v4(__u8 *ip, __be32 v4)
 	__builtin_memcpy(ip + 12, &v4, sizeof(v4));
 }
 
-static __always_inline void read_addresses(struct mpw_observed *observed, struct tcp_sock *tp)
+static __always_inline void read_addresses(struct mpw_address *local, struct mpw_address *remote,
+					   struct inet_sock *inet)
 {
-	struct sock_common *skc = &tp->inet_conn.icsk_inet.sk.__sk_common;
+	struct sock_common *skc = &inet->sk.__sk_common;
 
-	if (skc->skc_family == AF_INET6) {
-		bpf_core_read(observed->local.ip, sizeof(observed->local.ip),
-			      &skc->skc_v6_rcv_saddr);
-		bpf_core_read(observed->remote.ip, sizeof(observed->remote.ip), &skc->skc_v6_daddr);
+	if (READ(skc, skc_family) == AF_INET6) {
+		bpf_core_read(local->ip, sizeof(local->ip), &skc->skc_v6_rcv_saddr);
+		bpf_core_read(remote->ip, sizeof(remote->ip), &skc->skc_v6_daddr);
 	} else {
-		map_v4(observed->local.ip, skc->skc_rcv_saddr);
-		map_v4(observed->remote.ip, skc->skc_daddr);
+		map_v4(local->ip, READ(skc, skc_rcv_saddr));
+		map_v4(remote->ip, READ(skc, skc_daddr));
 	}
 	/* Not skc_num: the kernel zeroes it before it traces the change to CLOSE. */
-	observed->local.port = bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport);
-	observed->remote.port = bpf_ntohs(skc->skc_dport);
+	local->port = bpf_ntohs(READ(inet, inet_sport));
+	remote->port = bpf_ntohs(READ(skc, skc_dport));
 }
 
 static __always_inline __u64 cgroup_of(struct sock *sk)
@@ -68,7 +68,7 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 	out->state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	if (READ(msk, pm.server_side))
 		out->flags |= MPW_MSK_SERVER_SIDE;
-	if (msk_fell_back(msk))
+	if (handshake->fell_back)
 		out->flags |= MPW_MSK_FALLBACK;
 	out->add_addr_signaled = READ(msk, pm.add_addr_signaled);
 	out->add_addr_accepted = READ(msk, pm.add_addr_accepted);
@@ -80,8 +80,24 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 	return 0;
 }
 
-static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp)
+/*
+ * The kernel's bytes_sent counts a segment again each time a queue of this host refuses it. Sequence numbers do not. An active open adds
+ * one to bytes_acked for its SYN.
+ */
+static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 {
+	__u64 sent = tp->bytes_acked + (tp->snd_nxt - tp->snd_una);
+
+	if (sent && flags & MPW_SF_SEEN_OPEN && !(flags & MPW_SF_PASSIVE))
+		sent--;
+	if (sent && flags & MPW_SF_FIN_QUEUED && tp->snd_nxt == tp->write_seq)
+		sent--;
+	return sent;
+}
+
+static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 flags)
+{
+	out->payload_sent = payload_sent(tp, flags);
 	out->bytes_sent = tp->bytes_sent;
 	out->bytes_acked = tp->bytes_acked;
 	out->bytes_received = tp->bytes_received;
@@ -120,8 +136,8 @@ static __always_inline void read_interface(struct mpw_observed *observed, struct
 }
 
 #define CONTEXT_FLAGS                                                                       \
-	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_BACKUP_BY_PEER | MPW_SF_BACKUP_BY_US | \
-	 MPW_SF_STALE)
+	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_ASKED_JOIN | MPW_SF_BACKUP_BY_PEER |   \
+	 MPW_SF_BACKUP_BY_US | MPW_SF_STALE)
 
 static __noinline int read_context(struct mpw_observed *observed, struct tcp_sock *tp)
 {
@@ -134,6 +150,8 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 		flags |= MPW_SF_MP_CAPABLE;
 	if (READ_BITS(subflow, mp_join))
 		flags |= MPW_SF_MP_JOIN;
+	if (READ_BITS(subflow, request_join))
+		flags |= MPW_SF_ASKED_JOIN;
 	if (READ_BITS(subflow, backup))
 		flags |= MPW_SF_BACKUP_BY_PEER;
 	if (READ_BITS(subflow, request_bkup))
@@ -155,7 +173,7 @@ static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp
 {
 	if (observed->closed_ns)
 		return 0;
-	read_addresses(observed, tp);
+	read_addresses(&observed->local, &observed->remote, &tp->inet_conn.icsk_inet);
 	read_interface(observed, tp);
 	if (observed->flags & MPW_SF_MPTCP)
 		read_context(observed, tp);
@@ -197,10 +215,29 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	if (state->observed.closed_ns)
 		out->tcp = state->final;
 	else
-		fill_tcp(&out->tcp, tp);
+		fill_tcp(&out->tcp, tp, state->observed.flags);
 	msk = msk_of_subflow(state, sk);
 	out->cgroup_id = cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
+}
+
+/* Otherwise the connection's socket has been connected again since. */
+static __always_inline bool is_same_connection(struct handshake *known, struct mptcp_sock *msk)
+{
+	__u32 token = READ(msk, token);
+
+	return !token || !known->token || token == known->token;
+}
+
+/* The subflow has left its connection: nobody had accepted it, or its socket is in use again. State 0: only this much is known. */
+static __always_inline void recall_msk(struct mpw_msk *out, struct handshake *known)
+{
+	out->token = known->token;
+	out->remote_token = known->remote_token;
+	out->cookie = known->cookie;
+	out->flags = MPW_MSK_BYTES_UNKNOWN;
+	if (known->fell_back)
+		out->flags |= MPW_MSK_FALLBACK;
 }
 
 /* Fills the histogram and the connection. */
@@ -210,8 +247,10 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 	struct mptcp_sock *msk = msk_of_subflow(state, sk);
 
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
-	if (msk)
+	if (msk && is_same_connection(&state->handshake, msk))
 		fill_msk(&out->msk, &state->handshake, msk);
+	else
+		recall_msk(&out->msk, &state->handshake);
 	return 0;
 }
 
@@ -233,6 +272,7 @@ static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 	state->observed.first_seen_ns = bpf_ktime_get_boot_ns();
 	state->observed.cookie = bpf_get_socket_cookie(tp);
 	state->retrans_seen = tp->total_retrans;
+	state->observed.bytes_resent = tp->bytes_retrans;
 	if (tp->is_mptcp)
 		state->observed.flags |= MPW_SF_MPTCP;
 	return state;
@@ -253,6 +293,7 @@ static __noinline int fill_connection(struct mpw_connection *out,
 	out->first_seen_ns = connection->first_seen_ns;
 	out->closed_ns = connection->closed_ns;
 	out->owner = connection->owner;
+	read_addresses(&out->local, &out->remote, &msk->sk.icsk_inet);
 	fill_msk(&out->msk, &connection->handshake, msk);
 	out->msk.cookie = connection->cookie;
 	if (read_cost(out->cpu_ns, connection->cost_slot))

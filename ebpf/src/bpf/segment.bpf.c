@@ -137,7 +137,7 @@ int BPF_PROG(on_segment, struct sock *sk)
  * segments is taken from the kernel's total.
  */
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(on_retransmit, struct sock *sk)
+int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 {
 	struct subflow_state *state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	struct tcp_sock *tp;
@@ -150,6 +150,8 @@ int BPF_PROG(on_retransmit, struct sock *sk)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
+	if (!settings.reports_failed_retransmits || !(int)ctx[2])
+		state->observed.bytes_resent += skb->len;
 	segments = tp->total_retrans - state->retrans_seen;
 	state->retrans_seen = tp->total_retrans;
 	ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);

@@ -6,7 +6,7 @@ use mpwatch_model::event::ConnectionRecord;
 use mpwatch_model::id::NetnsCookie;
 use mpwatch_model::unit::Nanos;
 
-use super::field::{msk, nanos, owner};
+use super::field::{address, msk, nanos, owner};
 use crate::abi;
 
 pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
@@ -22,7 +22,10 @@ pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
         cpu_ns,
         msk: raw_msk,
         owner: raw_owner,
+        local: raw_local,
+        remote: raw_remote,
     } = raw;
+    let ((local, _), (remote, _)) = (address(raw_local), address(raw_remote));
     let flag = |bit: u32| raw_msk.flags & bit != 0;
     ConnectionRecord {
         at: Nanos(at_ns),
@@ -36,5 +39,6 @@ pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
         cpu: flag(abi::MPW_MSK_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
         owner: owner(raw_owner),
         last: flag(abi::MPW_MSK_FINAL),
+        addresses: (local.port() != 0 && remote.port() != 0).then_some((local, remote)),
     }
 }

@@ -46,6 +46,8 @@ pub(super) fn subflow(
                 sched_considered,
                 sched_picked,
                 progress_ns,
+                bytes_resent,
+                syn_bytes,
                 local: raw_local,
                 remote: raw_remote,
                 owner: raw_owner,
@@ -72,6 +74,9 @@ pub(super) fn subflow(
     }: abi::mpw_subflow,
 ) -> SubflowRecord {
     let flag = |bit: u32| flags & bit != 0;
+    let join = flag(abi::MPW_SF_MP_JOIN);
+    // TCP may be established although the peer refuses the MP_JOIN.
+    let established = nanos(established_ns).filter(|_| join || !flag(abi::MPW_SF_ASKED_JOIN));
     let (local, local_id) = address(raw_local);
     let (remote, remote_id) = address(raw_remote);
     SubflowRecord {
@@ -82,11 +87,12 @@ pub(super) fn subflow(
         cgroup: cgroup_id,
         msk: flag(abi::MPW_SF_MPTCP).then(|| msk(raw_msk)),
         created: nanos(created_ns),
-        established: nanos(established_ns),
+        established,
         first_seen: Nanos(first_seen_ns),
         closed: nanos(closed_ns),
-        handshake: (established_ns != 0 && created_ns != 0).then_some(Micros(handshake_us.into())),
-        joined_bytes: (established_ns != 0).then_some(Bytes(joined_bytes)),
+        handshake: established.and(nanos(created_ns)).map(|_| Micros(handshake_us.into())),
+        joined_bytes: established.map(|_| Bytes(joined_bytes)),
+        syn_bytes: Bytes(syn_bytes),
         effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
         considered: sched_considered,
         picked: sched_picked,
@@ -97,7 +103,7 @@ pub(super) fn subflow(
         retransmits_timeout: retrans_timeout,
         retransmits_probe: retrans_probe,
         cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
-        tcp: tcp(raw_tcp, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
+        tcp: tcp(raw_tcp, bytes_resent, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
         local,
         remote,
         local_id,
@@ -110,7 +116,7 @@ pub(super) fn subflow(
         tcp_header: tcp_header_bytes,
         seen_open: flag(abi::MPW_SF_SEEN_OPEN),
         mp_capable: flag(abi::MPW_SF_MP_CAPABLE),
-        mp_join: flag(abi::MPW_SF_MP_JOIN),
+        mp_join: join || flag(abi::MPW_SF_ASKED_JOIN),
         asked_mptcp: flag(abi::MPW_SF_ASKED_MPTCP),
         passive: flag(abi::MPW_SF_PASSIVE),
         backup: flag(abi::MPW_SF_BACKUP_BY_PEER | abi::MPW_SF_BACKUP_BY_US),
@@ -135,12 +141,15 @@ fn end(flags: u32) -> End {
     }
 }
 
-fn tcp(raw: abi::mpw_tcp, counts_timeouts: bool) -> TcpCounters {
+/// The kernel counts a segment when it is handed to the queueing discipline, and again when that refuses it and it is sent anew. The
+/// counters of payload and retransmissions are without such attempts, which `bytes_refused` counts.
+fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
         bytes_acked,
         bytes_received,
         bytes_retrans,
+        payload_sent,
         srtt_us,
         rttvar_us,
         rtt_min_us,
@@ -158,11 +167,15 @@ fn tcp(raw: abi::mpw_tcp, counts_timeouts: bool) -> TcpCounters {
         data_segs_in,
         total_rto,
     } = raw;
+    // Zero: the hook has reported none; it may be missing.
+    let retransmitted = if bytes_resent == 0 { bytes_retrans } else { bytes_resent.min(bytes_retrans) };
+    let sent = payload_sent.min(bytes_sent.saturating_sub(bytes_retrans)) + retransmitted;
     TcpCounters {
-        bytes_sent: Bytes(bytes_sent),
+        bytes_sent: Bytes(sent),
+        bytes_refused: Bytes(bytes_sent.saturating_sub(sent)),
         bytes_acked: Bytes(bytes_acked),
         bytes_received: Bytes(bytes_received),
-        bytes_retransmitted: Bytes(bytes_retrans),
+        bytes_retransmitted: Bytes(retransmitted),
         srtt: Micros(srtt_us.into()),
         rttvar: Micros(rttvar_us.into()),
         rtt_min: Micros(rtt_min_us.into()),
@@ -205,5 +218,27 @@ mod tests {
         }
         let order: Vec<u64> = stalls(raw, 6).iter().map(|stall| stall.from.0).collect();
         assert_eq!(order, [2, 3, 4, 5]);
+    }
+
+    fn counters(
+        bytes_sent: u64,
+        bytes_retrans: u64,
+        payload_sent: u64,
+        bytes_resent: u64,
+    ) -> (u64, u64, u64) {
+        let raw = abi::mpw_tcp { bytes_sent, bytes_retrans, payload_sent, ..abi::mpw_tcp::default() };
+        let tcp = tcp(raw, bytes_resent, true);
+        (tcp.bytes_sent.0, tcp.bytes_retransmitted.0, tcp.bytes_refused.0)
+    }
+
+    #[test]
+    fn segments_that_a_local_queue_refused_were_not_sent() {
+        assert_eq!(counters(3_000, 200, 2_800, 200), (3_000, 200, 0), "nothing refused");
+        assert_eq!(
+            counters(15_000, 4_000, 3_000, 50),
+            (3_050, 50, 11_950),
+            "new data and retransmissions refused"
+        );
+        assert_eq!(counters(3_000, 200, 2_801, 0), (3_000, 200, 0), "adopted: the SYN counts as a byte");
     }
 }

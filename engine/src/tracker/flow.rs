@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of one connection, and how each record changes it.
 
+use std::net::SocketAddr;
+
 use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::timeline::TimelineEvent;
@@ -35,6 +37,7 @@ pub(super) struct Flow {
     pub(super) first_seen: Option<Nanos>,
     closed: Option<Nanos>,
     pub(super) owner: Option<Process>,
+    addresses_of_socket: Option<(SocketAddr, SocketAddr)>,
     pub(super) cgroup: u64,
     pub(super) subflows: Vec<SubflowState>,
     pub(super) timeline: Timeline,
@@ -66,6 +69,7 @@ impl Flow {
             first_seen: None,
             closed: None,
             owner: None,
+            addresses_of_socket: None,
             cgroup: 0,
             subflows: Vec::new(),
             timeline: Timeline::default(),
@@ -139,7 +143,8 @@ impl Flow {
     /// that counts none) it is that of the only subflow. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
-        counted.map(|bytes| (bytes.sent, bytes.received)).or_else(|| {
+        let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
+        counted.map(|bytes| (bytes.sent + in_syn, bytes.received)).or_else(|| {
             let tcp = self.only_subflow()?;
             Some((tcp.unique_sent(), tcp.record.tcp.bytes_received.since(tcp.fin_received())))
         })
@@ -150,9 +155,28 @@ impl Flow {
         self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
     }
 
+    /// Payload sent by all subflows, each byte once on each subflow.
+    pub(super) fn sent_by_subflows(&self) -> Bytes {
+        self.subflows.iter().map(SubflowState::unique_sent).sum()
+    }
+
+    /// What the subflows sent beyond the connection's own bytes. One subflow alone cannot reinject. `None` for plain TCP, and if a subflow
+    /// may have ended before tracing began.
+    pub(super) fn reinjected(&self) -> Option<Bytes> {
+        let (sent, _) = self.bytes().filter(|_| self.msk.is_some() && self.opened.is_some())?;
+        Some(if self.subflows.len() < 2 { Bytes(0) } else { self.sent_by_subflows().since(sent) })
+    }
+
+    /// Local and remote address: those of the initial subflow.
+    pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let initial = self.subflows.iter().find(|subflow| subflow.is_initial());
+        initial.map(|subflow| (subflow.record.local, subflow.record.remote)).or(self.addresses_of_socket)
+    }
+
     pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
         self.socket.seen_this_tick = true;
         self.owner = record.owner.or(self.owner);
+        self.addresses_of_socket = record.addresses.or(self.addresses_of_socket);
         self.cpu.total = subflow::larger(self.cpu.total, record.cpu);
         if record.cgroup != 0 {
             self.cgroup = record.cgroup;
@@ -168,6 +192,7 @@ impl Flow {
             self.closed = record.closed.or(Some(record.at));
             self.timeline.traced(record.closed.unwrap_or(record.at), TimelineEvent::Closed);
         }
+        self.note_fallback(record.at);
     }
 
     /// `now`: time of the last tick, for changes that show only in sampled records.
@@ -191,6 +216,7 @@ impl Flow {
         if let (false, Some(at)) = (was_established, record.established) {
             self.timeline.traced(at, TimelineEvent::SubflowEstablished { subflow: record.id });
         }
+        self.note_fallback(record.at.max(now));
         self.note_end(index);
     }
 
@@ -200,11 +226,15 @@ impl Flow {
         if old.last {
             return;
         }
-        let at = record.at.max(now);
-        self.timeline.compare(old, record, at);
-        if record.msk.as_ref().is_some_and(|msk| msk.fallback) && !self.fell_back {
+        self.timeline.compare(old, record, record.at.max(now));
+    }
+
+    /// Adds a fallback to the timeline once the initial subflow is known, which gives the reason.
+    fn note_fallback(&mut self, at: Nanos) {
+        let fallback = self.msk.as_ref().is_some_and(|msk| msk.fallback);
+        if let (true, false, Some(initial)) = (fallback, self.fell_back, self.subflows.first()) {
             self.fell_back = true;
-            self.timeline.fell_back(record, at);
+            self.timeline.fell_back(&initial.record, at);
         }
     }
 
@@ -297,7 +327,7 @@ impl Flow {
             self.opened = record.created.filter(|_| record.seen_open);
             self.open_at(self.opened, record.first_seen);
         }
-        self.birth = record.id.cookie;
+        self.birth = birth_of_tcp(record.id);
         self.owner = record.owner.or(self.owner);
     }
 
@@ -363,4 +393,10 @@ impl Flow {
         }
         self.subflows.len() - 1
     }
+}
+
+/// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each time is a connection of its own. Cookies stay far below
+/// 2^48: the kernel counts them up from zero.
+fn birth_of_tcp(id: SubflowId) -> SocketCookie {
+    SocketCookie(id.cookie.0 | u64::from(id.generation) << 48)
 }

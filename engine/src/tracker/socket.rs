@@ -2,6 +2,7 @@
 //! The MPTCP socket of a connection, as opposed to its subflows.
 
 use mpwatch_model::event::{MskBytes, MskView};
+use mpwatch_model::lifecycle::TcpState;
 
 use super::subflow::VANISHED_AFTER;
 
@@ -38,19 +39,14 @@ impl Socket {
 /// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed
 /// read as zero. After its final record the state stays.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
-    let mut merged = new.clone();
-    let Some(old) = old else { return merged };
-    if new.cookie.0 == 0 {
-        merged.cookie = old.cookie;
-    }
-    if new.token.0 == 0 {
-        merged.token = old.token;
-    }
-    if new.remote_token.0 == 0 {
-        merged.remote_token = old.remote_token;
-    }
-    merged.server_side |= old.server_side;
-    merged.fallback |= old.fallback;
+    let Some(old) = old else { return new.clone() };
+    // The subflow had left its connection, so its record has only what identifies the connection.
+    let mut merged = if new.state == TcpState::Unknown { old.clone() } else { new.clone() };
+    merged.cookie = if new.cookie.0 == 0 { old.cookie } else { new.cookie };
+    merged.token = if new.token.0 == 0 { old.token } else { new.token };
+    merged.remote_token = if new.remote_token.0 == 0 { old.remote_token } else { new.remote_token };
+    merged.server_side = new.server_side || old.server_side;
+    merged.fallback = new.fallback || old.fallback;
     merged.bytes = larger(old.bytes, new.bytes);
     if is_final {
         merged.state = old.state;

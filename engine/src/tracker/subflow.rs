@@ -117,6 +117,11 @@ impl SubflowState {
         self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
     }
 
+    /// Opened by MP_CAPABLE, or plain TCP.
+    pub(super) fn is_initial(&self) -> bool {
+        !self.record.mp_join
+    }
+
     /// The byte by which a received FIN increases the kernel's count of received bytes.
     pub(super) fn fin_received(&self) -> Bytes {
         let by_state = matches!(

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::event::{Start, SubflowRecord};
+use mpwatch_model::event::{Start, SubflowRecord, TcpCounters};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
@@ -37,10 +37,10 @@ pub(super) struct Context<'a> {
 
 impl Context<'_> {
     pub(super) fn connection(&self, flow: &Flow) -> Connection {
-        let initial = flow.subflows.iter().find(|subflow| !subflow.record.mp_join).or(flow.subflows.first());
+        let (local, remote) = flow.addresses().unzip();
         let (sent, received) = flow.bytes().unzip();
         let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
-        let unique: Bytes = flow.subflows.iter().map(SubflowState::unique_sent).sum();
+        let unique = flow.sent_by_subflows();
         let mut in_order: Vec<&SubflowState> = flow.subflows.iter().collect();
         in_order.sort_by_key(|s| {
             (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id)
@@ -58,8 +58,8 @@ impl Context<'_> {
             netns: self.names.netns(flow.id().netns, flow.netns_inode),
             netns_inode: flow.netns_inode,
             role: role(flow),
-            local: initial.map(|subflow| subflow.record.local),
-            remote: initial.map(|subflow| subflow.record.remote),
+            local,
+            remote,
             process: flow.owner,
             cgroup: self.names.cgroup(flow.cgroup),
             opened_at: flow.opened.map(|at| self.at(at)),
@@ -75,12 +75,7 @@ impl Context<'_> {
                 .or_else(|| flow.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked)),
             bytes_received: received,
             bytes_retransmitted: flow.subflows.iter().map(|s| s.record.tcp.bytes_retransmitted).sum(),
-            bytes_reinjected: flow
-                .msk
-                .as_ref()
-                .filter(|_| flow.opened.is_some())
-                .and(sent)
-                .map(|sent| unique.since(sent)),
+            bytes_reinjected: flow.reinjected(),
             mptcp_bytes_retransmitted: counted.and_then(|bytes| bytes.retransmitted),
             send: flow.send,
             receive: flow.receive,
@@ -108,7 +103,7 @@ impl Context<'_> {
             local_id: record.local_id,
             remote_id: record.remote_id,
             interface: record.interface.map(|interface| interface.name),
-            initial: !record.mp_join,
+            initial: state.is_initial(),
             backup: record.backup,
             stale: record.stale,
             state: if state.end.is_some() { TcpState::Close } else { record.state },
@@ -140,13 +135,8 @@ impl Context<'_> {
             send: state.send,
             receive: state.receive,
             share_sent: (sent_by_all.0 > 0).then(|| state.unique_sent().0 as f64 / sent_by_all.0 as f64),
-            wire_bytes_sent_estimate: wire(record, tcp.bytes_sent, tcp.segments_out, tcp.data_segments_out),
-            wire_bytes_received_estimate: wire(
-                record,
-                tcp.bytes_received,
-                tcp.segments_in,
-                tcp.data_segments_in,
-            ),
+            wire_bytes_sent_estimate: wire(record, tcp.bytes_sent, sent_segments(tcp)),
+            wire_bytes_received_estimate: wire(record, tcp.bytes_received, received_segments(tcp)),
             scheduler: (traces.scheduler && record.msk.is_some())
                 .then_some(Scheduler { considered: record.considered, picked: record.picked }),
             cpu: self.cpu(state),
@@ -176,9 +166,12 @@ impl Context<'_> {
             .collect()
     }
 
-    /// Fairness of the mean rates over each subflow's lifetime. A backup that carried nothing does not count.
+    /// Fairness of the mean rates over each subflow's lifetime. A subflow that carried nothing does not count if it is a backup or has ended
+    /// (a refused join).
     fn fairness(&self, flow: &Flow) -> Option<f64> {
-        let carried = |subflow: &&SubflowState| !subflow.record.backup || subflow.unique_sent().0 > 0;
+        let carried = |subflow: &&SubflowState| {
+            subflow.carried().1 > 0 || !(subflow.record.backup || subflow.end.is_some())
+        };
         let rates = flow.subflows.iter().filter(carried).map(|subflow| {
             let bytes = subflow.unique_sent() + subflow.record.tcp.bytes_received;
             bytes.per(subflow.lifetime(self.now)).0 as f64
@@ -261,7 +254,17 @@ fn delivery_rate(record: &SubflowRecord) -> Option<BitsPerSecond> {
     (tcp.rate_interval.0 > 0 && bytes.0 > 0).then(|| bytes.per(Nanos(tcp.rate_interval.0 * 1_000)))
 }
 
-fn wire(record: &SubflowRecord, payload: Bytes, all: u32, with_data: u32) -> Bytes {
-    let segments = Segments { all: all.into(), with_data: with_data.into() };
+/// Without those that a queue of this host refused, which the kernel counts too.
+fn sent_segments(tcp: &TcpCounters) -> Segments {
+    let refused = tcp.bytes_refused.0.checked_div(tcp.mss.into()).unwrap_or(0);
+    let sent = |counted: u32| u64::from(counted).saturating_sub(refused);
+    Segments { all: sent(tcp.segments_out), with_data: sent(tcp.data_segments_out) }
+}
+
+fn received_segments(tcp: &TcpCounters) -> Segments {
+    Segments { all: tcp.segments_in.into(), with_data: tcp.data_segments_in.into() }
+}
+
+fn wire(record: &SubflowRecord, payload: Bytes, segments: Segments) -> Bytes {
     wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
 }

@@ -62,6 +62,7 @@ pub(super) fn connection(at: u64, sent: u64) -> ConnectionRecord {
         cpu: None,
         owner: None,
         last: false,
+        addresses: None,
     }
 }
 
@@ -79,6 +80,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         closed: None,
         handshake: Some(Micros(1_000)),
         joined_bytes: Some(Bytes(0)),
+        syn_bytes: Bytes(0),
         effective: None,
         considered: 0,
         picked: 0,
