@@ -58,8 +58,8 @@ families! {
     "mpwatch_zone_joules_total" Counter Joules ["zone"] "Energy of a zone since tracing began; zones do not overlap." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.zone_uj.joules()));
     "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| parts(zone).into_iter().for_each(|(part, energy)| emit(&[&zone.zone, part], energy.joules())));
     "mpwatch_zone_lost_windows_total" Counter Count ["zone"] "Windows whose energy is unknown; they are in no total." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.windows_lost as f64));
-    "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "Total length of those windows." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
-    "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains others or is inside them; never add it to another." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
+    "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "Total length of the windows whose energy is unknown." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
+    "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains other zones or is inside one; never add it to another zone." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
     "mpwatch_kernel_records_total" Counter Count [] "Final records of flows that the BPF programs tried to send." |s, emit| emit(&[], s.counters.records as f64);
     "mpwatch_kernel_records_received_total" Counter Count [] "Final records of flows that arrived." |s, emit| emit(&[], s.counters.records_received as f64);
     "mpwatch_kernel_mappings_sent_total" Counter Count [] "Data mappings put onto subflows by senders." |s, emit| emit(&[], s.counters.mappings_sent as f64);
@@ -74,12 +74,12 @@ families! {
     "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
     "mpwatch_loss_storage_failed_total" Counter Count [] "Sockets not traced for lack of kernel memory." |s, emit| emit(&[], s.losses.storage_failed as f64);
     "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is unknown because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
-    "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
+    "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring buffer; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
     "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots skipped by the store." |s, emit| emit(&[], s.losses.store_snapshots_dropped as f64);
     "mpwatch_loss_store_flows_total" Counter Count [] "Connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_flows_lost as f64);
     "mpwatch_loss_store_samples_total" Counter Count [] "Samples of long connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_samples_lost as f64);
     "mpwatch_loss_energy_windows_broken_total" Counter Count [] "Windows whose energy was charged to no account, a bug in mpwatch." |s, emit| emit(&[], s.losses.energy_windows_broken as f64);
-    "mpwatch_loss_events_missed_total" Counter Count [] "Events that a BPF program missed because it was interrupted on that CPU; no total depends on them." |s, emit| emit(&[], s.losses.events_missed as f64);
+    "mpwatch_loss_events_missed_total" Counter Count [] "Events missed because they interrupted the same BPF program on the same CPU; no total depends on them." |s, emit| emit(&[], s.losses.events_missed as f64);
     "mpwatch_loss_decode_errors_total" Counter Count [] "Records that could not be decoded." |s, emit| emit(&[], s.losses.decode_errors as f64);
     "mpwatch_loss_vanished_total" Counter Count [] "Flows that disappeared without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
     "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries discarded." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
