@@ -5,7 +5,7 @@ use mpwatch_model::event::{MskBytes, MskView};
 
 use super::subflow::VANISHED_AFTER;
 
-/// Whether it is still there.
+/// Whether the kernel still has the socket.
 pub(super) struct Socket {
     pub(super) is_known: bool,
     /// Its final record has arrived.
@@ -29,14 +29,14 @@ impl Socket {
         self.is_known && !self.is_final && self.missed_ticks == VANISHED_AFTER
     }
 
-    /// Whether it has not been seen for so long that nothing more will come.
+    /// Whether it has not been seen for so many ticks that no more records will arrive.
     pub(super) fn is_gone(&self) -> bool {
         self.missed_ticks >= VANISHED_AFTER
     }
 }
 
-/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed
-/// read as zero. After its final record the state stays.
+/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed read
+/// as zero. After its final record the state stays.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
     let mut merged = new.clone();
     let Some(old) = old else { return merged };
