@@ -33,8 +33,7 @@ struct Candidate {
     overlaps: bool,
 }
 
-/// Rows that may be seen again, by identity: open ones of earlier runs of this boot, and all rows of runs that saw the same time as this
-/// one (a recording that is imported late).
+/// Rows that may be seen again, by identity: open ones of earlier runs of this boot, and all rows of overlapping runs (late imports).
 #[derive(Default)]
 pub(crate) struct EarlierRuns {
     candidates: HashMap<ConnectionId, Candidate>,
