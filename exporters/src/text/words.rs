@@ -5,7 +5,7 @@ use mpwatch_model::energy::EnergySource;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
-/// A metric of the table as people read it. An unknown name shows itself; a test finds those.
+/// A metric of the table for people. An unknown name is shown as it is, which a test detects.
 pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
     metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
 }
