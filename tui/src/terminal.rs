@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view on a real terminal. The terminal is restored however the screen ends: by a key, by a signal that ends the feed, or by a
-//! panic anywhere in the process.
+//! The live view on a real terminal, which is restored however it ends: by a key, the end of the feed, or a panic anywhere in the process.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text in several inks with a width on the screen, and small drawings made of characters: bars and sparklines. Wide characters count
-//! two, combining marks none.
+//! Text in several inks with a width on the screen, and drawings of characters. Wide characters count two, combining marks none.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
