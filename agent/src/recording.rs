@@ -14,7 +14,7 @@ use crate::source::{EventSink, EventSource};
 const VERSION: u32 = 1;
 /// First bytes of a compressed file (RFC 8878 section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Longest line in bytes; no event is longer.
+/// Maximum length of a line in bytes; no event is longer.
 const MAX_LINE: u64 = 1 << 20;
 
 /// Why a recording could not be read or written.

@@ -41,7 +41,7 @@ pub(crate) struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    /// What the file has of this boot. Ids mean nothing on another boot, nor where the boot is not known.
+    /// The rows of this boot. Ids mean nothing on another boot, or if the boot is unknown.
     pub(crate) fn of(database: &Connection, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
         const IDS: &str =
             "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";

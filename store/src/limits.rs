@@ -17,7 +17,7 @@ pub struct Limits {
     pub queue: usize,
     /// Connections that may wait in memory: final states from replaced snapshots, and as many again while the file cannot be written.
     pub backlog: usize,
-    /// Longest time between two samples of a long connection.
+    /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
 }
 

@@ -124,7 +124,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) struct Totals {
     /// Open connections.
     pub(crate) connections: usize,
-    /// Open subflows of these.
+    /// Open subflows of these connections.
     pub(crate) subflows: usize,
     /// Bit/s, of open connections.
     pub(crate) send: u64,

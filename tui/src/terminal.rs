@@ -23,7 +23,7 @@ use crate::state::app::App;
 use crate::state::message::{Event, Feed, Notice, Request};
 use crate::state::settings::Settings;
 
-/// Longest delay of a snapshot; keys are not delayed.
+/// Maximum delay of a snapshot; keys are not delayed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether the screen owns the terminal.

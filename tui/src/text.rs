@@ -154,7 +154,7 @@ fn next_piece(text: &str) -> (&str, &str) {
     (&text[..end], text.get(end + 1..).unwrap_or(""))
 }
 
-/// The latest values as blocks scaled to `max`: a dot is zero, a space is not known.
+/// The latest values as blocks scaled to `max`: a dot is zero, a space is unknown.
 pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];

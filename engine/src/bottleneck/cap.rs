@@ -29,7 +29,7 @@ const MIN_BUSY: f64 = 0.2;
 /// Contrary evidence: rates that rise together, and delays that are those of one queue.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
-/// Evaluations in a row that find a cap, or contrary evidence.
+/// Consecutive evaluations that must find a cap, or contrary evidence.
 const EVALUATIONS_TO_DECIDE: u32 = 4;
 /// Steady rates show nothing: without new evidence a cap is kept for this many evaluations (10 s).
 const CAP_LIFETIME: u32 = 40;
@@ -67,7 +67,7 @@ impl CapEvidence {
 
 type SubflowPair = (SubflowId, SubflowId);
 
-/// A pair that may share a cap: evaluations in a row for it, against it, and without evidence for it.
+/// A pair that may share a cap: consecutive evaluations for it, against it, and without evidence for it.
 #[derive(Clone, Copy, Default)]
 struct Candidate {
     supporting: u32,

@@ -55,7 +55,7 @@ struct Pair {
     verdict: Verdict,
     since: Option<Nanos>,
     evidence: Option<Evidence>,
-    /// The verdict that the last evaluations suggest, and how many in a row.
+    /// The verdict that the last evaluations suggest, and how many consecutive ones.
     candidate: Verdict,
     agreeing: u32,
     /// The last evaluation with evidence.

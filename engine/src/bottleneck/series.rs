@@ -12,9 +12,9 @@ pub(super) const BIN_NS: u64 = 5_000_000;
 const MAX_BINS: usize = 800;
 /// The base RTT is the lowest one of this many seconds: a new route has a new one.
 const BASE_RTT_SECONDS: usize = 10;
-/// Longest gap between known delays that is interpolated: 80 ms.
+/// Maximum gap between known delays that is interpolated: 80 ms.
 const MAX_DELAY_GAP: u64 = 16;
-/// Longest gap between known delivery counts that is interpolated: 200 ms.
+/// Maximum gap between known delivery counts that is interpolated: 200 ms.
 const MAX_DELIVERY_GAP: u64 = 40;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -43,7 +43,7 @@ pub(super) struct Flow {
     bytes_at_last_tick: Option<(Bytes, Bytes)>,
     cpu: ConnectionCpu,
     socket: Socket,
-    /// Ticks in a row at which it was complete.
+    /// Consecutive ticks at which it was complete.
     complete_ticks: u32,
     /// End of the last stall on the timeline.
     stalls_until: Nanos,

@@ -11,7 +11,7 @@ pub(super) struct Socket {
     /// Its final record has arrived.
     pub(super) is_final: bool,
     pub(super) seen_this_tick: bool,
-    /// Ticks in a row in which it was not seen.
+    /// Consecutive ticks in which it was not seen.
     missed_ticks: u32,
 }
 

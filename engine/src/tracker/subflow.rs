@@ -22,7 +22,7 @@ pub(super) struct SubflowState {
     pub(super) cpu_share: CpuTimes,
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
-    /// Ticks in a row in which it was not seen.
+    /// Consecutive ticks in which it was not seen.
     missed_ticks: u32,
     seen_this_tick: bool,
 }

@@ -23,7 +23,7 @@ pub fn working_subflows(connection: &Connection) -> usize {
     connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.stale).count()
 }
 
-/// Energy of some subflows. `None`: not known.
+/// Energy of some subflows. `None`: unknown.
 pub fn extra_cost(connection: &Connection, extra: &[SubflowId]) -> Option<FlowEnergy> {
     let energies: Vec<FlowEnergy> =
         chosen(connection, extra).into_iter().filter_map(|subflow| subflow.energy).collect();
