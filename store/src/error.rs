@@ -19,7 +19,7 @@ pub enum StoreError {
         why: String,
         advice: &'static str,
         /// Whether it may work later without help: the disk is full.
-        passes: bool,
+        is_temporary: bool,
     },
     /// Some other file.
     #[error("{path} is not a database of mpwatch ({why}); name another file, or a new one to be created")]
@@ -49,8 +49,8 @@ pub(crate) const MAY_WRITE: &str = "this user must be allowed to write the file 
 
 impl StoreError {
     /// Whether the same may work later without help.
-    pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Open { passes: true, .. })
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Open { is_temporary: true, .. })
     }
 
     pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
@@ -61,9 +61,9 @@ impl StoreError {
     pub(crate) fn open(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
         let why = error.to_string();
-        let passes = is_full(error);
+        let is_temporary = is_full(error);
         let advice = match error.sqlite_error_code() {
-            _ if passes => "the disk is full: make room, or name a file elsewhere",
+            _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
             Some(ErrorCode::NotADatabase) => return Self::NotOurs { path, why },
             Some(ErrorCode::DatabaseCorrupt) => {
                 "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
@@ -75,7 +75,7 @@ impl StoreError {
             Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
-        Self::Open { path, why, advice, passes }
+        Self::Open { path, why, advice, is_temporary }
     }
 }
 

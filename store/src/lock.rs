@@ -23,7 +23,7 @@ impl Lock {
             path: path.to_owned(),
             why: format!("{}: {error}", name.display()),
             advice: "its folder must exist, and this user must be allowed to write there",
-            passes: error.kind() == io::ErrorKind::StorageFull,
+            is_temporary: error.kind() == io::ErrorKind::StorageFull,
         };
         loop {
             let file =

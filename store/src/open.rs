@@ -30,7 +30,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
             path: path.to_owned(),
             why: "it may only be read".to_owned(),
             advice: MAY_WRITE,
-            passes: false,
+            is_temporary: false,
         });
     }
     let found = check(path, &database)?;
@@ -54,7 +54,7 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
             path: path.to_owned(),
             why: "there is no such file".to_owned(),
             advice: "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one",
-            passes: false,
+            is_temporary: false,
         });
     }
     // A file without a log has no writer, so nothing is created beside it. The log of a killed writer needs its shared memory.
@@ -90,9 +90,9 @@ fn upgraded_copy(path: &Path, database: &Connection, found: i64) -> Result<Conne
 
 fn upgrade(path: &Path, database: &Connection, found: i64) -> Result<(), StoreError> {
     schema::upgrade(database, found).map_err(|error| match StoreError::open(path, &error) {
-        StoreError::Open { path, why, passes, .. } => {
+        StoreError::Open { path, why, is_temporary, .. } => {
             let advice = "the file is as it was before; remove the cause and try again";
-            StoreError::Open { path, why, advice, passes }
+            StoreError::Open { path, why, advice, is_temporary }
         }
         other => other,
     })

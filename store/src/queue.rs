@@ -37,15 +37,15 @@ impl Batch {
         self.snapshot.connections.len()
     }
 
-    /// Replaces an earlier batch, of which it keeps at most `most` final states. Also returns the number of those it discarded.
-    pub(crate) fn replacing(mut self, earlier: Self, most: usize) -> (Self, u64) {
+    /// Replaces an earlier batch, of which it keeps at most `max_finals` final states. Also returns the number of those it discarded.
+    pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
         let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
         let seen_at = earlier.snapshot.at;
         let gone = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
         let gone = gone.map(|flow| FinalState { flow: flow.clone(), seen_at });
         self.finals = earlier.finals;
         self.finals.extend(gone);
-        let lost = self.finals.len().saturating_sub(most);
+        let lost = self.finals.len().saturating_sub(max_finals);
         self.finals.drain(..lost);
         (self, lost as u64)
     }

@@ -67,7 +67,7 @@ impl Store {
             path: path.to_owned(),
             why: error.to_string(),
             advice: "the system has no thread left for this user",
-            passes: false,
+            is_temporary: false,
         })?;
         Ok(Self { queue: CloseOnDrop(queue), status, thread: Some(thread), done })
     }

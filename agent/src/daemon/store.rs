@@ -64,7 +64,7 @@ impl Database {
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
-            Err(error) if error.may_pass() => Err(NotOpen::because(&error)),
+            Err(error) if error.is_temporary() => Err(NotOpen::because(&error)),
             Err(error) => return Err(anyhow!("{error}, {HINT}")),
         };
         Ok(Some(Self {
