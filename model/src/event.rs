@@ -128,7 +128,7 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: a kernel before 6.5 after a fallback, for which sequence numbers count nothing either; the subflow has them.
+    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything.
     pub bytes: Option<MskBytes>,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,

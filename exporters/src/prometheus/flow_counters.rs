@@ -71,7 +71,7 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
         }
     }
 
-    /// Takes a flow's values and returns their increase. `from_start`: its first totals count too; a restart would count others twice.
+    /// Takes a flow's values and returns their increase. `from_start`: its first totals count; those of an older flow were counted before.
     pub(super) fn update(&mut self, key: K, flow: &T, from_start: bool) -> &Increase {
         let (index, is_new) = self.find(key);
         self.flows[index].snapshot = self.snapshot;

@@ -46,7 +46,7 @@ impl<T> Metric<T> {
         self.unit != Unit::BitsPerSecond
     }
 
-    /// Name of its sum by a subject: of `mpwatch_connection_sent_bytes_total` by peer, `mpwatch_peer_sent_bytes_total`.
+    /// Name of its sum by a subject: with `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
     pub fn name_of(&self, subject: &str) -> String {
         let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
         format!("mpwatch_{subject}_{thing}")
