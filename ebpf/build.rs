@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles every `src/bpf/*.bpf.c`, links them into one object, and generates the Rust types of the ABI header. Needs clang. libbpf's
-//! headers come from libbpf-sys, so no system libbpf is needed.
+//! Compiles and links `src/bpf/*.bpf.c` with clang and generates Rust types from the ABI header. libbpf's headers come from libbpf-sys.
 
 use std::env;
 use std::ffi::OsString;

@@ -14,7 +14,7 @@ use crate::cli::ViewOptions;
 use crate::paths;
 use crate::protocol::{self, Greeting};
 
-/// Longest wait for the socket between two checks of the stop flag.
+/// Maximum wait for the socket between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A daemon is silent if it sends nothing for this long plus three of its intervals.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,8 +50,8 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Attaches if a daemon listens. `None`: the command must trace by itself, because no daemon listens or because options say how
-    /// to trace. Such options together with a named socket are an error. `interval`: whether an interval was given.
+    /// Attaches if a daemon listens. `None`: none listens, or options say how to trace, so the command must trace by itself. Such options
+    /// together with a named socket are an error. `interval`: whether an interval was given.
     pub(crate) fn find(
         options: &ViewOptions,
         interval: bool,
@@ -104,7 +104,6 @@ impl Daemon {
         AttachError::Protocol { path: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// Path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

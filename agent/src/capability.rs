@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Linux capabilities that mpwatch uses. `doctor` checks them; the daemon gives up those that it needs only to start.
-//! What each is needed for was found by running with each of them removed, on Linux 6.18.
+//! The capabilities that mpwatch needs, found by removing each of them on Linux 6.18. `doctor` checks them; the daemon drops some.
 
-/// A capability.
 pub(crate) struct Capability {
     pub(crate) name: &'static str,
     /// As in linux/capability.h.
     pub(crate) number: u8,
     pub(crate) purpose: &'static str,
-    /// What is lost without it. `None`: mpwatch does not run.
+    /// What is unknown without it. `None`: mpwatch does not run.
     pub(crate) loss: Option<&'static str>,
     /// Whether the daemon still needs it once it traces.
     pub(crate) is_kept: bool,
@@ -17,7 +15,6 @@ pub(crate) struct Capability {
 /// Includes everything that CAP_BPF and CAP_PERFMON allow.
 pub(crate) const CAP_SYS_ADMIN: u8 = 21;
 
-/// All capabilities that mpwatch uses.
 pub(crate) static USED: [Capability; 4] = [
     Capability {
         name: "cap_bpf",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch doctor`: whether this machine, or the kernel with a given BTF, can be traced, and what would be unknown there.
-//!
-//! [`facts`] reads the system, [`rules`] judges, [`render`] formats. Nothing is loaded or changed.
+//! `mpwatch doctor`: whether this machine, or a kernel with a given BTF, can be traced, and what would be unknown. [`facts`] reads the
+//! system, [`rules`] judges, [`render`] formats. Nothing is loaded or changed.
 
 mod check;
 mod facts;

@@ -18,10 +18,9 @@ use crate::pace::Pace;
 use crate::procfs;
 use crate::source::{EventSink, EventSource};
 
-/// Wait for final records after the stop signal. A socket leaves the kernel's tables shortly before its end is traced, and
-/// whoever stops mpwatch once all sockets are gone expects to see that end.
+/// Wait for final records after the stop signal: a socket leaves the kernel's tables shortly before its end is traced.
 const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
-/// Longest wait for records between two checks of the stop flag.
+/// Maximum wait for records between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A kernel that is being traced.
@@ -149,8 +148,7 @@ impl EventSource for Live {
     }
 }
 
-/// When the next tick is due. A late tick does not make the next one follow at once: a rate over a few milliseconds would be
-/// noise, and a peak a hundred times too high in every chart.
+/// When the next tick is due. A late tick delays the next one: a rate over a few milliseconds would be a false peak in every chart.
 fn tick_after(due: Instant, interval: Duration, now: Instant) -> Instant {
     (due + interval).max(now + interval / 2)
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch`: observes Multipath TCP on the running kernel. This file parses the command line, runs the command and turns its
-//! outcome into an exit code.
+//! `mpwatch`: observes Multipath TCP on the running kernel. Parses the command line, runs the command, returns its exit code.
 
 mod attach;
 mod capability;

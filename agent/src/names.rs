@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces and control groups, which the kernel only numbers. A number is resolved once, when it first appears,
-//! and its name becomes an event, so that recordings carry it.
+//! Names of network namespaces and control groups. A number is resolved once, when it first appears; recordings have the name as an event.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,7 +12,7 @@ use mpwatch_model::id::NetnsCookie;
 
 use crate::procfs;
 
-/// Most directories that one search for control groups visits, so that a huge tree cannot delay a tick.
+/// Maximum number of directories that one search for control groups visits, so that a huge tree cannot delay a tick.
 const MAX_CGROUP_DIRECTORIES: usize = 20_000;
 
 /// Numbers that were resolved, and those that wait for it.

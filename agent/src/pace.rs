@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user of the live view asks of its source: another interval of tracing, pause and steps of a replay, or the end.
+//! Requests of the live view's user to its source: the interval of tracing, pause and steps of a replay, or the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -63,8 +63,7 @@ impl Pace {
         lock(&self.request).interval
     }
 
-    /// Waits until the next snapshot of a replay is due, after `recorded` unless the user asked for another interval.
-    /// `false`: the user has quit.
+    /// Waits until the next snapshot of a replay is due: after the user's interval, else after `recorded`. `false`: the user has quit.
     pub(crate) fn wait_for_next(&self, recorded: Duration) -> bool {
         let shown = Instant::now();
         let mut request = lock(&self.request);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Giving up capabilities. The daemon attaches with all that it was given and keeps those that reading takes; threads that serve
-//! clients have none. Capabilities belong to threads, and a new thread inherits those of its creator.
+//! Gives up capabilities: the daemon keeps those that reading takes, threads that serve clients none. A new thread inherits its creator's.
 
 use std::collections::HashSet;
 use std::thread;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings: the event stream as JSON lines, compressed with zstd. The first line is a header with the version, the others are
-//! [`KernelEvent`]s. `zstdcat FILE | jq` reads them; after a crash they are readable up to the last tick.
+//! Recordings: a header and [`KernelEvent`]s as JSON lines, in zstd. `zstdcat FILE | jq` reads them, after a crash up to the last tick.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
@@ -11,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::{EventSink, EventSource};
 
-/// Version of the format. A reader refuses newer ones.
+/// Version of the format. Newer ones are rejected.
 const VERSION: u32 = 1;
 /// First bytes of a compressed file (RFC 8878 section 3.1.1).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Longest line in bytes; no event is longer.
+/// Maximum length of a line in bytes; no event is longer.
 const MAX_LINE: u64 = 1 << 20;
 
 /// Why a recording could not be read or written.
@@ -41,10 +40,9 @@ struct Header {
     mpwatch_recording: u32,
 }
 
-/// Writes events to a file.
 pub(crate) struct Recorder {
     path: PathBuf,
-    /// The outer buffer collects the serializer's writes of a few bytes, each of which would be a call of the encoder.
+    /// Collects the serializer's writes of a few bytes, each of which would be a call of the encoder.
     output: BufWriter<zstd::Encoder<'static, BufWriter<File>>>,
     /// The first failure. Nothing is written after it.
     failure: Option<io::Error>,
@@ -97,7 +95,7 @@ impl Recorder {
     }
 }
 
-/// Creates the file, locks it and empties it. Only an older recording is overwritten.
+/// Creates, locks and empties the file. Overwrites only a recording.
 fn create_file(path: &Path) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.
@@ -161,7 +159,7 @@ impl<R: BufRead> Replay<R> {
         Ok(replay)
     }
 
-    /// The next event. `None`: the end, or [`EventSource::cut_short`] says why the rest cannot be read.
+    /// The next event. `None`: the end, or the rest cannot be read for the reason in [`EventSource::cut_short`].
     fn next_event(&mut self) -> Option<KernelEvent> {
         if self.cut_short.is_some() {
             return None;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop that all commands share: it feeds events from a source to the tracker, and to a file when recording, and takes a
-//! snapshot after every tick.
+//! The loop of all commands: feeds events to the tracker, and to a file when recording, and takes a snapshot after every tick.
 
 use std::ops::ControlFlow;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * What the BPF programs and user space share: the records that programs write to the ring buffers and to the output of iterators,
- * and every limit that both sides must agree on. Plain C without kernel types: clang reads it for BPF, and bindgen generates the Rust
- * types from it.
+ * Records and limits that the BPF programs and user space share. Plain C without kernel types: clang compiles it for BPF, and bindgen
+ * generates the Rust types from it.
  *
  * Rules: fixed-width types, largest first, no implicit padding, no bitfields, no kernel pointer. Times are nanoseconds of
  * CLOCK_BOOTTIME; 0 means never. A record is zeroed before it is filled.
@@ -32,7 +31,7 @@
 enum mpw_record_kind {
 	MPW_RECORD_SUBFLOW = 1,
 	MPW_RECORD_CONNECTION = 2,
-	/* In a snapshot, instead of a record that would equal the previous one but for its time. */
+	/* Replaces a full record in a snapshot if nothing but the time has changed. */
 	MPW_RECORD_UNCHANGED_SUBFLOW = 3,
 	MPW_RECORD_UNCHANGED_CONNECTION = 4,
 	MPW_RECORD_SAMPLE_BATCH = 5,
@@ -61,7 +60,7 @@ enum mpw_subflow_flag {
 	MPW_SF_RST_RECEIVED = 1u << 10,
 	MPW_SF_FIN_SENT_FIRST = 1u << 11,
 	MPW_SF_FIN_RECEIVED_FIRST = 1u << 12,
-	/* The connection was still established when the subflow began to end. */
+	/* Its connection was still established when the subflow began to close. */
 	MPW_SF_ENDED_ALONE = 1u << 13,
 	/* The peer, or this host, had sent a REMOVE_ADDR for the subflow's address. */
 	MPW_SF_RM_ADDR_RECEIVED = 1u << 14,
@@ -87,7 +86,7 @@ enum mpw_msk_flag {
 	MPW_MSK_SERVER_SIDE = 1u << 0,
 	/* Fell back to plain TCP on its only subflow. */
 	MPW_MSK_FALLBACK = 1u << 1,
-	/* The kernel counts bytes per connection (6.5 and later), retransmitted ones too. Otherwise they follow from sequence numbers. */
+	/* The kernel counts bytes per connection, retransmitted ones too (6.5 and later). Otherwise sequence numbers give the bytes. */
 	MPW_MSK_HAS_RETRANS = 1u << 2,
 	/* The record was made when the socket reached CLOSE. */
 	MPW_MSK_FINAL = 1u << 3,
@@ -141,7 +140,7 @@ struct mpw_counters {
 struct mpw_settings {
 	/* Process id of mpwatch. */
 	__u32 self;
-	/* Slots for the CPU time of sockets, and slot 0, which no socket has. */
+	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
 	__u32 cost_slots;
 	/* 1: also trace plain TCP connections. */
 	__u8 trace_tcp;
@@ -171,10 +170,7 @@ enum mpw_account {
 	/* mpwatch itself. */
 	MPW_ACCOUNT_SELF,
 	MPW_ACCOUNT_IDLE,
-	/*
-	 * System calls that have not ended yet and may still turn out to work for a flow. May be negative (two's complement): the time
-	 * may be taken out on another CPU than the one that put it in.
-	 */
+	/* Unfinished system calls that may turn out to work for a flow. May be negative (two's complement) if a call changed CPUs. */
 	MPW_ACCOUNT_PENDING,
 	MPW_ACCOUNTS,
 };
@@ -211,14 +207,14 @@ struct mpw_address {
 	__u8 _reserved[5];
 };
 
-/* The MPTCP socket behind a subflow, as the kernel holds it when the record is made. */
+/* The MPTCP socket behind a subflow, when the record was made. */
 struct mpw_msk {
 	/* Socket cookie; 0 until the kernel has assigned one. */
 	__u64 cookie;
 	__u64 bytes_sent;
 	__u64 bytes_received;
 	__u64 bytes_acked;
-	/* Retransmitted by the MPTCP timer. Reinjections at the end of a subflow are not in it. */
+	/* Retransmitted by the MPTCP timer, without reinjections at the end of a subflow. */
 	__u64 bytes_retrans;
 	/* Last address that the peer announced (ADD_ADDR). */
 	struct mpw_address announced;
@@ -262,10 +258,7 @@ struct mpw_tcp {
 	__u32 total_rto;
 };
 
-/*
- * An interval in which none of the connection's data was acknowledged, as one of its subflows saw it: from the last segment on that
- * subflow that showed progress to the first one that showed progress again.
- */
+/* An interval without acknowledged data of the connection, as one subflow saw it: between two segments that showed progress. */
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
@@ -288,10 +281,7 @@ struct mpw_unchanged {
 	__u64 cookie;
 };
 
-/*
- * What the programs have observed of a subflow since they first saw it, and what they keep because the kernel forgets it when the
- * socket closes. Lives in the socket's storage and is copied into each record.
- */
+/* What the programs know of a subflow, including what the kernel clears at close. Lives in socket storage; copied into each record. */
 struct mpw_observed {
 	__u64 cookie;
 	/* SYN sent, or SYN-ACK sent. */
@@ -301,10 +291,10 @@ struct mpw_observed {
 	__u64 closed_ns;
 	/* Payload of the connection, both directions, when this subflow was established. */
 	__u64 joined_bytes;
-	/* When, and after how many bytes of the connection, this subflow had carried a tenth of them. */
+	/* When this subflow had carried a tenth of its connection's payload, and that payload. */
 	__u64 effective_ns;
 	__u64 effective_bytes;
-	/* Scheduler rounds that considered this subflow, and rounds after which it had new data. */
+	/* Scheduler rounds that considered this subflow, and rounds after which it had new data to send. */
 	__u64 sched_considered;
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from a kernel's BTF alone whether our object would load on it. Needs no privilege and loads nothing.
-//!
-//! aya-obj relocates the object as libbpf would. Where the kernel lacks a field, it poisons the instruction that reads it. Behind a
-//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `reach` decides which, `records` names
-//! the field.
+//! Checks from a kernel's BTF alone whether our object would load on it, without privileges. aya-obj relocates the object as libbpf does
+//! and poisons instructions that read a missing field. The verifier rejects a program that can reach one, which a
+//! `bpf_core_field_exists` guard prevents. `reach` finds out whether it can, `records` names the field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,15 +19,15 @@ mod elf;
 mod reach;
 mod records;
 
-/// The invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
+/// Immediate of the invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
 const POISON: i32 = 0x0bad_2310;
 const INSTRUCTION_BYTES: usize = 8;
-/// Bytes that identify a file.
+/// Number of bytes that identify the format of a file.
 const HEADER: u64 = 8;
 /// Larger than the BTF of any kernel; about 6 MB are usual.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a kernel offers to our object.
+/// What a kernel offers to our object, from its BTF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreReport {
     /// Fields that the kernel lacks and that our programs can do without, such as `mptcp_sock.bytes_sent`. Sorted.
@@ -59,28 +57,17 @@ impl std::fmt::Display for MissingField {
 
 /// Why the check failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
 pub enum CoreCheckError {
     /// The file is not a kernel's BTF.
     #[error(transparent)]
     Support(#[from] SupportError),
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Read { path: String, source: std::io::Error },
     /// The file is something else.
     #[error("{path} is not a kernel's raw BTF but {found}; {advice}")]
-    NotBtf {
-        /// The file.
-        path: String,
-        /// What it seems to be.
-        found: &'static str,
-        /// How to get the right file.
-        advice: &'static str,
-    },
+    NotBtf { path: String, found: &'static str, advice: &'static str },
     /// The BTF is damaged or of an unknown version.
     #[error("this BTF cannot be read: {0}")]
     Btf(#[from] aya_obj::btf::BtfError),
@@ -135,8 +122,7 @@ pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheck
     })
 }
 
-/// Our object with one guard removed: it reads a field of this size without checking that it exists. For tests. `None`: no program has a
-/// guard for this field.
+/// Our object with the guards of one field of this size removed, for tests. `None`: no program guards the field.
 #[doc(hidden)]
 pub fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     let mut object = crate::embedded::OBJECT.to_vec();

@@ -7,7 +7,6 @@ use crate::abi;
 use crate::error::{TracerError, bpf_error};
 use crate::object::map;
 
-/// The per-CPU counters.
 pub(crate) struct Counters {
     map: MapHandle,
 }
@@ -27,7 +26,6 @@ impl Counters {
         Ok(Self { map: map(object, "counters")? })
     }
 
-    /// Reads all counters.
     pub(crate) fn read(&self) -> Result<Sums, TracerError> {
         let per_cpu = self.map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let per_cpu = per_cpu.map_err(bpf_error("read the counters"))?;

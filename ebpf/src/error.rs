@@ -7,6 +7,7 @@ use crate::support::SupportError;
 
 /// Why tracing failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
 pub enum TracerError {
     /// This kernel lacks something that mpwatch needs.
     #[error("this kernel cannot be traced: {}. `mpwatch doctor` lists what is needed", .0.join("; "))]
@@ -18,26 +19,13 @@ pub enum TracerError {
     #[error(
         "not permitted to {what}: run as root, or grant the capabilities with `setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep mpwatch`"
     )]
-    Permission {
-        /// What was tried.
-        what: String,
-    },
+    Permission { what: String },
     /// libbpf or the kernel refused for another reason.
     #[error("cannot {what}: {source}")]
-    Bpf {
-        /// What was tried.
-        what: String,
-        /// What libbpf said.
-        source: libbpf_rs::Error,
-    },
+    Bpf { what: String, source: libbpf_rs::Error },
     /// Reading failed.
     #[error("cannot {what}: {source}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    Io { what: &'static str, source: io::Error },
 }
 
 /// Turns an error of libbpf into ours; `what` completes the sentence "cannot ...".
@@ -52,8 +40,7 @@ pub(crate) fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error
     }
 }
 
-/// EPERM means a missing capability, EACCES a program that the verifier rejects. libbpf-rs has one kind for both, so only the text
-/// distinguishes them.
+/// EPERM means a missing capability, EACCES a verifier rejection. libbpf-rs has one kind for both; only the text distinguishes them.
 fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
     let is_rejected = format!("{error:#}").contains(&format!("os error {}", nix::libc::EACCES));
     error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_rejected

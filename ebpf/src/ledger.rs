@@ -14,7 +14,6 @@ use crate::object::map;
 const PROGRAM: &str = "ledger_settle";
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// The accounts of all CPUs.
 pub(crate) struct Ledger {
     settled: MapHandle,
 }
@@ -46,8 +45,7 @@ impl Ledger {
     }
 }
 
-/// Pending time counts as the process's own until the call ends and shows whether it was for a flow. If the call slept on one CPU and ended
-/// on another, the second CPU's pending time is negative; it is then taken out of the flows' time.
+/// Pending time counts as APP until its call ends. If a call changed CPUs, the second one's pending time is negative and reduces FLOW.
 fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     let of = |account: u32| raw.ns[account as usize];
     let app = of(abi::MPW_ACCOUNT_APP).wrapping_add(of(abi::MPW_ACCOUNT_PENDING));

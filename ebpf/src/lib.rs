@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel side of mpwatch: all of the project's C, libbpf and (but for the lab's sockets) `unsafe`. Other crates only see
-//! [`mpwatch_model::event::KernelEvent`]s.
+//! The kernel side of mpwatch: all C, libbpf and `unsafe` (but for the lab). Other crates see [`mpwatch_model::event::KernelEvent`]s only.
 //!
-//! Layers, from the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (which programs to load), `object`
-//! (loads and attaches them), `ring`, `iterator`, `counters` and `ledger` (read what they report), [`tracer`]. [`decode`] turns bytes
-//! into events.
+//! From the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (programs to load), `object` (loads and
+//! attaches them), `ring`, `iterator`, `counters` and `ledger` (read results), [`tracer`]. [`decode`] turns bytes into events.
 
 mod abi;
 pub mod core_check;

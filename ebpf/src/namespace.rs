@@ -27,8 +27,7 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// Path of the namespace that the agent itself is in.
 const OWN: &str = "/proc/self/ns/net";
 
-/// All namespaces, by inode. Skips processes and bind mounts that disappear meanwhile, and processes that this process may not inspect:
-/// `mpwatch doctor` names the missing capability.
+/// All namespaces, by inode. Skips what disappears meanwhile, and processes that need a capability, which `mpwatch doctor` names.
 pub fn all() -> Vec<Namespace> {
     let mut found = BTreeMap::new();
     let mut add = |path: PathBuf, name: Option<String>| {
@@ -60,8 +59,7 @@ fn entries(directory: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Runs `work` inside a namespace, on a thread of its own. In the agent's own namespace it runs on the calling thread, which works without
-/// CAP_SYS_ADMIN.
+/// Runs `work` inside a namespace, on a separate thread. The agent's own namespace needs neither a thread nor CAP_SYS_ADMIN.
 pub fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     if inode(Path::new(OWN)).is_ok_and(|own| own == namespace.inode) {
         return work();

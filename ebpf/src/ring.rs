@@ -46,7 +46,6 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Opens the rings of a loaded object.
     pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
         let queue = Rc::default();
         Ok(Self {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts about a kernel, read from its BTF and never from its version, because distributions backport. [`crate::plan`] decides what follows
-//! from them.
+//! Facts about a kernel, read from its BTF and not from its version, because distributions backport. [`crate::plan`] draws conclusions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -71,27 +70,18 @@ pub struct KernelSupport {
 
 /// Why a kernel's BTF could not be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
 pub enum SupportError {
     /// The running kernel has none.
     #[error(
         "this kernel has no BTF at {path}: mpwatch needs CONFIG_DEBUG_INFO_BTF=y, as distribution kernels have"
     )]
-    NoBtf {
-        /// Where it should be.
-        path: &'static str,
-        /// What libbpf said.
-        source: libbpf_rs::Error,
-    },
+    NoBtf { path: &'static str, source: libbpf_rs::Error },
     /// The file is not BTF.
     #[error(
         "{path} is not a kernel's BTF; give the raw .BTF section, for example a copy of /sys/kernel/btf/vmlinux"
     )]
-    NotBtf {
-        /// The file.
-        path: String,
-        /// What libbpf said.
-        source: libbpf_rs::Error,
-    },
+    NotBtf { path: String, source: libbpf_rs::Error },
 }
 
 /// Names of the types from which the facts follow.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces the running kernel: loads and attaches the programs and reads their records. Holds no state of flows; that is in the kernel's
-//! sockets and in the tracker.
+//! Traces the running kernel: loads and attaches the programs, reads their records. Flow state is in the kernel's sockets and the tracker.
 
 use std::collections::HashMap;
 use std::io;
@@ -102,8 +101,7 @@ impl Tracer {
         self.rings.poll(timeout, sink)
     }
 
-    /// Reads every connection and subflow as they are now, then the final records that have arrived meanwhile: a flow that ended during the
-    /// snapshot is reported as ended.
+    /// Reads every connection and subflow, then newly arrived final records: a flow that ended during the snapshot is reported as ended.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         for program in ["read_connections", "read_subflows"] {
             let Some(link) = self.links.get(program) else { continue };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that mpwatch computes from the kernel's events, as functions of the event stream: the state of all connections
-//! ([`tracker`]), which subflows share a bottleneck ([`bottleneck`]), and the energy of each flow ([`energy`]). No I/O and no clock,
-//! so a replay ends with the numbers of the live run.
+//! All that mpwatch computes from the kernel's events: connections ([`tracker`]), shared bottlenecks ([`bottleneck`]) and the energy of
+//! each flow ([`energy`]). No I/O and no clock, so a replay ends with the numbers of the live run.
 
 pub mod bottleneck;
 pub mod energy;

@@ -21,8 +21,7 @@ pub fn snapshot(snapshot: &Snapshot, layout: Layout) -> serde_json::Result<Strin
     write(snapshot, layout)
 }
 
-/// Writes a snapshot as a line of a stream, without building the text in memory: ten thousand subflows are tens of megabytes. The writer
-/// should be buffered.
+/// Writes a snapshot as a line of a stream, without building the text (tens of megabytes) in memory. The writer should be buffered.
 pub fn line(snapshot: &Snapshot, output: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *output, snapshot)?;
     output.write_all(b"\n")

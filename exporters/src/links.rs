@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV: bytes and share of traffic per link and minute; one row per minute, network namespace and interface. Between two readings of a
-//! subflow's counters, its bytes are spread evenly, without rounding errors in the total.
+//! CSV: bytes and share of traffic per minute, network namespace and interface. Bytes between two readings are spread evenly, exactly.
 
 use std::collections::BTreeMap;
 

@@ -182,8 +182,7 @@ impl Bottlenecks {
         self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
     }
 
-    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None` while none was found and a verdict is
-    /// unknown.
+    /// Subflows beyond one per bottleneck `[MPTCP-D]`: no throughput, but energy. `None`: none found while a verdict is unknown.
     pub fn extra_subflows(&self) -> Option<u32> {
         let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
         let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);

@@ -118,8 +118,7 @@ impl Connection {
         self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
     }
 
-    /// Excess traffic `[UPD18]`: `1 - goodput / throughput`, the part of the estimated wire bytes that was not payload delivered once.
-    /// `None` before anything was on the wire.
+    /// Excess traffic `[UPD18]`: part of the estimated wire bytes that was not payload delivered once. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
         excess(self.payload(), self.wire_bytes_estimate())
     }
@@ -134,12 +133,12 @@ impl Connection {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
     }
 
-    /// How people call a subflow: its number, or its id where the connection does not list it.
+    /// The name of a subflow for people: its number, or its id if the connection does not list it.
     pub fn subflow_name(&self, subflow: SubflowId) -> String {
         self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
     }
 
-    /// A time counted from the opening, or from the first known event where the opening was not seen.
+    /// Time since the opening or, if that was not seen, since the first known event.
     pub fn offset(&self, at: Timestamp) -> Offset {
         let first = self.opened_at.or_else(|| self.timeline.first().map(|entry| entry.at));
         Offset::between(first.unwrap_or(at), at)

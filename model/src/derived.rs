@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that are computed from the other values of a connection or subflow. Each is a row of the metric table with a column name
-//! ([`Metric::column`](crate::metric::row::Metric::column)). JSON, CSV and SQLite add that column by themselves, so such a value is declared in one place.
+//! Values computed from other values of a connection or subflow: rows of the metric table with a column name
+//! ([`Metric::column`](crate::metric::row::Metric::column)). JSON, CSV and SQLite add that column automatically.
 
 use schemars::Schema;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::metric::row::Metric;
 
-/// A type whose metrics stand in a table.
+/// A type with a metric table.
 pub trait Tabled: Sized + 'static {
-    /// Its metrics.
+    /// Its metric table.
     fn table() -> &'static [Metric<Self>];
 
     /// Serializes its own fields, without the computed values.

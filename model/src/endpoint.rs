@@ -87,8 +87,7 @@ pub fn unmapped(address: Ipv6Addr, port: u16) -> SocketAddr {
     SocketAddr::new(address.to_canonical(), port)
 }
 
-/// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor or fake a line.
-/// JSON and CSV have the name unchanged.
+/// Makes a name from outside safe for a terminal: it must not move the cursor or fake a line. JSON and CSV have it unchanged.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
         Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of flows, of the machine's zones, and the windows whose energy is unknown. Only data: docs/energy.md describes the method and
-//! its limits.
+//! Energy of flows and of the machine's zones, and windows whose energy is unknown. Method and limits: docs/energy.md.
 
 pub mod power;
 pub mod source;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The events that the kernel side reports, decoded. The tracker sees nothing else, so the replay of a recording gives the same report.
-//! Times are of the boot clock; [`Start`] relates them to the calendar.
+//! Decoded events of the kernel side: all that the tracker sees, so a replay gives the same report. Times: boot clock ([`Start`]).
 
 use std::net::SocketAddr;
 
@@ -54,8 +53,7 @@ pub struct Start {
     pub at: Nanos,
     /// What can be measured on this kernel.
     pub traces: Traces,
-    /// Evaluation of connections with stable verdicts is suspended for a time (`engine::bottleneck`). Recordings store it so that a replay
-    /// evaluates when the live run did; those of older versions, in which it is missing, are evaluated at every interval.
+    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike; old recordings lack it.
     #[serde(default)]
     pub backoff: bool,
     /// The energy sources of the machine. `None`: energy is not measured.
@@ -71,7 +69,7 @@ impl Start {
     }
 }
 
-/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null` there.
+/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {
@@ -130,8 +128,7 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: this kernel does not count them (before 6.5), and after a fallback to TCP they do not follow from sequence
-    /// numbers either; the only subflow has carried everything.
+    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything.
     pub bytes: Option<MskBytes>,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter language of `--filter`. A connection is shown if all terms hold; `!` negates a term. A comparison with an unknown value
-//! does not hold.
+//! The filter language of `--filter`: all terms must hold, `!` negates one. A comparison with an unknown value does not hold.
 //!
 //! `peer:10.0/16 proc:nginx rate>1M !state:close`
 

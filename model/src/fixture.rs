@@ -361,7 +361,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
     }
 }
 
-/// Some of each kind of loss that users meet.
+/// Some losses of each kind that users meet.
 pub fn losses() -> Losses {
     Losses {
         ring_full_recovered: 40,

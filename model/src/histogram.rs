@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The RTT histogram that the BPF programs fill: 8 buckets per octave from 16 us to 16.8 s, so a quantile is within half a bucket
-//! (6 %) of the true one. The bucket layout is that of `mpw_rtt_bucket()`.
+//! RTT histogram, filled by `rtt_bucket()` in BPF: 8 buckets per octave, 16 us to 16.8 s. A quantile is within half a bucket (6 %).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Identities. Ids are strings that stay the same for the life of a flow and across restarts of the agent within one boot. They are
-//! built only from values that the kernel keeps: no time stamps of ours, no pointers.
+//! Identities: strings that stay the same for the life of a flow and across restarts of the agent in one boot, from kernel values only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,8 +21,7 @@ pub struct NetnsCookie(pub u64);
 #[serde(transparent)]
 pub struct SocketCookie(pub u64);
 
-/// The token that names a connection in MP_JOIN: the most significant 32 bits of the SHA-256 of a key (RFC 8684 section 2.2). Zero:
-/// none (plain TCP, or a fallback before the handshake).
+/// The token of a connection in MP_JOIN: the first 32 bits of the SHA-256 of a key (RFC 8684 section 2.2). Zero: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u32);
 
@@ -89,8 +87,7 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// A subflow: `cookie.generation`. The kernel reuses the socket of a first subflow that was removed from its
-/// connection; each use is a generation of its own.
+/// A subflow: `cookie.generation`. The kernel may reuse the socket of a removed first subflow; each use is a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubflowId {
     /// Cookie of the TCP socket.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metric table: the one place that declares a number's name, unit, column title and meaning. Screens, reports, JSON, SQLite,
-//! Prometheus and METRICS.md follow from it.
+//! The metric table: the one declaration of a number's name, unit, column title and meaning, from which all outputs follow.
 
 pub mod distribution;
 pub mod event_counter;

@@ -9,11 +9,11 @@ use crate::subflow::Subflow;
 use crate::timeline::TimelineEvent;
 use crate::unit::Micros;
 
-/// How long before the kernel noticed it a path may have failed, nanoseconds.
+/// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
-/// Stalls at most this far apart are one outage, nanoseconds: next to nothing is carried between them.
+/// Maximum gap between two stalls of one outage, nanoseconds: hardly anything is carried in it.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// A reset at most this long before the end of the connection ended it, nanoseconds.
+/// Maximum time from a reset to the end of the connection that it ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
 
 /// The failure of a path.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay samples of a subflow, taken by the sender at acknowledgements: the input of bottleneck detection. There are far more of them than
-//! records, and only connections with several subflows have any.
+//! Delay samples, taken at acknowledgements by the sender of a connection with several subflows: the input of bottleneck detection.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +10,7 @@ use crate::unit::{Micros, Nanos};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
 pub struct DelaySample {
-    /// When the acknowledgement arrived (`delivered_mstamp`), on the boot clock. Differences are those of the monotonic clock, so calendar
-    /// steps do not affect them.
+    /// Arrival of the acknowledgement (`delivered_mstamp`), boot clock. Differences are monotonic: calendar steps do not affect them.
     pub at: Nanos,
     /// RTT of the acknowledged segment (`rack.rtt_us`), not smoothed.
     pub rtt: Micros,

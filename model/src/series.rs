@@ -19,11 +19,11 @@ pub struct CounterSample {
     pub bytes_received: Bytes,
     /// Payload retransmitted since the subflow was opened.
     pub bytes_retransmitted: Bytes,
-    /// Smoothed RTT. `None`: not known.
+    /// Smoothed RTT. `None`: unknown.
     pub srtt: Option<Micros>,
     /// Congestion window, segments.
     pub cwnd_segments: u32,
-    /// Energy above idle since the subflow was opened. `None`: not known.
+    /// Energy above idle since the subflow was opened. `None`: unknown.
     pub active: Option<Microjoules>,
 }
 

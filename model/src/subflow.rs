@@ -117,8 +117,7 @@ pub struct Subflow {
     pub energy: Option<FlowEnergy>,
     /// How and when it ended. `null` while it is open.
     pub closed: Option<Closed>,
-    /// The kernel's TCP counters, so that a row of the metric table can read one that has no field here. `None`: read from a database or
-    /// from JSON.
+    /// The kernel's TCP counters, for metrics without a field here. `None`: read from a database or from JSON.
     #[serde(skip)]
     pub tcp: Option<TcpCounters>,
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Units as types: a number of microseconds cannot be added to a number of bytes by mistake.
-//! JSON names carry the unit (`srtt_us`), Rust names do not: here the type says it.
+//! Units as types: microseconds cannot be added to bytes. JSON names carry the unit (`srtt_us`), Rust names do not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,7 @@ use crate::unit::Bytes;
 
 /// Ethernet header, as interface counters see it (no preamble, no check sequence).
 const ETHERNET: u64 = 14;
-/// DSS option with a 64-bit data sequence number, a 32-bit ACK, no checksum: 4 + 4 + 8 + 4 + 2, padded to four (RFC 8684
-/// section 3.3, and what Linux sends after the first segments).
+/// DSS option: 64-bit data sequence number, 32-bit ACK, no checksum; 4 + 4 + 8 + 4 + 2, padded to four (RFC 8684 section 3.3).
 const DSS_DATA: u64 = 24;
 /// DSS option with only a DATA_ACK of 32 bits.
 const DSS_ACK: u64 = 8;

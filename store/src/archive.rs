@@ -20,7 +20,7 @@ use crate::rows::{ConnectionRow, RunRow};
 use crate::sql::{Loader, rows, select};
 use crate::values::{nanos, timestamp};
 
-/// From when to when. `None`: from the first, to the last.
+/// A period. `None`: unbounded on this side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     /// Connections that closed before are not read.
@@ -44,20 +44,19 @@ impl Archive {
         Ok(Self { path: path.to_owned(), database, stamp })
     }
 
-    /// Every connection of a period, and the samples of its subflows. Energy and CPU time of the machine are totals of a whole run:
-    /// the report has them if the period is one run.
+    /// Connections of a period and samples of their subflows. Machine energy and CPU time, totals of a run, only if the period is one run.
     pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         let report = self.read(period);
         if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
             return report;
         }
-        // A writer has come meanwhile: opened again, the file is read under its lock.
+        // A writer has opened the file meanwhile: opened again, the file is read under its lock.
         Self::open(&self.path)?.read(period)
     }
 
     fn read(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         let read = || {
-            // One transaction, so that what a writer adds meanwhile is seen as a whole or not at all.
+            // One transaction, so that a concurrent write is seen completely or not at all.
             let _transaction = self.database.unchecked_transaction()?;
             report(&self.database, period)
         };

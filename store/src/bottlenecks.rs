@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bottlenecks of a connection: a row for each pair of subflows; method, groups and shared caps are columns of the connection. Subflows are
-//! named by their places, from 1.
+//! Bottlenecks of a connection: a row per pair of subflows (by place, from 1); method, groups and caps are columns of the connection.
 
 use std::fmt::Write as _;
 
@@ -55,7 +54,7 @@ pub(crate) fn pair_row(pair: &PairVerdict, subflows: &[Subflow], connection: i64
     Some(PairRow { connection, a, b, verdict, probability, since, evidence })
 }
 
-/// Puts them together; pairs in the order of the subflows. `None`: there was no detection.
+/// Restores the bottlenecks, with pairs in the order of the subflows. `None`: there was no detection.
 pub(crate) fn restore(
     columns: Option<&BottleneckColumns>,
     mut pairs: Vec<PairRow>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides what of a snapshot is worth writing: closed connections at once, open ones when they are no longer short, samples of long ones
-//! from time to time.
+//! Decides what of a snapshot is written: closed connections at once, open ones when they are not short, samples of long ones at times.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -22,16 +21,16 @@ use crate::values::nanos;
 /// A connection of this age or of [`LONG_BYTES`] is long: its counters are sampled.
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
-/// An open connection of this age has a row, so that a writer that is killed has recorded it.
+/// Age from which an open connection has a row, which a killed writer has then recorded.
 const OPEN_ROW_SECONDS: f64 = 10.0;
-/// A connection that carries nothing is sampled less often by this factor.
+/// Factor by which a connection that carries nothing is sampled less often.
 const IDLE_FACTOR: f64 = 30.0;
 
 /// A connection to be written.
 pub(crate) struct Change<'a> {
     /// Number of its row.
     pub(crate) number: i64,
-    /// The file has nothing of it yet.
+    /// The file has no row of it yet.
     pub(crate) is_new: bool,
     pub(crate) flow: Cow<'a, Flow>,
     pub(crate) seen_at: Timestamp,
@@ -46,13 +45,13 @@ struct Tracked {
     number: i64,
     /// Its index in that snapshot.
     index: usize,
-    /// The last turn in which a snapshot had it.
+    /// The last turn whose snapshot contained it.
     turn: u64,
     /// This run has written its row.
     is_written: bool,
-    /// When it was sampled, and what it had carried then.
+    /// Time of its last sample, and its payload then.
     sampled: Option<(i64, Bytes)>,
-    /// What earlier runs knew of it.
+    /// Its record by earlier runs.
     earlier: Option<Box<EarlierRecord>>,
 }
 
@@ -94,7 +93,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// `next_number`: that of the first new connection.
+    /// `next_number`: number of the first new connection.
     pub(crate) fn new(next_number: i64, earlier: EarlierRuns) -> Self {
         Self { tracked: HashMap::new(), turn: 0, rows: Rows { next_number, earlier } }
     }
@@ -122,7 +121,7 @@ impl Changes {
         open.filter_map(|flow| Some(self.tracked.get(&flow.id)?.change(flow, last.at, false))).collect()
     }
 
-    /// Connections that only replaced snapshots had.
+    /// Final states that only the replaced snapshots contained.
     fn of_replaced<'a>(
         &mut self,
         database: &Connection,
@@ -173,8 +172,7 @@ impl Changes {
         changes
     }
 
-    /// Connections that are in no snapshot any more. Their final state has been written, unless the snapshot in which they were closed was
-    /// dropped.
+    /// Connections that disappeared without a final state, because the snapshot in which they were closed was dropped.
     fn of_gone<'a>(&mut self, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
         let turn = self.turn;
         self.tracked.retain(|_, tracked| {
@@ -194,7 +192,7 @@ fn is_long(flow: &Flow) -> bool {
     flow.age_s >= LONG_SECONDS || carried(flow) >= LONG_BYTES
 }
 
-/// The younger a connection, the sooner its next sample: after an eighth of its age, up to the limit; much later if it carried nothing.
+/// A sample is due after an eighth of the connection's age, at most `sample_every`; much later if it carried nothing.
 fn is_due(flow: &Flow, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
     let gap = (flow.age_s / 8.0).clamp(0.0, limits.sample_every.as_secs_f64());
     sampled.is_none_or(|(last_ns, then)| {

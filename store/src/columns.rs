@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a value of the model becomes columns of a table. A type names its columns, writes them and reads them back, in one order;
-//! [`record!`] derives all three from a list of fields.
+//! How a value of the model becomes columns of a table: names, writing and reading in one order. [`record!`] derives all from the fields.
 
 use std::borrow::Cow;
 
@@ -230,12 +229,12 @@ impl<T: Columns + Clone> Columns for Cow<'_, T> {
     }
 }
 
-/// Lets [`record!`] find out the type of a field.
+/// Lets [`record!`] infer the type of a field.
 pub(crate) fn count_of<S, F: Columns>(_: fn(&S) -> &F) -> usize {
     F::count()
 }
 
-/// Lets [`record!`] find out the type of a field.
+/// Lets [`record!`] infer the type of a field.
 pub(crate) fn describe_of<S, F: Columns>(_: fn(&S) -> &F, name: &str, columns: &mut Vec<Column>) {
     F::describe(name, columns);
 }
@@ -247,9 +246,8 @@ pub(crate) trait StoredAs<S: Columns> {
     fn from_stored(stored: S) -> Self;
 }
 
-/// Implements [`Columns`] for structures. Each line has a field and the name of its column, in the order of the table; `""` for a field with
-/// several columns, which have names of their own; `as (T)` for a field that is stored as a `T`. Fields after `computed` follow from other
-/// columns and are not stored.
+/// Implements [`Columns`] for structures. Each line has a field and its column, in the order of the table: `""` for a field with several
+/// columns of their own names, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns and are not stored.
 macro_rules! record {
     ($($name:ty {
         $($field:ident $column:literal $(as ($stored:ty))?),* $(; computed $($computed:ident),*)?

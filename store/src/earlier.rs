@@ -33,8 +33,7 @@ struct Candidate {
     overlaps: bool,
 }
 
-/// Rows that may be seen again, by identity: open ones of earlier runs of this boot, and all rows of runs that saw the same time as this
-/// one (a recording that is imported late).
+/// Rows that may be seen again, by identity: open ones of earlier runs of this boot, and all rows of overlapping runs (late imports).
 #[derive(Default)]
 pub(crate) struct EarlierRuns {
     candidates: HashMap<ConnectionId, Candidate>,
@@ -42,7 +41,7 @@ pub(crate) struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    /// What the file has of this boot. Ids mean nothing on another boot, nor where the boot is not known.
+    /// The rows of this boot. Ids mean nothing on another boot, or if the boot is unknown.
     pub(crate) fn of(database: &Connection, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
         const IDS: &str =
             "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";

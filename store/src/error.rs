@@ -10,65 +10,38 @@ use crate::schema::VERSION;
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
 pub enum StoreError {
     /// It cannot be opened, read or written at all.
     #[error("cannot open the database {path}: {why}; {advice}")]
     Open {
-        /// The file.
         path: PathBuf,
-        /// What SQLite or the system reports.
         why: String,
-        /// What to do.
         advice: &'static str,
         /// Whether it may work later without help: the disk is full.
-        passes: bool,
+        is_temporary: bool,
     },
     /// Some other file.
     #[error("{path} is not a database of mpwatch ({why}); name another file, or a new one to be created")]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    NotOurs { path: PathBuf, why: String },
     /// From a later version.
     #[error(
         "{path} has schema {got}, this mpwatch knows up to {VERSION}; use a newer mpwatch, or another file"
     )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        got: i64,
-    },
+    Newer { path: PathBuf, got: i64 },
     /// Another process writes it.
     #[error("{path} is being written by another mpwatch; stop that one, or name another file")]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// The file has this run already: everything in it would be counted twice.
     #[error(
         "{path} has this recording already: run {run}, which began at {began}; name another file to read it in again"
     )]
-    Duplicate {
-        /// The file.
-        path: PathBuf,
-        /// Number of the run.
-        run: i64,
-        /// When it began.
-        began: Timestamp,
-    },
+    Duplicate { path: PathBuf, run: i64, began: Timestamp },
     /// It was opened, and then reading failed.
     #[error(
         "cannot read {path}: {why}; if the file is damaged, `sqlite3 FILE .recover` saves what can be saved"
     )]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    Read { path: PathBuf, why: String },
 }
 
 /// What to do about a file that may only be read.
@@ -76,8 +49,8 @@ pub(crate) const MAY_WRITE: &str = "this user must be allowed to write the file 
 
 impl StoreError {
     /// Whether the same may work later without help.
-    pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Open { passes: true, .. })
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Open { is_temporary: true, .. })
     }
 
     pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
@@ -88,9 +61,9 @@ impl StoreError {
     pub(crate) fn open(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
         let why = error.to_string();
-        let passes = is_full(error);
+        let is_temporary = is_full(error);
         let advice = match error.sqlite_error_code() {
-            _ if passes => "the disk is full: make room, or name a file elsewhere",
+            _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
             Some(ErrorCode::NotADatabase) => return Self::NotOurs { path, why },
             Some(ErrorCode::DatabaseCorrupt) => {
                 "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
@@ -102,11 +75,11 @@ impl StoreError {
             Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
-        Self::Open { path, why, advice, passes }
+        Self::Open { path, why, advice, is_temporary }
     }
 }
 
-/// Where there is no room for the shared memory of the log, SQLite reports an error of input and output.
+/// If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
 fn is_full(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The store: every connection and subflow with its final counters in an SQLite file, to be queried later. One thread writes the file; a
-//! source of snapshots passes them on and never waits. Others may rely on the views (docs/store.md).
-//!
-//! `columns` and `values` say how a value becomes columns, `rows` declares the rows; tables, views, insertions and queries follow from these two.
+//! The store: connections and subflows with their final counters in an SQLite file, written by one thread; the source of snapshots never
+//! waits. The views are a stable interface (docs/store.md). Tables, views, insertions and queries follow from `columns`, `values` and
+//! `rows`.
 
 mod archive;
 mod bottlenecks;

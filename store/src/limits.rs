@@ -6,20 +6,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What a store may take.
+/// Limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How long closed connections are kept. `None`: for ever.
     pub age: Option<Duration>,
     /// How large the file may become, in bytes; then the oldest connections are deleted. `None`: as large as the disk.
     pub bytes: Option<u64>,
-    /// Snapshots that may wait for the writer, whatever their size. More may wait while all of them together have at most
-    /// `backlog` connections. A further one replaces the last that waits, which is counted.
+    /// Snapshots that may wait for the writer; more if together they have at most `backlog` connections. Further ones replace the last.
     pub queue: usize,
-    /// Connections that may wait in memory: final states from replaced snapshots and, as many again, all connections while the
-    /// file cannot be written. Further ones are lost and counted.
+    /// Connections that may wait in memory: final states from replaced snapshots, and as many again while the file cannot be written.
     pub backlog: usize,
-    /// Longest time between two samples of a long connection.
+    /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
 }
 

@@ -23,7 +23,7 @@ impl Lock {
             path: path.to_owned(),
             why: format!("{}: {error}", name.display()),
             advice: "its folder must exist, and this user must be allowed to write there",
-            passes: error.kind() == io::ErrorKind::StorageFull,
+            is_temporary: error.kind() == io::ErrorKind::StorageFull,
         };
         loop {
             let file =
@@ -33,7 +33,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(StoreError::InUse { path: path.to_owned() }),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
-            // Another process may have removed the name meanwhile: then this lock keeps nobody out.
+            // If another process has removed the name meanwhile, this lock excludes no other process.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
                 return Ok(Self { name, _file: file });
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection, several runs: what an earlier run knew and a later one can no longer see becomes one record. Pure.
+//! Merges what several runs recorded of one connection. Pure.
 
 use jiff::Timestamp;
 use mpwatch_model::connection::{Connection, Fallback};
@@ -19,7 +19,7 @@ pub(crate) struct EarlierRecord {
     /// UTC nanoseconds: when it began, and until when it is known.
     pub(crate) began_ns: i64,
     pub(crate) until_ns: i64,
-    /// Whether both runs saw the same time: then both have counted the same, and nothing is added.
+    /// Whether the runs overlap in time: then both have counted the same, and nothing is added.
     pub(crate) overlaps: bool,
     /// Runs that have seen it.
     pub(crate) runs: i64,
@@ -77,7 +77,7 @@ fn find<'a>(all: &'a [Subflow], one: &Subflow) -> Option<&'a Subflow> {
     all.iter().find(|other| other.id == one.id)
 }
 
-/// In the order of the earlier run; new ones follow.
+/// Merges subflows, in the order of the earlier run; new ones follow.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of schemas 1 and 2. Their views have the columns of today's tables, so the new rows are read from the old views; only what those
-//! do not show is read from the old tables.
+//! Migrates files of schemas 1 and 2. Their views have the columns of today's tables; only what these lack is read from the old tables.
 
 use rusqlite::Connection;
 
 use crate::columns::{Column, Kind};
 use crate::tables::{INDEX, TableInfo, column_names, tables};
 
-/// Where a schema keeps what its views do not show.
+/// Where an old schema keeps what its views lack.
 struct OldSchema {
     /// Joins of `v_connection AS v` and `connection AS c`.
     connection: &'static str,
@@ -41,7 +40,7 @@ const VERSION_2: OldSchema = OldSchema {
     energy_cpu_ns: "s.energy_cpu_more_ns + ifnull(v.cpu_ns, 0)",
 };
 
-/// What an event said besides its kind, as the JSON of today.
+/// The fields of an event other than its kind, as JSON.
 const DETAIL: &str = "CASE (SELECT text FROM name WHERE id = v.kind)
     WHEN 'stalled' THEN json_object('gap_us', v.number)
     WHEN 'subflow_stale' THEN json_object('stale', json(iif(v.number, 'true', 'false')))
@@ -64,7 +63,7 @@ struct Source<'a> {
 pub(crate) fn from_version(database: &Connection, version: i64) -> rusqlite::Result<()> {
     let old = if version == 1 { VERSION_1 } else { VERSION_2 };
     let groups = old.groups;
-    // Verdicts name subflows by their ids.
+    // Verdicts of old schemas refer to subflows by id, not by place.
     database.execute_batch(&format!(
         "CREATE TEMP TABLE place (connection INTEGER, id TEXT, place INTEGER, PRIMARY KEY (connection, id)) WITHOUT ROWID;
          INSERT OR IGNORE INTO place SELECT connection, id, place FROM v_subflow;
@@ -104,7 +103,7 @@ fn fill(database: &Connection, table: &TableInfo, source: &Source<'_>) -> rusqli
         .execute_batch(&format!("INSERT INTO {name} ({columns}) SELECT {values} FROM {from} AS v {joins}"))
 }
 
-/// The value of a column: as the source has it, or stands for it in today's tables.
+/// SQL for the value of a column, converted from how views show it.
 fn value(column: &Column, source: &Source<'_>, known: &[String]) -> String {
     let name = column.name.as_str();
     if let Some((_, value)) = source.columns.iter().find(|(special, _)| *special == name) {
@@ -170,7 +169,7 @@ fn pairs() -> Source<'static> {
     Source { name: "v_bottleneck", joins: String::new(), columns: vec![("a", place("a")), ("b", place("b"))] }
 }
 
-/// Events that followed from flags are columns today; the others had rows.
+/// Only events with rows of their own: those that followed from flags are columns today.
 fn events() -> Source<'static> {
     let name = |column: &str| format!("(SELECT text FROM name WHERE id = v.{column})");
     Source {

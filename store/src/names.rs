@@ -18,7 +18,7 @@ pub(crate) struct Netns<'a> {
 /// Numbers that are known to be in the file. Forget them after a rollback, or when rows of `name` were deleted.
 #[derive(Default)]
 pub(crate) struct KnownNames {
-    /// Words of enumerations, found by their addresses: they are most of all names, and hashing them would take a fifth of writing a row.
+    /// Words of enumerations by address: most names are words, and hashing them would take a fifth of the time to write a row.
     words: Vec<(&'static str, i64)>,
     texts: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,

@@ -24,13 +24,13 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
     let lock = Lock::take(path)?;
     let refused = |error: rusqlite::Error| StoreError::open(path, &error);
     let database = Connection::open(path).map_err(refused)?;
-    // SQLite opens a file that may not be written for reading, and would report that with the first connection.
+    // SQLite opens a write-protected file for reading, and would report that only when the first connection is written.
     if database.is_readonly("main").map_err(refused)? {
         return Err(StoreError::Open {
             path: path.to_owned(),
             why: "it may only be read".to_owned(),
             advice: MAY_WRITE,
-            passes: false,
+            is_temporary: false,
         });
     }
     let found = check(path, &database)?;
@@ -40,7 +40,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
         // Gives back the room of the old tables; nothing is lost if that fails.
         let _ = database.execute_batch("PRAGMA incremental_vacuum");
     }
-    // Reads a page of each table, so that a damaged file is reported now and not with the first connection.
+    // Reads a page of each table, so that a damaged file is reported when it is opened.
     let probe =
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM connection LIMIT 1)), (SELECT count(*) FROM run)";
     database.query_row(probe, [], |_| Ok(())).map_err(refused)?;
@@ -54,11 +54,10 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
             path: path.to_owned(),
             why: "there is no such file".to_owned(),
             advice: "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one",
-            passes: false,
+            is_temporary: false,
         });
     }
-    // A file without a log has no writer. Then nothing needs to be created beside it, not even by a user who may do so. The log of a writer
-    // that was killed can be read only with its shared memory.
+    // A file without a log has no writer, so nothing is created beside it. The log of a killed writer needs its shared memory.
     let stamp = stamp_without_writer(path);
     let how = if stamp.is_some() { "immutable=1" } else { "mode=ro" };
     let open = || {
@@ -91,9 +90,9 @@ fn upgraded_copy(path: &Path, database: &Connection, found: i64) -> Result<Conne
 
 fn upgrade(path: &Path, database: &Connection, found: i64) -> Result<(), StoreError> {
     schema::upgrade(database, found).map_err(|error| match StoreError::open(path, &error) {
-        StoreError::Open { path, why, passes, .. } => {
+        StoreError::Open { path, why, is_temporary, .. } => {
             let advice = "the file is as it was before; remove the cause and try again";
-            StoreError::Open { path, why, advice, passes }
+            StoreError::Open { path, why, advice, is_temporary }
         }
         other => other,
     })

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots that wait for the writer, in order and bounded. Where the writer is behind, a new snapshot replaces the last one that waits. Of
-//! an open connection the newest state is all that the file needs; final states of connections that only the replaced snapshot had are
-//! kept with the new one.
+//! Bounded queue of snapshots for the writer. If the writer is behind, a new snapshot replaces the last one that waits: open connections
+//! need only their newest state. Final states of connections that only the replaced snapshot had are kept with the new one.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use mpwatch_model::snapshot::Snapshot;
 
 use crate::limits::Limits;
 
-/// Snapshots that wait at most, however small they are.
+/// Maximum number of snapshots that wait, however small.
 const MAX_WAITING: usize = 256;
 
 /// The last state of a connection that is in no later snapshot.
@@ -38,15 +37,15 @@ impl Batch {
         self.snapshot.connections.len()
     }
 
-    /// Replaces an earlier one, of which it keeps at most so many final states. With the number of those that had no room.
-    pub(crate) fn replacing(mut self, earlier: Self, most: usize) -> (Self, u64) {
+    /// Replaces an earlier batch, of which it keeps at most `max_finals` final states. Also returns the number of those it discarded.
+    pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
         let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
         let seen_at = earlier.snapshot.at;
         let gone = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
         let gone = gone.map(|flow| FinalState { flow: flow.clone(), seen_at });
         self.finals = earlier.finals;
         self.finals.extend(gone);
-        let lost = self.finals.len().saturating_sub(most);
+        let lost = self.finals.len().saturating_sub(max_finals);
         self.finals.drain(..lost);
         (self, lost as u64)
     }
@@ -124,12 +123,12 @@ impl Queue {
         batch
     }
 
-    /// A batch with so many connections is written.
+    /// Marks a batch with this many connections as written.
     pub(crate) fn done(&self, connections: usize) {
         self.state().connections -= connections;
     }
 
-    /// No more snapshots come, or none are taken.
+    /// Closes the queue. The source calls this after its last snapshot, the writer when it takes no more.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();

@@ -41,13 +41,12 @@ fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
     (began, Nanos(whole_nanos(connection.age_s).unsigned_abs()))
 }
 
-/// An age is a whole number of nanoseconds over 10^9: this finds it again.
+/// Restores the whole nanoseconds from an age in seconds.
 #[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates, which is right for a broken age")]
 pub(crate) fn whole_nanos(seconds: f64) -> i64 {
     (seconds.max(0.0) * 1e9).round() as i64
 }
 
-/// The row of a connection.
 pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
     let (began, age) = lifetime(connection, key.seen_at);
     let bottlenecks = connection.bottlenecks.as_ref();
@@ -74,7 +73,6 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
     })
 }
 
-/// The rows of its subflows.
 pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
     connection.subflows.iter().zip(1..).map(move |(subflow, place)| SubflowRow {
         connection: id,
@@ -85,7 +83,6 @@ pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<It
     })
 }
 
-/// The rows of the verdicts on its pairs of subflows.
 pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
     let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
     pairs.iter().filter_map(move |pair| bottlenecks::pair_row(pair, &connection.subflows, id))

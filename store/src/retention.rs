@@ -13,7 +13,7 @@ use crate::tables::tables;
 
 /// How often the age of all connections is checked.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
-/// One step of making room deletes this part of all connections.
+/// Each step of making room deletes one in this many connections.
 const PART: i64 = 20;
 /// After this many new names, those that no row uses are deleted.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
@@ -109,7 +109,7 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
     Ok(retired)
 }
 
-/// Control groups and addresses of peers come and go for ever.
+/// Deletes unused names, because control groups and addresses of peers change all the time.
 fn delete_unused_names(database: &Connection) -> rusqlite::Result<()> {
     let mut used = Vec::new();
     for table in tables() {

@@ -93,7 +93,7 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) derived: Derived<'a, Connection>,
 }
 
-/// What is known of the bottlenecks of a connection besides verdicts.
+/// Bottlenecks of a connection without the verdicts.
 #[derive(Clone, Debug)]
 pub(crate) struct BottleneckColumns {
     pub(crate) method: DetectionMethod,

@@ -69,8 +69,7 @@ impl<'d> Insertions<'d> {
         })
     }
 
-    /// Writes all rows of a connection. Those that an earlier state had and this one has not are deleted, unless the connection is new
-    /// to the file.
+    /// Writes all rows of a connection. Unless it is new to the file, deletes those that only an earlier state had.
     pub(crate) fn write(
         &mut self,
         flow: &Flow,

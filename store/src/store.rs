@@ -67,7 +67,7 @@ impl Store {
             path: path.to_owned(),
             why: error.to_string(),
             advice: "the system has no thread left for this user",
-            passes: false,
+            is_temporary: false,
         })?;
         Ok(Self { queue: CloseOnDrop(queue), status, thread: Some(thread), done })
     }
@@ -82,8 +82,7 @@ impl Store {
         self.status.with(|status| status.limits = *limits);
     }
 
-    /// Passes on a snapshot. Never waits: where the writer is behind, it replaces the last one that waits, and keeps the final states that
-    /// only that one had.
+    /// Passes on a snapshot; never waits. If the writer is behind, it replaces the last one that waits but keeps that one's final states.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let limits = self.status.with(|status| status.limits);
         let Offered { replaced, lost } = self.queue.0.offer(snapshot, &limits);
@@ -115,7 +114,7 @@ impl Store {
         self.losses()
     }
 
-    /// As [`Store::close`], with a timeout. After it the writer is left behind with what it has not written; what it has committed is safe.
+    /// As [`Store::close`], with a timeout. After it the writer is abandoned with what it has not written; committed data is safe.
     pub fn close_within(mut self, timeout: Duration) -> StoreLosses {
         self.status.with(|status| status.close_timeout = Some(timeout));
         self.queue.0.close();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection. Opening, establishment and end of a connection and its subflows are columns of their rows; every other
-//! entry is a row of the table `event`, as the JSON reports it.
+//! The timeline of a connection. Opening, establishment and end are columns of connections and subflows; other entries are rows of `event`.
 
 use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
@@ -22,7 +21,7 @@ pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Optio
     timeline.iter().find(is_it).map(|entry| entry.at)
 }
 
-/// The entries that have a row of their own. A step that was reported in another way, too, has a row for each report.
+/// The entries that have rows of their own. A step with several reports has a row for each.
 pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Result<Vec<EventRow>> {
     let timeline = &connection.timeline;
     let apart: Vec<_> = timeline.iter().filter(|entry| !is_in_columns(connection, entry)).collect();
@@ -64,7 +63,7 @@ pub(crate) fn restore(
 ) -> rusqlite::Result<Vec<TimelineEntry>> {
     let mut entries = rows.iter().map(entry).collect::<rusqlite::Result<Vec<_>>>()?;
     let of_columns = entries_of_columns(connection, established);
-    // A step with rows has all of its reports there.
+    // If a step has rows, they contain all its reports.
     let added: Vec<_> = of_columns
         .into_iter()
         .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))

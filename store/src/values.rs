@@ -174,8 +174,7 @@ impl Columns for SocketAddr {
     }
 }
 
-/// The computed values of a subject: a column for each row of the metric table that has a column name. They are for users of the file;
-/// reading computes them from the subject, so it yields `None` here.
+/// Computed columns, one per metric with a column name, for users of the file. Reading yields `None`: the model computes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived<'a, T>(pub(crate) Option<&'a T>);
 

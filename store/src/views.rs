@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The views, which others may rely on (docs/store.md). Columns of the tables are in them by themselves; what is written here are ids, sums and
-//! times that follow from others.
+//! The views, a stable interface (docs/store.md). They show all table columns; written here are ids, sums and times derived from others.
 
 use crate::tables::{TableInfo, tables};
 
@@ -49,7 +48,7 @@ fn subflows(table: &TableInfo) -> String {
     )
 }
 
-/// Sums over the subflows of one connection at a time: a join with all of them grouped would read all for each connection.
+/// Sums over subflows by subqueries: a join with grouped subflows would read those of all connections for each connection.
 fn connections(table: &TableInfo) -> String {
     let of_subflows = |value: &str| format!("(SELECT {value} FROM subflow AS s WHERE s.connection = c.id)");
     let energy = |column: &str| {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The writer: writes each batch in one transaction. Where that fails, connections wait in memory and it tries again with the next batch.
-//! It never ends the process.
+//! Writes each batch in one transaction. If that fails, connections wait in memory until the next batch. Never ends the process.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -86,7 +85,7 @@ impl Writer {
         })
     }
 
-    /// Writes what is worth it of a batch.
+    /// Writes the changes of a batch.
     pub(crate) fn take(&mut self, batch: Batch) {
         let limits = self.status.with(|status| status.limits);
         let batch = self.with_unread(batch, &limits);
@@ -110,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// With the batch before, if the file could not be read then.
+    /// Merges the previous batch into this one, if the file could not be read then.
     fn with_unread(&mut self, batch: Batch, limits: &Limits) -> Batch {
         let Some(earlier) = self.unread.take() else { return batch };
         let (batch, lost) = batch.replacing(earlier, limits.backlog);
@@ -121,7 +120,7 @@ impl Writer {
         batch
     }
 
-    /// Before the first row: reads what earlier runs have left open.
+    /// The state of changes; the first call reads the connections that earlier runs left open.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);
@@ -272,7 +271,7 @@ impl Writer {
         match self.retention.enforce(&self.database, limits, now_ns, &mut self.names) {
             Ok(0) => {}
             Ok(retired) => self.status.with(|status| status.figures.retired += retired),
-            // Nothing is lost by it; the next time may work.
+            // Not fatal: the next batch tries again.
             Err(error) => self.status.with(|status| {
                 let why = reason(&error);
                 status.losses.paused = Some(format!("old connections could not be deleted: {why}"));

@@ -280,7 +280,7 @@ fn the_round_trip_time_counts_where_there_is_a_new_sample() {
     assert_eq!(all["mpwatch_host_rtt_seconds_bucket{le=\"0.0005\"}"].to_bits(), 2_f64.to_bits());
 }
 
-/// Likewise, with as many control groups but for the first one's, which is not known.
+/// As [`many`], with a control group for each connection but the first, whose group is unknown.
 fn grouped(count: u32) -> Vec<Connection> {
     let mut all = many(count);
     for (n, connection) in all.iter_mut().enumerate() {

@@ -182,7 +182,7 @@ impl Aggregate {
         (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
     }
 
-    /// Its energy, with the ratio to its payload. `None`: not known.
+    /// Its energy, with the ratio to its payload. `None`: unknown.
     pub(crate) fn energy(&self) -> Option<FlowEnergy> {
         let payload = Bytes(self.sent.saturating_sub(self.retransmitted) + self.received);
         self.energy.filter(|energy| energy.source != EnergySource::Absent).map(|energy| energy.over(payload))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the screen needs of every flow in every frame, close together in memory. A snapshot of ten thousand connections takes 23 MB;
-//! reading a little of each connection takes longer than a frame may. The thread that delivers a snapshot digests it once, and the
-//! screen reads some megabytes front to back.
+//! What the screen reads of every flow, close together in memory: a snapshot of ten thousand connections has 23 MB, too much to read in one
+//! frame. The thread that delivers a snapshot digests it once.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -104,7 +103,7 @@ pub(crate) struct SubflowDigest {
     pub(crate) verdict: Option<Verdict>,
 }
 
-/// What of a subflow's energy is summed up.
+/// The parts of a subflow's energy that are summed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Energy {
     pub(crate) active: Option<Microjoules>,
@@ -125,7 +124,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) struct Totals {
     /// Open connections.
     pub(crate) connections: usize,
-    /// Open subflows of these.
+    /// Open subflows of these connections.
     pub(crate) subflows: usize,
     /// Bit/s, of open connections.
     pub(crate) send: u64,
@@ -133,7 +132,7 @@ pub(crate) struct Totals {
     pub(crate) receive: u64,
     /// Subflows that add no throughput.
     pub(crate) extra: usize,
-    /// The energy of those. `None`: not known of any.
+    /// Energy of the extra subflows. `None`: unknown for all.
     pub(crate) wasted: Option<FlowEnergy>,
 }
 

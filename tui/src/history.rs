@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the screen remembers: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
+//! The screen's memory: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
 
 mod activity;
 mod hash;
@@ -19,11 +19,11 @@ pub(crate) use series::{SAMPLES, Series, Tick};
 pub(crate) use tracks::Track;
 use tracks::{Tracks, Value};
 
-/// Snapshots that can be stepped through.
+/// Maximum number of snapshots that can be stepped through.
 const MAX_FRAMES: usize = 600;
-/// Connections of all these snapshots together.
+/// Maximum number of connections in all these snapshots.
 const MAX_FRAME_CONNECTIONS: usize = 20_000;
-/// Closed connections that are remembered.
+/// Maximum number of closed connections that are remembered.
 pub(crate) const MAX_CLOSED: usize = 1_000;
 /// Ticks between two searches for flows that are gone.
 const FORGET_EVERY: Tick = 16;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shows snapshots: as text for pipes and files ([`table`], [`list`]), and as the live view of a terminal ([`screen`]). The caller provides the
-//! snapshots.
+//! Shows snapshots: as text ([`table`], [`list`]), and as the live view of a terminal ([`screen`]). The caller provides the snapshots.
 //!
 //! From bottom to top: text and themes; history, digests and the mask; `columns`, the one registry of columns; `state`; `draw`; `input`.
 

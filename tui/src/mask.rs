@@ -50,7 +50,6 @@ impl Mask {
         }
     }
 
-    /// The number of an address.
     pub(crate) fn number(&self, ip: IpAddr) -> Option<usize> {
         self.addresses.get(&ip).copied()
     }

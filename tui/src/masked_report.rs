@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An export while the privacy mask is on. `host-3` of the screen is 192.0.2.3 or 2001:db8::3 in the file: documentation addresses
-//! (RFC 5737, 2544, 3849), without ports.
+//! Exports under the privacy mask: `host-3` of the screen becomes 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544, 3849), without a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view on a real terminal. The terminal is restored however the screen ends: by a key, by a signal that ends the feed, or by a
-//! panic anywhere in the process.
+//! The live view on a real terminal, which is restored however it ends: by a key, the end of the feed, or a panic anywhere in the process.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -24,7 +23,7 @@ use crate::state::app::App;
 use crate::state::message::{Event, Feed, Notice, Request};
 use crate::state::settings::Settings;
 
-/// Longest delay of a snapshot; keys are not delayed.
+/// Maximum delay of a snapshot; keys are not delayed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether the screen owns the terminal.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text in several inks with a width on the screen, and small drawings made of characters: bars and sparklines. Wide characters count
-//! two, combining marks none.
+//! Text in several inks with a width on the screen, and drawings of characters. Wide characters count two, combining marks none.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -155,7 +154,7 @@ fn next_piece(text: &str) -> (&str, &str) {
     (&text[..end], text.get(end + 1..).unwrap_or(""))
 }
 
-/// The latest values as blocks scaled to `max`: a dot is zero, a space is not known.
+/// The latest values as blocks scaled to `max`: a dot is zero, a space is unknown.
 pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];

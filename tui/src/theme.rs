@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Themes: the style of a piece of text by what it is. No colour carries a meaning alone, so that the theme without colours shows as
-//! much as the others.
+//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows as much.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -61,7 +60,6 @@ impl Theme {
         Self::ALL.into_iter().find(|theme| theme.as_str() == name)
     }
 
-    /// The next theme.
     pub(crate) fn next(self) -> Self {
         let index = Self::ALL.iter().position(|theme| *theme == self).unwrap_or(0);
         Self::ALL[(index + 1) % Self::ALL.len()]
@@ -85,7 +83,6 @@ impl Theme {
         }
     }
 
-    /// The style of an ink.
     pub(crate) fn style(self, ink: Ink) -> Style {
         let plain = match ink {
             Ink::Strong | Ink::Alarm | Ink::Accent | Ink::Group(_) => {
@@ -107,7 +104,6 @@ impl Theme {
         }
     }
 
-    /// The style of the selected row.
     pub(crate) fn selected() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

@@ -31,7 +31,6 @@ impl Units {
         }
     }
 
-    /// Energy.
     pub(crate) fn energy(self, joules: f64) -> String {
         if self.watt_hours { watt_hours(joules) } else { metric::display(Unit::Joules, Some(joules)) }
     }

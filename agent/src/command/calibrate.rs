@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch calibrate`: measures the power of each zone when the machine is idle and under load, and writes it to a file that every
-//! later run reads. `--verify` compares idle power and full load with that file.
+//! `mpwatch calibrate`: measures the power of each zone, idle and under load, into a file for later runs. `--verify` compares with it.
 
 use std::fs;
 use std::path::Path;
@@ -22,9 +21,9 @@ use crate::energy::sampler::Sampler;
 use crate::energy::topology::Topology;
 use crate::error::NoEnergyCounters;
 
-/// Highest CPU use by other programs; with more, the machine is not idle.
+/// Maximum CPU use by other programs: with more, the machine is not idle.
 const MAX_OTHER_USE: f64 = 0.05;
-/// Largest change of power that `--verify` accepts.
+/// Maximum change of power that `--verify` accepts.
 const TOLERANCE: f64 = 0.05;
 
 pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {

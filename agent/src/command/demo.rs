@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch demo`: real MPTCP traffic in a small network of private namespaces, and what mpwatch observes of it. Nothing outside
-//! those namespaces is changed; all of them are removed at the end.
+//! `mpwatch demo`: observes real MPTCP traffic in private namespaces. Nothing outside them is changed; they are removed at the end.
 
 mod simulation;
 
@@ -28,7 +27,7 @@ use crate::source::EventSource as _;
 
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Longest wait for the last sockets to close after the traffic has ended.
+/// Maximum wait for the last sockets to close after the traffic has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;

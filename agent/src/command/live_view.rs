@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view and its source of snapshots: a daemon, which may stop and come back, or a tracer of its own. Where neither is
-//! possible, the screen shows why and waits for a daemon.
+//! The live view and its source: a daemon, which may stop and come back, or a tracer. If neither is possible, shows why and waits.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch replay`: a recording as a report, as snapshots, or in the live view at its own pace, another, or step by step. The report
-//! is the one that `record` printed.
+//! `mpwatch replay`: a recording as the report that `record` printed, as snapshots, or in the live view at any pace.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

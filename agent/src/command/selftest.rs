@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch selftest`: compares our numbers for a known transfer over two paths with those of the application, of the kernel's
-//! MPTCP_FULL_INFO and of the interfaces. Takes a few seconds; its namespaces are removed at the end.
+//! `mpwatch selftest`: compares our numbers for a known transfer with the application's, MPTCP_FULL_INFO and the interface counters.
 
 mod check;
 mod compare;

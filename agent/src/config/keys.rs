@@ -10,12 +10,11 @@ use tracing::level_filters::LevelFilter;
 use super::values::Config;
 use crate::quantity::{SIZES, TIMES, Unit, in_units, parse_interval, parse_whole};
 
-/// Most connections that may have series of their own.
+/// Maximum number of connections with series of their own.
 const MAX_TOP_FLOWS: usize = 500;
-/// Smallest limit of the database in bytes; a smaller one has no room for its own tables.
+/// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
-/// A configuration key.
 pub(super) struct Key {
     /// Name in the file. A dot separates table and key.
     pub(super) name: &'static str,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's configuration: defaults, then the file, then the environment, then the command line. Each value knows its origin.
-//! [`keys`] lists all keys.
+//! The daemon's configuration: defaults, file, environment, command line, in this order. Each value knows its origin. [`keys`] lists all.
 
 mod keys;
 mod values;
@@ -134,7 +133,6 @@ impl Loaded {
     }
 }
 
-/// Reads TOML.
 pub(crate) fn read_toml(path: &Path, text: &str) -> Result<toml::Table, ConfigError> {
     text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
         path: path.to_owned(),
@@ -142,7 +140,6 @@ pub(crate) fn read_toml(path: &Path, text: &str) -> Result<toml::Table, ConfigEr
     })
 }
 
-/// The values of a file.
 fn parse(path: &Path, text: &str) -> Result<Vec<FileValue>, ConfigError> {
     let mut values = Vec::new();
     flatten("", &read_toml(path, text)?, &mut values);
@@ -198,12 +195,10 @@ pub(crate) fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
     (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
-/// Names of the environment variables.
 pub(crate) fn environment_variables() -> impl Iterator<Item = String> {
     KEYS.iter().map(Key::environment)
 }
 
-/// JSON Schema of the file.
 pub(crate) fn schema() -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -19,7 +19,7 @@ use crate::lock::lock;
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The tracker's end of the thread.
+/// The tracker's handle of the thread.
 pub(super) struct Control {
     changed: Arc<Mutex<Option<Config>>>,
 }

@@ -5,7 +5,6 @@ use std::io;
 
 use crate::config::Config;
 
-/// Starts logging.
 pub(super) fn start(config: &Config) {
     let has_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let builder = tracing_subscriber::fmt()

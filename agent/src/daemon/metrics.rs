@@ -14,7 +14,7 @@ use super::status::Status;
 use crate::config::Config;
 use crate::lock::lock;
 
-/// What is served until the next tick.
+/// The values that are served until the next tick.
 struct Published {
     snapshot: Arc<Snapshot>,
     values: MetricValues,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The service. One thread traces and passes every snapshot to the sinks; the web server, the socket and signals have threads of
-//! their own and see only finished snapshots.
+//! The service. One thread traces and passes snapshots to the sinks; web server, socket and signals have threads of their own.
 
 mod control;
 mod log;

@@ -10,8 +10,8 @@ use crate::config::Config;
 
 /// Receives every snapshot of the daemon, in order.
 pub(crate) trait SnapshotSink {
-    /// Called once per tick, on the tracker's thread, so it must not wait: slow work belongs on a thread of its own, behind a queue
-    /// that drops and counts when it is full. A closed connection is in at least one snapshot with its final counters.
+    /// Called once per tick on the tracker's thread, so it must not wait: slow work belongs on another thread, behind a queue that drops
+    /// and counts when it is full. A closed connection is in at least one snapshot with its final counters.
     fn take(&mut self, snapshot: &Arc<Snapshot>);
 
     /// Adds what this sink has lost so far. Every snapshot reports it.

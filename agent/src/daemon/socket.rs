@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots on a Unix socket, for `top`, `ls` and `show`. Nothing that readers send is read. A reader that is too slow loses
-//! snapshots, which are counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place.
+//! Snapshots on a Unix socket, for `top`, `ls` and `show`. Input is never read. A reader that is too slow loses snapshots, which are
+//! counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -27,17 +27,17 @@ use crate::lock::lock;
 use crate::privilege::without_any;
 use crate::protocol::Greeting;
 
-/// Most readers at a time.
+/// Maximum number of readers.
 const MAX_READERS: u64 = 32;
-/// Snapshots that may wait for a reader.
+/// Maximum number of snapshots that wait for a reader.
 const QUEUE_LENGTH: usize = 2;
-/// Send buffer of a reader in bytes. It is small, so that a reader that does not read shows after a few snapshots.
+/// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
 const SEND_BUFFER: usize = 16 << 10;
 /// A reader that has read nothing for this long is disconnected when a new one connects.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time that readers have to read the last snapshot.
+/// Maximum time at the end for readers to read the last snapshot.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two checks at the end, and after a failed `accept`.
+/// Time between two checks for readers at the end, and after a failed `accept`.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 type Line = Arc<String>;
@@ -46,11 +46,11 @@ type Line = Arc<String>;
 struct Reader {
     lines: SyncSender<Line>,
     stream: UnixStream,
-    /// Since when a write waits for it. `None`: no write waits.
+    /// When the pending write began. `None`: no write is pending.
     stalled_since: Arc<Mutex<Option<Instant>>>,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared {
     status: Arc<Status>,
     readers: Mutex<Vec<Reader>>,
@@ -91,7 +91,7 @@ impl Socket {
     }
 }
 
-/// A group by its name or number. `None`: there is none, and only the owner may read.
+/// A group by its name or number. `None`: there is none, so only the owner may connect.
 fn group(wanted: &str) -> Option<Gid> {
     let by_name = Group::from_name(wanted).ok().flatten().map(|group| group.gid);
     by_name.or_else(|| wanted.parse().ok().map(Gid::from_raw))
@@ -129,7 +129,7 @@ impl Shared {
                 Err(TrySendError::Disconnected(_)) => false,
             });
         }
-        // Without its sender, the thread of a reader ends after the queued snapshots.
+        // A reader's thread ends after the queued snapshots, because its sender is dropped here.
         lock(&self.readers).clear();
     }
 
@@ -177,7 +177,7 @@ impl Shared {
         let mut output = Output { stream: stream.try_clone()?, stalled_since: Arc::clone(&stalled_since) };
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
-        // In this order a snapshot may come twice, but none is missed.
+        // Registered before the latest snapshot is sent: a snapshot may come twice, but none is missed.
         lock(&self.readers).push(Reader { lines: sender, stream, stalled_since });
         let latest = lock(&self.latest).clone();
         if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
@@ -242,7 +242,7 @@ impl SnapshotSink for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Not finished: tracing could not start.
+        // `finish` was not called, because tracing could not start.
         if self.snapshots.is_some() {
             let _ = fs::remove_file(&self.path);
         }

@@ -13,7 +13,7 @@ use super::process;
 use crate::config::Config;
 use crate::lock::lock;
 
-/// A snapshot is current for three intervals and this long: the machine may be busy.
+/// Time beyond three intervals for which a snapshot is current: the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shared by all threads.
@@ -93,7 +93,7 @@ impl Status {
         Ok(())
     }
 
-    /// All values, for the metrics. `merged`: number of series that were merged into the remainder.
+    /// All values, for the metrics. `merged`: number of label values merged into `__other__`.
     pub(super) fn service(&self, merged: u64) -> Service {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Service {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes snapshots to the database. A file that needs a person's help is refused before anything is traced. Later errors end nothing but
-//! the writing: metrics continue, connections wait, and the log reports when that begins and ends.
+//! Passes snapshots to the database. A file that a person must repair is refused at the start; later errors only suspend writing (logged).
 
 use std::fs::DirBuilder;
 use std::io;
@@ -65,7 +64,7 @@ impl Database {
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
-            Err(error) if error.may_pass() => Err(NotOpen::because(&error)),
+            Err(error) if error.is_temporary() => Err(NotOpen::because(&error)),
             Err(error) => return Err(anyhow!("{error}, {HINT}")),
         };
         Ok(Some(Self {
@@ -79,7 +78,6 @@ impl Database {
         }))
     }
 
-    /// Sets when tracing began.
     pub(super) fn began(&mut self, at: Timestamp) {
         self.began = at;
         if let Ok(store) = &self.store {
@@ -123,7 +121,7 @@ impl NotOpen {
     }
 }
 
-/// Creates the folder of the file if its parent exists. It is not readable for all: connections show who talks to whom.
+/// Creates the folder of the file if its parent exists. Not readable for all: connections show which hosts communicate.
 fn create_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.exists() => DirBuilder::new().mode(0o750).create(folder),

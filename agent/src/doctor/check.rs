@@ -19,7 +19,6 @@ pub(crate) enum Status {
 pub(crate) struct Check {
     /// Stable name. The checks of a group share a prefix, as in `hooks/tcp_probe`.
     pub(super) name: String,
-    /// Result.
     pub(super) status: Status,
     /// What was found, and its consequence.
     pub(super) message: String,

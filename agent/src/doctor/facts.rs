@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the doctor reads: files under `/proc` and `/sys`, and the kernel's BTF. Facts only; [`super::rules`] judges them.
-//! `None`: the system does not say, at least not to this user.
+//! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: this user cannot read it.
 
 use std::path::{Path, PathBuf};
 

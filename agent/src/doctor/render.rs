@@ -6,7 +6,7 @@ use super::check::{Check, Outcome, Status};
 const COLUMNS: usize = 80;
 const STATUS: usize = 6;
 
-/// A line to print. Text that is too long continues in its own column.
+/// A line to print. Long text is wrapped within its column.
 struct Line {
     status: &'static str,
     name: String,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steps of `mpwatch calibrate`: [`Spinners`] load CPUs, the sampler reads the power of each zone. The plan of the steps and the
-//! fit are in `mpwatch_engine::energy::fit`.
+//! The steps of `mpwatch calibrate`: [`Spinners`] load CPUs, the sampler reads power. `mpwatch_engine::energy::fit` has plan and fit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +65,7 @@ impl Spinners {
             let stop = Arc::clone(&stop);
             thread::spawn(move || {
                 let mut set = CpuSet::new();
-                // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
+                // If this process may not use the CPU, the thread runs on another one, and the machine is as busy.
                 let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::black_box(());

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of `mpwatch calibrate`, and whether it matches this machine.
-//!
-//! A power curve is valid for one processor with one microcode, governor, turbo and SMT setting.
+//! The file of `mpwatch calibrate`. It is valid for one processor with one microcode, governor, turbo and SMT setting.
 
 use std::fs;
 use std::io;
@@ -38,7 +36,6 @@ pub(crate) struct MachineSetup {
     pub(crate) cpus: u32,
     /// Frequency governor of the first CPU.
     pub(crate) governor: Option<String>,
-    /// Whether turbo is enabled.
     pub(crate) turbo: Option<bool>,
     /// Whether simultaneous multithreading is active.
     pub(crate) smt: Option<bool>,
@@ -66,7 +63,6 @@ pub(crate) fn load(path: &Path, now: &MachineSetup) -> Result<Vec<MeasuredZone>,
 }
 
 impl PowerFile {
-    /// Content for a measurement.
     pub(crate) fn new(measured_at: String, machine: MachineSetup, zones: Vec<MeasuredZone>) -> Self {
         Self { schema: SCHEMA, measured_at, machine, zones }
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the best energy counters of the machine: the `power` PMU, else powercap, else the share that a host exports to its guest,
-//! else a model. Notes for `doctor` say why a better source is not used, and what to do about it.
+//! Finds the best energy counters: the `power` PMU, else powercap, else the share that a host exports to its guest, else a model.
 
 use std::fs;
 use std::io;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy without counters: typical power of the CPU model times busy time. This estimates the whole server at the wall, with an error
-//! of 50 % at best; all outputs mark it as an estimate. Pure.
-//!
-//! Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud Carbon Footprint and GreenKube. The best
-//! linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
+//! Energy without counters: typical power of the CPU model times busy time, for the whole server at the wall. The error is 50 % at best, so
+//! all outputs mark it as an estimate. Pure. Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud
+//! Carbon Footprint and GreenKube. The best linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
 
 use mpwatch_model::energy::window::Estimate;
 use mpwatch_model::unit::{Microjoules, Nanos};
@@ -25,18 +23,12 @@ const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, 
 /// Idle and full power by vendor, family, model and stepping.
 fn table(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<(u64, u64)> {
     Some(match (vendor, family, model, stepping) {
-        // Haswell
-        ("GenuineIntel", 6, 0x3f, _) => (1_900_000, 5_990_000),
-        // Broadwell
-        ("GenuineIntel", 6, 0x4f | 0x56, _) => (710_000, 3_540_000),
-        // Skylake
-        ("GenuineIntel", 6, 0x55, 0..=4) => (640_000, 4_050_000),
-        // Cascade Lake
-        ("GenuineIntel", 6, 0x55, 5..=7) => (640_000, 3_800_000),
-        // EPYC Rome
-        ("AuthenticAMD", 0x17, 0x31, _) => (470_000, 1_640_000),
-        // EPYC Milan
-        ("AuthenticAMD", 0x19, 0x01, _) => (450_000, 1_870_000),
+        ("GenuineIntel", 6, 0x3f, _) => (1_900_000, 5_990_000), // Haswell
+        ("GenuineIntel", 6, 0x4f | 0x56, _) => (710_000, 3_540_000), // Broadwell
+        ("GenuineIntel", 6, 0x55, 0..=4) => (640_000, 4_050_000), // Skylake
+        ("GenuineIntel", 6, 0x55, 5..=7) => (640_000, 3_800_000), // Cascade Lake
+        ("AuthenticAMD", 0x17, 0x31, _) => (470_000, 1_640_000), // EPYC Rome
+        ("AuthenticAMD", 0x19, 0x01, _) => (450_000, 1_870_000), // EPYC Milan
         _ => return None,
     })
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of the running machine, one window per tick. The counters are read while the CPU ledger is settled, so that joules and
-//! nanoseconds cover the same time.
+//! The energy of the running machine, one window per tick. Counters are read while the ledger is settled, so both cover the same time.
 
 use std::path::Path;
 

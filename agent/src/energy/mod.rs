@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading the machine's energy counters. How their energy is attributed to flows is in `mpwatch_engine::energy`; docs/energy.md
-//! describes the method and its limits.
-//!
-//! [`discovery`] finds the best counters, [`sampler`] turns their values into windows, [`meter`] closes a window at every tick.
-//! Windows are part of the event stream and of recordings.
+//! Reads the machine's energy counters: [`discovery`] finds them, [`sampler`] turns their values into windows, [`meter`] closes a window at
+//! every tick. Windows are part of recordings. `mpwatch_engine::energy` attributes them to flows; method and limits: docs/energy.md.
 
 pub(crate) mod calibrate;
 pub(crate) mod calibration;

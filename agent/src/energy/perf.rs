@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's `power` PMU: the counters of powercap, but 64 bits wide, without wraps, and readable with CAP_PERFMON. The crate
-//! `perf-event2` makes the system call.
+//! The kernel's `power` PMU: powercap's counters, but 64 bits wide, without wraps, and readable with CAP_PERFMON.
 
 use std::io;
 use std::path::{Path, PathBuf};

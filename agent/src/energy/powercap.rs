@@ -16,7 +16,6 @@ pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;
 /// Levels of directories to search: control type, package, part, and parts of a part.
 const MAX_DEPTH: u32 = 4;
 
-/// A zone that was found.
 pub(crate) struct FoundZone {
     pub(crate) zone: Zone,
     /// Path of its counter, for messages.

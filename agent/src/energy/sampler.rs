@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns counters into windows: reads all zones before and after the CPU ledger is settled. Each zone reports its energy, that its
-//! window is still open, or why its energy is unknown. Lost windows are reported, never filled in.
+//! Turns counters into windows: reads all zones before and after the CPU ledger is settled. A zone reports its energy, an open window, or
+//! why its energy is unknown; lost windows are never interpolated.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::zone::Role;
 use super::zone_reader::{WindowTimes, ZoneReader, ZoneReport, find_mirrors};
 use crate::clock::ClockPair;
 
-/// Longest time between the first and the last reading of a window.
+/// Maximum time between the first and the last reading of a window.
 const MAX_SKEW: Nanos = Nanos(1_000_000);
-/// Most attempts to read a window within that time.
+/// Maximum number of attempts to read a window within [`MAX_SKEW`].
 const MAX_ATTEMPTS: u32 = 3;
-/// The machine was suspended if the boot clock advanced more than this ahead of the monotonic clock, nanoseconds.
-const SUSPENDED: u64 = 10_000_000;
+/// Minimum advance of the boot clock over the monotonic clock after a suspension, nanoseconds.
+const MIN_SUSPENSION_NS: u64 = 10_000_000;
 /// Windows between two searches for missing zones.
 const RESCAN_WINDOWS: u64 = 5;
 /// Label of the model's zone.
@@ -44,7 +44,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Finds counters. Without any, the model is used.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
-        // Zones come and go; the model keeps the first index.
+        // The model has the first index; zones, which come and go, have the others.
         let model =
             ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
         let mut sampler = Self {
@@ -61,12 +61,12 @@ impl Sampler {
         sampler
     }
 
-    /// Why a better source is not used.
+    /// Why no better source is used.
     pub(crate) fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// How to get measured figures, in one line. `None`: they are measured.
+    /// How to get measured figures, in one line. `None`: they are measured, or nothing is known to help.
     pub(crate) fn advice(&self) -> Option<String> {
         let note =
             self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
@@ -106,8 +106,7 @@ impl Sampler {
         }
     }
 
-    /// Closes a window. `settle` adds to the ledger what was counted since its last call. It is called again, up to three times in
-    /// all, if a busy machine delays the readings.
+    /// Closes a window. `settle` adds CPU time since its last call to the ledger; it is called up to three times if readings are delayed.
     pub(crate) fn window(
         &mut self,
         window: &mut EnergyWindow,
@@ -136,7 +135,8 @@ impl Sampler {
         };
         let elapsed = self.last.map(|last| now.monotonic.since(last.monotonic));
         let was_suspended = self.last.is_some_and(|last| {
-            now.boot.since(last.boot).0.saturating_sub(now.monotonic.since(last.monotonic).0) > SUSPENDED
+            now.boot.since(last.boot).0.saturating_sub(now.monotonic.since(last.monotonic).0)
+                > MIN_SUSPENSION_NS
         });
         self.last = Some(now);
         window.elapsed = elapsed.unwrap_or_default();
@@ -182,7 +182,7 @@ impl Sampler {
         ZoneWindow { zone: Arc::clone(&self.model), epoch: 0, outcome: ZoneOutcome::Energy(spent) }
     }
 
-    /// Searches for missing zones: when one has just vanished, and from time to time.
+    /// Searches for missing zones when one has just vanished, and every [`RESCAN_WINDOWS`] windows.
     fn rescan(&mut self, window: &EnergyWindow) {
         let vanished = |zone: &ZoneWindow| {
             matches!(zone.outcome, ZoneOutcome::Lost { reason: LostReason::Vanished, .. })

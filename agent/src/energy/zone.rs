@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Zones of energy counters, and which of them add up to the machine without counting anything twice. Pure.
-//!
-//! Only the `name` of a zone identifies its package; the index in `intel-rapl:0` does not (on one machine with four sockets it is
-//! package 3). `psys` contains packages, `core` and `uncore` are inside them, and an MMIO zone is a second view of a package.
+//! Zones of energy counters, and which of them add up to the machine without overlap. Pure. Only its `name` identifies a zone's package,
+//! not the index in `intel-rapl:0`. `psys` contains packages, `core` and `uncore` are inside them, an MMIO zone is a second view of a
+//! package.
 
 /// What a zone measures, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +61,6 @@ pub(crate) struct Zone {
     pub(crate) parent: Option<String>,
     /// Content of `name`.
     pub(crate) name: Option<String>,
-    /// How it is read.
     pub(crate) backend: Backend,
     /// `max_energy_range_uj`, microjoules. `None`: unknown, or the counter does not wrap.
     pub(crate) max: Option<u64>,

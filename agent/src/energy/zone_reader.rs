@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads one zone: its counter, its open window, and whether its counter can be trusted. A zone may vanish and come back; its counter
-//! may be stuck, or a mirror of another one.
+//! Reads one zone: its counter, its open window, and whether its counter can be trusted (it may vanish, be stuck, or mirror another).
 
 use std::io;
 use std::path::PathBuf;
@@ -17,9 +16,9 @@ use super::zone::{Domain, Role, Zone};
 
 /// Time between two updates of a hardware counter.
 const UPDATE_INTERVAL: Nanos = Nanos(1_000_000);
-/// Likewise, of a counter that a host exports to its guest.
+/// Time between two updates of a counter that a host exports to its guest.
 const GUEST_UPDATE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// Shortest window of a guest, a multiple of its update interval.
+/// Minimum window of a guest: a multiple of its update interval.
 const MIN_GUEST_WINDOW: Nanos = Nanos(5_000_000_000);
 /// A counter that does not advance for this long while the machine is busy is stuck.
 const STUCK_AFTER: Nanos = Nanos(5_000_000_000);
@@ -28,7 +27,7 @@ const MIN_BUSY: f64 = 0.01;
 /// Two dies whose energy is equal in this many consecutive windows share one counter.
 const MIRROR_WINDOWS: u32 = 5;
 
-/// What all zones of a window share.
+/// Values of a window that all zones share.
 pub(crate) struct WindowTimes {
     /// Time since the previous window. Zero in the first.
     pub(crate) elapsed: Nanos,
@@ -230,7 +229,7 @@ impl ZoneReader {
     fn take_value(&mut self, value: u64, times: &WindowTimes) -> Option<ZoneOutcome> {
         let last = self.counter.last();
         if self.state == State::Stuck {
-            // It advances again.
+            // The counter advances again.
             if last.is_some_and(|last| last != value) {
                 self.state = State::Live;
                 self.epoch += 1;
@@ -300,8 +299,7 @@ impl ZoneReader {
     }
 }
 
-/// Two dies of a package with equal counters share one, so the second must not be counted. Before the first window, equal
-/// values are enough; after it, the energy must be equal in several windows.
+/// Excludes the second of two dies that share a counter: equal values before the first window, later equal energy in several windows.
 pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
     for index in 1..readers.len() {
         let (earlier, later) = readers.split_at_mut(index);

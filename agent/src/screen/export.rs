@@ -12,7 +12,7 @@ use mpwatch_exporters::{csv, markdown};
 use mpwatch_model::snapshot::Report;
 use mpwatch_tui::screen::ExportFormat;
 
-/// Most files of one name.
+/// Maximum number of files with one name.
 const MAX_FILES: u32 = 1_000;
 
 /// Writes a report. Returns a message with its path and size.

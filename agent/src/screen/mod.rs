@@ -22,10 +22,9 @@ pub(crate) use settings::load as load_settings;
 
 /// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
-/// Longest time that the end of a recording or of a demo stays on the screen.
+/// How long the end of a recording or of a demo stays on the screen.
 pub(crate) const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// Longest wait for the thread to end. If the terminal is gone, the thread hangs in the library that reads keys, and must
-/// not keep the process.
+/// Maximum wait for the thread to end: if the terminal is gone, it hangs reading keys, and must not keep the process.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live view while it is on the terminal. Restores the terminal when it is closed or dropped.
@@ -67,7 +66,7 @@ impl Screen {
         let _ = self.feed.as_ref().map(|sender| sender.send(feed));
     }
 
-    /// What the user asks of the source.
+    /// The requests of the user to the source.
     pub(crate) fn pace(&self) -> Arc<Pace> {
         Arc::clone(&self.pace)
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings of the live view: `$XDG_CONFIG_HOME/mpwatch/screen.toml`, by default below `~/.config`, or the file in
-//! `MPWATCH_SCREEN_CONFIG`. Unknown keys are errors, as in the daemon's file.
+//! Settings of the live view: `$XDG_CONFIG_HOME/mpwatch/screen.toml` (`~/.config` by default), or the file in `MPWATCH_SCREEN_CONFIG`.
 
 use std::fs;
 use std::io;
@@ -14,7 +13,7 @@ use crate::config::{ConfigError, Origin, read_toml, suggest};
 /// Environment variable with the path. Empty: no file, not even the default one.
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
-/// All keys. `keys` is a table of actions.
+/// All keys; others are errors, as in the daemon's file. `keys` is a table of actions.
 const KEYS: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
 
 /// Reads the settings. Without a file, all have their defaults.

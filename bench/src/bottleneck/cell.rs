@@ -167,7 +167,7 @@ impl Cell {
         }
     }
 
-    /// Longest waiting time in a queue, milliseconds.
+    /// Maximum waiting time in a queue, milliseconds.
     pub fn buffer_ms(&self) -> u32 {
         self.set.of_seed(self.seed).1
     }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Differences between kernels 6.1 and 7.2, one function each. Each decision follows from the running kernel's BTF, never from its
- * version, because distributions backport.
- */
+/* Differences between kernels 6.1 and 7.2, one function each, decided by BTF and not by version because distributions backport. */
 #ifndef MPWATCH_COMPAT_BPF_H
 #define MPWATCH_COMPAT_BPF_H
 
@@ -25,7 +22,7 @@ static __always_inline bool msk_counts_bytes(void)
 	return bpf_core_field_exists(struct mptcp_sock, bytes_sent);
 }
 
-/* The local address id changed size and sign more than once (u8, later s16 with -1 for "not set"). The bitfield macro handles both. */
+/* The local address id changed size and sign (u8, later s16 with -1 for "not set"); the bitfield macro reads both. */
 static __always_inline __u8 subflow_local_id(struct mptcp_subflow_context *subflow)
 {
 	__s64 id = READ_BITS(subflow, local_id);

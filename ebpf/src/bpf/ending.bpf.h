@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * How a subflow ends, noted while the kernel still knows it. Flags only: user space decides which close reason follows from them
- * (close.rs of the tracker).
- */
+/* Notes how a subflow ends while the kernel still knows it. User space derives the close reason from these flags (close.rs). */
 #ifndef MPWATCH_ENDING_BPF_H
 #define MPWATCH_ENDING_BPF_H
 
@@ -49,10 +46,7 @@ static __noinline int note_removed_address(struct mpw_observed *observed, struct
 	return 0;
 }
 
-/*
- * The peer aborted the connection: its reset came with MP_FASTCLOSE on one subflow, and the kernel answers with resets of
- * its own on the others, which may overtake the peer's.
- */
+/* The peer sent MP_FASTCLOSE on one subflow. The resets by which the kernel answers on the others may overtake the peer's. */
 static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct mptcp_subflow_context *subflow = subflow_of(tp);

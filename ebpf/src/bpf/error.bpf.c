@@ -28,9 +28,8 @@ int BPF_PROG(on_reset_sent, struct sock *sk)
 }
 
 /*
- * The tracepoint fires after sk_error_report(), in which MPTCP may already have cleared the error (it does so unless another task holds
- * the connection's lock). The error of a subflow that retransmitted in vain is then the last one that the network reported, or else a
- * timeout (tcp_write_err() in net/ipv4/tcp_timer.c).
+ * The tracepoint fires after sk_error_report(), in which MPTCP clears the error unless another task holds the connection's lock. The
+ * error of a subflow that timed out is then the last one that the network reported, else ETIMEDOUT (tcp_write_err()).
  */
 static __always_inline __u32 reported_error(struct subflow_state *state, struct sock *sk)
 {

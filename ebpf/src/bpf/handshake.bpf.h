@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * What the MP_CAPABLE handshake of a connection agreed on, read from its socket once and kept. The keys are hashed here and never leave
- * the kernel.
- */
+/* Token and sequence numbers of the MP_CAPABLE handshake, read once. The keys are hashed here and never leave the kernel. */
 #ifndef MPWATCH_HANDSHAKE_BPF_H
 #define MPWATCH_HANDSHAKE_BPF_H
 
@@ -10,10 +7,7 @@
 #include "maps.bpf.h"
 #include "sha256.bpf.h"
 
-/*
- * After a fallback the first sequence numbers do not follow from the keys. Before the connection is established, the keys may still be
- * those of the socket's previous connection.
- */
+/* After a fallback, sequence numbers do not follow from the keys. In SYN_SENT, keys may be those of the socket's previous connection. */
 static __noinline int note_handshake(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u8 state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
@@ -34,7 +28,7 @@ static __noinline int note_handshake(struct handshake *known, struct mptcp_sock 
 	hash_key(&hash, key);
 	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
 		hash_key(&own, READ(msk, local_key));
-		/* A reader on another CPU expects both once first_received is set. */
+		/* A reader on another CPU expects both to be set once first_received is. */
 		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
 		*(volatile __u64 *)&known->first_received = hash.idsn + 1;
 	}

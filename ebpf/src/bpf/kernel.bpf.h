@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Every kernel structure and field that our programs read, and no others. libbpf fills in the offsets of the running kernel (CO-RE), so
- * only names and types matter here. Differences between kernels are in compat.bpf.h.
- */
+/* Every kernel field that our programs read. CO-RE sets the offsets; only names and types matter. Kernel differences: compat.bpf.h. */
 #ifndef MPWATCH_KERNEL_BPF_H
 #define MPWATCH_KERNEL_BPF_H
 

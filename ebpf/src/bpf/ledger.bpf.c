@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Marks of the CPU ledger without a socket: tasks, interrupts, packets that have not reached their socket, system calls. The programs of
- * the other files charge time to a socket. None of these programs is loaded without the ledger.
- */
+/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
 
 static __always_inline void settle_softirq(struct cpu_ledger *cpu)
@@ -171,7 +168,7 @@ int BPF_PROG(ledger_irq_exit)
 	return 0;
 }
 
-/* A packet enters the stack. What it costs is charged when it has reached its socket. */
+/* A packet enters the stack. Its cost is charged when it reaches its socket. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(ledger_packet)
 {
@@ -186,7 +183,7 @@ int BPF_PROG(ledger_packet)
 	return 0;
 }
 
-/* A softirq sends a packet: a timer, or a queue that had delayed it. In the receive path the current ACK caused it. */
+/* A softirq sends a packet: from a timer or a queue. In the receive path it is the answer to the current ACK. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 {
@@ -212,7 +209,7 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	return 0;
 }
 
-/* Until here the process ran its own code. */
+/* The process has run its own code until here. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(ledger_sys_enter)
 {
@@ -246,10 +243,7 @@ static __always_inline struct cpu_ledger *this_worker(void)
 	return cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu) ? cpu : NULL;
 }
 
-/*
- * Between two work items a worker mostly wakes up. That time is charged to the socket of the previous item, or else to the socket of the
- * next one. So only time with a known socket is charged here.
- */
+/* Between two work items the worker mostly wakes up. This goes to the socket of the previous item, if known, else to that of the next. */
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(ledger_work_start, struct work_struct *work)
 {
@@ -279,10 +273,7 @@ int BPF_PROG(ledger_work_end)
 	return 0;
 }
 
-/*
- * Copies the accounts of a CPU, including the work in progress. User space runs it on each CPU, that is, in an interrupt of that CPU. It
- * only reads, unless the CPU has not switched tasks since the start.
- */
+/* Copies a CPU's accounts with the work in progress. Runs in an interrupt of that CPU. Only reads, unless no task has switched yet. */
 SEC("raw_tp")
 int ledger_settle(void *ctx)
 {

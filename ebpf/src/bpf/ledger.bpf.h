@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPU ledger: charges the time of each CPU to accounts. A mark (a tracepoint) charges the time since the previous mark to one user of
- * the CPU, and sets to whom the time from now on is charged unless the next mark knows better.
+ * The CPU ledger charges the time of each CPU to accounts. A mark (a tracepoint) charges the time since the previous mark to one user of
+ * the CPU, and sets the default user for the time that follows.
  *
- * A CPU has three levels: a process, the softirq that interrupts it (or that it runs on its way out of the stack), a device interrupt.
- * Each level stops the clocks of the levels below it: the clock of a level is the time minus what the levels above have used. So no level
- * writes what another one writes, no atomic operations are needed, and the accounts always sum to the elapsed time.
+ * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of those below it: the clock of a level is the
+ * time minus what the levels above have used. So no two levels write the same field, no atomics are needed, and all accounts sum to the
+ * elapsed time.
  */
 #ifndef MPWATCH_LEDGER_BPF_H
 #define MPWATCH_LEDGER_BPF_H
@@ -22,7 +22,7 @@ enum {
 	HRTIMER_SOFTIRQ = 8,
 };
 
-/* What kind of task runs at the level of processes. */
+/* Kinds of tasks at the process level. */
 enum task_kind {
 	/* A process that owns no traced socket. */
 	TASK_OTHER,
@@ -38,7 +38,7 @@ enum task_kind {
 
 /* To whom time is charged. */
 struct cpu_user {
-	/* Cookie of the socket; 0: no socket, only an account. Cookies are never reused, so a reused slot is noticed. */
+	/* Cookie of the socket; 0: none, only an account. Detects that a slot was reused, because cookies are not. */
 	__u64 tag;
 	__u32 slot;
 	/* enum mpw_account, enum mpw_cpu_class */
@@ -50,9 +50,9 @@ struct cpu_user {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time from before the task last slept that is not charged yet; in MPW_ACCOUNT_PENDING meanwhile. */
+	/* Time not charged before the task last slept; in MPW_ACCOUNT_PENDING meanwhile. */
 	__u64 carried;
-	/* To whom the time since the last mark is charged unless the next mark knows better. */
+	/* Default user for the time since the last mark. */
 	struct cpu_user current;
 	__u64 accounts[MPW_ACCOUNTS];
 };
@@ -102,9 +102,8 @@ struct {
 } threads SEC(".maps") __weak;
 
 /*
- * CPU time of each socket. Not in the socket's storage, because a mark charges the socket of the previous mark, and a program can only
- * find the storage of a socket to which it has a pointer. A slot is taken at the first charge and freed with the final record. No socket
- * has slot 0: its first value counts the slots that have been used so far.
+ * CPU time of each socket. Not in the socket's storage, because a mark charges the socket of the previous mark, to which it has no pointer.
+ * A slot is taken at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far.
  */
 struct cost {
 	__u64 tag;
@@ -137,10 +136,7 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 	return cpu && cpu->since_ns ? cpu : NULL;
 }
 
-/*
- * The time must be read before what the levels above have used: with an interrupt in between the clock is then late, which the next mark
- * corrects. It must not be early, which nothing corrects.
- */
+/* The time is read first: an interrupt in between then makes the clock late, which the next mark corrects, and never early. */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -200,10 +196,7 @@ static __always_inline void switch_account(struct level *level, __u64 clock, __u
 	level->current = (struct cpu_user){.account = account};
 }
 
-/*
- * A thread uses a traced socket for the first time. From now on the other threads of its process count as siblings, except in mpwatch
- * itself, whose demo and selftest run traffic of their own.
- */
+/* First use of a traced socket: the process's other threads become siblings, except in mpwatch itself (demo and selftest traffic). */
 static __noinline int mark_thread(struct cpu_ledger *cpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -285,10 +278,7 @@ static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
 	return true;
 }
 
-/*
- * This CPU works for this socket: it has since the last mark, and will until the next one. `slot` is where the socket's storage keeps its
- * slot.
- */
+/* This CPU has worked for this socket since the last mark, and will until the next. `slot`: where the socket's storage keeps its slot. */
 static __noinline int charge_socket(__u32 *slot, __u64 tag)
 {
 	struct cpu_ledger *cpu = this_cpu();

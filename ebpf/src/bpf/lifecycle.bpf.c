@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The life of connections and subflows: opened, established, joined, closed. A subflow's final counters are read when it reaches CLOSE,
- * before the kernel can zero them, and sent when its socket is destroyed or reused.
- */
+/* Connections and subflows open, join and close. Final counters are read at CLOSE, before the kernel can zero them, and sent at the end. */
 #include "ending.bpf.h"
 #include "record.bpf.h"
 
@@ -131,7 +128,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	refresh(&state->observed, tp);
 }
 
-/* Then it is neither a listener nor a failed handshake. */
+/* Excludes listeners and failed handshakes. */
 static __always_inline bool has_carried_data(struct tcp_sock *tp)
 {
 	return tp->bytes_acked || tp->bytes_received;
@@ -303,7 +300,7 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 	return 0;
 }
 
-/* Holds take_in_state. User space puts it there. */
+/* Holds take_in_state; user space inserts it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -312,9 +309,8 @@ struct {
 } state_changes SEC(".maps");
 
 /*
- * The kernel does not run a program on a CPU that it has just interrupted in the same program: a softirq that interrupts a change of
- * state and changes another one would not be seen. So two programs are attached to the tracepoint. The second one sees that change; all
- * other changes have been processed when it runs. Both call take_in_state, which is verified once.
+ * The kernel does not re-enter a program on one CPU: it would miss a change of state in a softirq that interrupts the program. A second
+ * program on the tracepoint sees that change. Both tail-call take_in_state, which is verified once.
  */
 SEC("tp_btf/inet_sock_set_state")
 int on_set_state(void *ctx)
@@ -330,10 +326,7 @@ int on_set_state_meanwhile(void *ctx)
 	return 0;
 }
 
-/*
- * The last event of a TCP socket at which all fields are readable, before its ULP is cleaned up. If its change to CLOSE was missed, it
- * is processed here.
- */
+/* The last event of a TCP socket with all fields readable, before its ULP is cleaned up. Processes a change to CLOSE that was missed. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(on_destroy, struct sock *sk)
 {

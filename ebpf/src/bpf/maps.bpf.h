@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The maps: state of sockets, ring buffers, counters. State lives in socket-local storage, so the kernel frees it with its socket.
- * Every .bpf.c includes this file; the linker keeps one copy of each map.
- */
+/* The maps. Socket state is in socket-local storage, which the kernel frees with the socket. The linker merges the copies of all files. */
 #ifndef MPWATCH_MAPS_BPF_H
 #define MPWATCH_MAPS_BPF_H
 
 #include "read.bpf.h"
 
-/* What the handshake of a connection agreed on. Kept, because the kernel clears it before it traces the change to CLOSE. Zero: unknown. */
+/* Result of a connection's handshake, kept because the kernel clears it before it traces the change to CLOSE. Zero: unknown. */
 struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
@@ -113,7 +110,7 @@ struct {
 	__type(value, struct mpw_cpu_accounts);
 } settled SEC(".maps") __weak;
 
-/* Where the iterators build a record: it is too large for the stack, and there is one reader at a time. */
+/* Buffer in which iterators build a record: too large for the stack, and there is one reader at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The five MPTCP tracepoints. Only mptcp_subflow_get_send names a subflow. The other four carry no socket, so they are counted for the
- * host. None of them reports the creation or the end of a subflow.
- */
+/* The five MPTCP tracepoints. Only mptcp_subflow_get_send names a subflow; the others are counted per host. None reports open or close. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
@@ -11,7 +8,7 @@
 /* Values of enum mapping_status (net/mptcp/subflow.c). Some kernels lack the last two. */
 #define MAPPING_STATUSES (MPW_COUNT_MAPPING_NODSS - MPW_COUNT_MAPPING_OK + 1)
 
-/* In a kernel thread only the scheduler shows which connection the work is for. Elsewhere other tracepoints show it better. */
+/* Charges a kernel thread; elsewhere other tracepoints show better for which connection the CPU works. */
 static __always_inline void charge_scheduler(struct sock *msk)
 {
 	struct connection_state *connection;
@@ -28,9 +25,8 @@ static __always_inline void charge_scheduler(struct sock *msk)
 }
 
 /*
- * Fires once per subflow in every round of the scheduler, whichever it picks. The kernel does not report the one that it picked, but at
- * the next round that subflow has new data to send. (Reinjections use another kernel function without a tracepoint; their data is
- * counted here in the same way.)
+ * Fires for each subflow in every scheduler round. The kernel does not report the pick, but that subflow has new data in the next round.
+ * Reinjections have no tracepoint; their data is counted in the same way.
  */
 SEC("tp_btf/mptcp_subflow_get_send")
 int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
@@ -54,9 +50,7 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 	return 0;
 }
 
-/*
- * The mapping may be an earlier one that has grown by an unknown length, so its length is not a count of bytes sent.
- */
+/* The mapping may be an earlier one that has grown by an unknown length, so its length is not a count of bytes sent. */
 SEC("tp_btf/mptcp_sendmsg_frag")
 int BPF_PROG(on_mapping_sent)
 {

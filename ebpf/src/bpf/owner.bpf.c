@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Which process owns a socket: for a connecting socket the process that connects (lifecycle.bpf.c), for an accepted one the process that
- * first reads or writes it, for one that is older than the agent the process that has it open.
- */
+/* Owner of a socket: the process that connects it (lifecycle.bpf.c), first uses it after accept, or has it open at the agent's start. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * How many bytes a connection has carried: from the kernel's counters (6.5 and later), otherwise from data sequence numbers. Those start
- * at a number that follows from the keys (RFC 8684 section 3.1), so this works for connections that are older than the agent, too.
- */
+/* Payload of a connection: kernel counters (6.5 and later), else sequence numbers relative to those that the keys give (RFC 8684 3.1). */
 #ifndef MPWATCH_PAYLOAD_BPF_H
 #define MPWATCH_PAYLOAD_BPF_H
 
@@ -22,10 +19,7 @@ static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 	return next > first && fin ? next - first - 1 : next - first;
 }
 
-/*
- * Without the peer's key no data has been exchanged, unless the connection fell back or still may: then its only subflow has the counts.
- * Every field is read once, because the connection goes on meanwhile.
- */
+/* Without the peer's key there is no data yet, or a fallback whose only subflow has the counts. Fields may change: each is read once. */
 static __always_inline void
 count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)
 {

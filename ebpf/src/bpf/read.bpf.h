@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reading through a pointer whose type the verifier does not know, such as the pointer to an MPTCP socket. Where the kernel has
- * bpf_rdonly_cast() (6.2 and later), a field is read by one load; elsewhere it is read by a call. A bad address reads as 0 either way.
- * User space says which (`settings.has_cast`): kernels before 6.4 refuse a program that takes the address of a kernel function to
- * find out whether it exists.
+ * Reads through a pointer whose type the verifier does not know, such as the pointer to an MPTCP socket: by one load where the kernel has
+ * bpf_rdonly_cast() (6.2 and later), else by a helper call. A bad address reads as 0 either way. User space sets settings.has_cast, because
+ * kernels before 6.4 reject a program that checks whether a kernel function exists.
  */
 #ifndef MPWATCH_READ_BPF_H
 #define MPWATCH_READ_BPF_H

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Filling records from live sockets. The same functions serve final records (from tracepoints) and snapshots (from iterators), so both
- * have the same meaning.
- */
+/* Fills records from live sockets: final records (tracepoints) and snapshots (iterators), so both have the same meaning. */
 #ifndef MPWATCH_RECORD_BPF_H
 #define MPWATCH_RECORD_BPF_H
 
@@ -122,7 +119,7 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	return 0;
 }
 
-/* The interface of the cached route. Kept, because a closing socket drops its route first. */
+/* The interface of the cached route, kept because a closing socket drops its route first. */
 static __always_inline void read_interface(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
@@ -165,10 +162,7 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	return 0;
 }
 
-/*
- * Copies into `state` what the kernel forgets when a socket closes or is disconnected for reuse: ports, ids, interface. Does nothing
- * after the close.
- */
+/* Saves what the kernel clears when a socket closes or is reused: addresses, ids, interface. Does nothing after the close. */
 static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	if (observed->closed_ns)
@@ -190,7 +184,7 @@ static __always_inline struct mptcp_sock *msk_of_subflow(struct subflow_state *s
 	return msk_of(subflow_of(tp));
 }
 
-/* Fills the part of a record from which snapshot.bpf.c decides whether it changed; complete_subflow() fills the rest. */
+/* Fills the part of a record that snapshot.bpf.c hashes to detect a change; complete_subflow() fills the rest. */
 static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				    struct sock *sk)
 {
@@ -254,10 +248,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 	return 0;
 }
 
-/*
- * Starts to track a socket whose opening was not seen: it is older than the agent, or the event was missed (the kernel does not run a
- * program on a CPU on which it has just interrupted the same program).
- */
+/* Tracks a socket whose opening was not seen: it is older than the agent, or the event interrupted the same program on its CPU. */
 static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 {
 	struct subflow_state *state =

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTT samples of subflows, from which user space finds shared bottlenecks (model/src/sample.rs). Taken when an acknowledgement is about
- * to be processed, at most one per interval, and sent in batches through a ring of their own, so that they never displace a final
- * record. A segment between two samples costs one comparison.
+ * RTT samples of subflows for bottleneck detection (model/src/sample.rs). Taken before an acknowledgement is processed, at most one per
+ * interval, and sent in batches through a separate ring, so they never displace a final record. Other segments cost one comparison.
  */
 #ifndef MPWATCH_SAMPLE_BPF_H
 #define MPWATCH_SAMPLE_BPF_H
@@ -10,7 +9,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Minimum interval between the data of two samples, and maximum number of samples per round trip. */
+/* Minimum interval between two samples (by time of sending), and maximum number of samples per round trip. */
 #define MIN_INTERVAL_US 1000
 #define SAMPLES_PER_RTT 16
 /* A batch that is not full is sent when its first sample is this old. */
@@ -93,10 +92,7 @@ static __always_inline __u64 sampling_interval(struct tcp_sock *tp)
 	return interval > MIN_INTERVAL_US ? interval : MIN_INTERVAL_US;
 }
 
-/*
- * The tracepoint fires before the kernel processes the segment, so this is the state after the previous one, with that one's time: see
- * count_rtt().
- */
+/* The tracepoint fires before the kernel processes the segment: state and time are of the previous segment, see count_rtt(). */
 static __always_inline void take_sample(struct subflow_state *state, struct sock *sk,
 					struct tcp_sock *tp, struct mptcp_sock *msk)
 {

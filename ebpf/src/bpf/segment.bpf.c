@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The packet path: what the kernel does not keep. A segment received on an established subflow may bring an RTT sample and shows whether
- * the connection makes progress. A retransmission has a cause. Bytes are not counted here: the kernel counts them.
- */
+/* The packet path: RTT samples, progress of the connection, causes of retransmissions. Bytes are not counted: the kernel counts them. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
@@ -33,7 +30,7 @@ static __always_inline __u32 log2_u32(__u32 v)
 	return r + (v >> 1);
 }
 
-/* The bucket layout of model/src/histogram.rs. */
+/* Same buckets as RttHistogram (model/src/histogram.rs). */
 static __always_inline __u32 rtt_bucket(__u32 rtt_us)
 {
 	__u32 octave, sub_bucket;
@@ -48,10 +45,7 @@ static __always_inline __u32 rtt_bucket(__u32 rtt_us)
 	return ((octave - MPW_RTT_LOWEST_OCTAVE) << MPW_RTT_SUB_BUCKET_BITS) + sub_bucket;
 }
 
-/*
- * rack.rtt_us is the raw RTT of the last delivered segment, at delivered_mstamp. The tracepoint fires before the kernel processes the
- * ACK, so this is the sample of the previous ACK. It carries its own time, so the delay does not matter.
- */
+/* The tracepoint fires before the kernel processes the ACK: this is the previous ACK's raw RTT, taken at delivered_mstamp. */
 static __always_inline void count_rtt(struct subflow_state *state, struct tcp_sock *tp)
 {
 	__u64 delivered_at = tp->delivered_mstamp;
@@ -132,9 +126,8 @@ int BPF_PROG(on_segment, struct sock *sk)
 }
 
 /*
- * Causes of a retransmission: in state Loss, a timeout; outside of recovery with the probe timer pending, a tail loss probe; otherwise
- * recovery triggered by acknowledgements. The tracepoint fires once per packet, which may hold several segments, so the number of
- * segments is taken from the kernel's total.
+ * Causes: a timeout in state Loss; a tail loss probe outside of recovery with the probe timer pending; otherwise recovery. The tracepoint
+ * fires once per packet, which may hold several segments, so the kernel's total gives their number.
  */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)

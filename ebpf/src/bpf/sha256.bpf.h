@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hash of a key (RFC 8684 section 3.2): the token is the first 32 bits of the SHA-256 of its 8 bytes, the initial data sequence number
- * the last 64. Computed here so that the key never leaves the kernel. 8 bytes fit one block, so this is one run of the FIPS 180-4
- * compression function.
+ * Hash of a key (RFC 8684 section 3.2): the token is the first 32 bits of the SHA-256, the initial data sequence number the last 64.
+ * Computed in BPF so that the key never leaves the kernel. 8 bytes fit one block: one run of the FIPS 180-4 compression function.
  */
 #ifndef MPWATCH_SHA256_BPF_H
 #define MPWATCH_SHA256_BPF_H

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Snapshots. One read of a storage iterator gives every tracked socket of all network namespaces with its current counters. The tcp
- * iterator, opened once inside each namespace, finds sockets that are older than the agent.
- */
+/* Snapshots: storage iterators list the tracked sockets of all namespaces; the tcp iterator, opened in each, finds older sockets. */
 #include "record.bpf.h"
 
 static __always_inline __u64 mix(__u64 mixed, __u64 word)
@@ -33,9 +30,8 @@ static __always_inline void write_unchanged(struct seq_file *seq, __u32 kind, __
 }
 
 /*
- * Most sockets are idle. For a socket that has not changed, a short record says so: a full record is long, and one that does not fit
- * into the read makes the iterator start over. (Such a record is produced again, so its hash must not be stored.) The connection in a
- * subflow's record is not part of the hash, because the connection has its own record.
+ * Most sockets are idle, so an unchanged one has a short record: a full record that does not fit into the read makes the iterator start
+ * over (and comes again, so its hash must not be stored). The hash excludes the connection, which has a record of its own.
  */
 SEC("iter/bpf_sk_storage_map")
 int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)

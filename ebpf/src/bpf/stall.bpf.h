@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * Stalls of a connection, as one of its subflows sees them. Checked before a segment is processed and before data is scheduled. User
- * space combines what all subflows of the connection saw (stall.rs of the tracker).
- */
+/* Stalls as one subflow sees them, checked before a segment is processed or data is scheduled. User space combines them (stall.rs). */
 #ifndef MPWATCH_STALL_BPF_H
 #define MPWATCH_STALL_BPF_H
 
@@ -31,10 +28,7 @@ static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/*
- * Called before the kernel processes a segment, so progress that is visible now was made by the previous segment of this subflow. (Or on
- * another subflow since then, which has seen it at the right time.)
- */
+/* Called before the kernel processes a segment: progress seen now was made by the previous segment, or was seen by another subflow. */
 static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk)
 {
 	__u64 snd_una = READ(msk, snd_una);
@@ -44,7 +38,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	if (snd_una == state->progress_seq)
 		return;
 	state->progress_seq = snd_una;
-	/* Since then it was idle and sends again. */
+	/* The application was idle since, and sends again (start_waiting()). */
 	if (at < observed->progress_ns)
 		return;
 	if (observed->progress_ns && at - observed->progress_ns > MPW_MIN_STALL_NS)
@@ -56,7 +50,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		observed->flags &= ~MPW_SF_UNACKED;
 }
 
-/* Data is about to be sent while none is outstanding. Until now the application was idle; from now on it waits. */
+/* Data will be sent while none is outstanding: the application was idle, and now waits for an acknowledgement. */
 static __always_inline void start_waiting(struct subflow_state *state, struct mptcp_sock *msk)
 {
 	if (READ(msk, snd_nxt) != READ(msk, snd_una))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which instructions of a relocated BPF function are reachable, given that every "does this field exist?" is now a constant. Follows
-//! constants in registers, not in memory. The verifier knows more, so what is unreachable here is unreachable for it too. Pure.
+//! Finds the reachable instructions of a relocated BPF function, in which guards of fields are constants. Follows constants in registers,
+//! not in memory; the verifier knows more, so what is unreachable here is unreachable for it too. Pure.
 
 use aya_obj::generated::bpf_insn;
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CO-RE records of our object: which instruction reads which field of which kernel structure. libbpf and aya-obj do not expose them,
-//! so they are read from `.BTF.ext` here. The input is always the object that was built with this program.
+//! CO-RE records of our own object: which instruction reads which kernel field. Read from `.BTF.ext`, as libbpf and aya-obj hide them.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
 use super::elf::{Elf, text, word};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our object ask for the ids of
-/// structures, for reading in place (read.bpf.h).
+/// `enum bpf_core_relo_kind` (linux/bpf.h): kinds up to this one concern fields, later ones ids of structures (read.bpf.h).
 const FIELD_EXISTS: u32 = 2;
 const FIELD_BYTE_SIZE: u32 = 1;
 const FIELD_LAST: usize = 5;
@@ -72,8 +70,7 @@ fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Opt
     Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, at: (0, 0), field })
 }
 
-/// Breaks the guards of a field: they now ask for its size (`bytes`, never 0) instead of whether it exists. A kernel without the field
-/// rejects that. Returns the number of guards.
+/// Makes the guards of a field ask for its size (`bytes`, never 0), which fails without the field. Returns the number of guards.
 pub(super) fn break_guards(object: &mut [u8], field: &str, bytes: u32) -> Option<usize> {
     let of_field = |access: &Access| access.is_guard && access.field == field;
     let guards: Vec<_> = accesses(object)?.into_iter().filter(of_field).map(|access| access.at).collect();

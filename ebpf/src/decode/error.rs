@@ -5,6 +5,7 @@ use bytemuck::Pod;
 
 /// Bytes that are not a record of ours. Counted as a loss; decoding goes on with the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
 pub enum DecodeError {
     /// Too short to have a kind.
     #[error("a record of {0} bytes is too short to have a kind")]
@@ -14,14 +15,7 @@ pub enum DecodeError {
     UnknownKind(u32),
     /// The length does not match the kind.
     #[error("a record of kind {kind} has {expected} bytes, not {got}")]
-    WrongLength {
-        /// Kind of the record.
-        kind: u32,
-        /// Length of that kind.
-        expected: usize,
-        /// Length of the bytes.
-        got: usize,
-    },
+    WrongLength { kind: u32, expected: usize, got: usize },
 }
 
 /// Reads a record of fixed length.

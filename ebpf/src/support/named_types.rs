@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds types in a kernel's BTF by their names. A kernel has more than a hundred thousand types in no order, and libbpf's own search
-//! walks over all of them once for each name.
+//! Finds types in a kernel's BTF by name, all in one pass over more than a hundred thousand. libbpf's own search needs a pass per name.
 
 use std::collections::HashMap;
 
@@ -10,7 +9,6 @@ use libbpf_rs::btf::{Btf, BtfType, TypeId};
 pub(super) struct NamedTypes<'btf>(HashMap<String, Vec<BtfType<'btf>>>);
 
 impl<'btf> NamedTypes<'btf> {
-    /// Finds them in one pass.
     pub(super) fn of(btf: &'btf Btf<'_>, names: impl Iterator<Item = String>) -> Self {
         let mut found: HashMap<String, Vec<BtfType<'btf>>> = names.map(|name| (name, Vec::new())).collect();
         // Type 0 is void, which has no name.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Suspends the evaluation of a connection whose verdicts do not change. Evaluating is what detection costs; adding a sample to the
-//! method's windows takes about 20 ns and goes on, so the windows are full when evaluation resumes. Times are those of the samples, so a
-//! replay evaluates when the live run did.
+//! Suspends evaluation, the main cost of detection, while the verdicts of a connection do not change. Samples are still added (20 ns each),
+//! so windows are full when evaluation resumes. Times are those of the samples, so a replay evaluates when the live run did.
 
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
@@ -19,7 +18,7 @@ const UNDECIDED_AFTER: Nanos = Nanos(12_000_000_000);
 const MIN_BACKOFF: Nanos = Nanos(4_000_000_000);
 const MAX_BACKOFF: Nanos = Nanos(30_000_000_000);
 
-/// What to do at a time at which the method could be evaluated.
+/// Decision at a time at which evaluation is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Evaluate,
@@ -32,13 +31,13 @@ pub(super) enum Step {
 #[derive(Default)]
 pub(super) struct Backoff {
     state: State,
-    /// Length of the last backoff. 0: traffic has changed since, so the next one is the shortest.
+    /// Length of the last backoff. 0 after a change of traffic: the next one has the minimum length.
     length: Nanos,
     verdicts: Vec<(SubflowId, SubflowId, Verdict)>,
     /// When the verdicts last changed.
     changed: Nanos,
     traffic: Traffic,
-    /// What has changed in the traffic since the last step.
+    /// Largest change of traffic since the last step.
     change: Change,
 }
 
@@ -61,12 +60,10 @@ impl Backoff {
         self.change = self.change.max(self.traffic.take(subflow, samples, is_suspended));
     }
 
-    /// Removes a subflow that has ended.
     pub(super) fn forget(&mut self, subflow: SubflowId) {
         self.change = self.change.max(self.traffic.forget(subflow));
     }
 
-    /// What to do at this time.
     pub(super) fn step(&mut self, at: Nanos) -> Step {
         let change = std::mem::take(&mut self.change);
         let step = match self.state {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rate caps that subflows share without sharing a queue: what one subflow gains the others lose, under a constant sum, and yet their
-//! delays are not those of one queue. Caused by a policer, a shaper with one queue per flow, or a throttled virtual machine (`[ICPE19]`,
-//! figure 13). An application that sends at a constant rate divides a constant as well, but then the paths are not congested.
+//! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
+//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). An application with a constant rate does not congest
+//! the paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,27 +14,27 @@ use super::feature::{Features, Total};
 
 /// Shorter windows have too little variation.
 const MIN_WINDOW: Micros = Micros(2_000_000);
-/// Partial correlation of the rates, at most.
+/// Maximum partial correlation of the rates.
 const MAX_CORRELATION: f64 = -0.6;
-/// Coefficient of variation of each rate, at least: a steadier rate does not show which subflow gains and which loses.
+/// Minimum coefficient of variation of each rate: a steadier rate does not show which subflow gains and which loses.
 const MIN_VARIATION: f64 = 0.025;
-/// Variance of the sum of the rates over the sum of their variances, and coefficient of variation of the sum, at most.
+/// Maximum variance of the sum over the sum of the variances, and maximum coefficient of variation of the sum.
 const MAX_SUM_VARIATION: f64 = 0.3;
 const MAX_TOTAL_VARIATION: f64 = 0.06;
-/// Delays with less concordance and at least this signal are those of two queues.
+/// Maximum concordance, and minimum signal, of the delays of two queues.
 const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
-/// A subflow that queues for a smaller part of the time has no queue to compare.
+/// Minimum fraction of the time in which a subflow has a queue that can be compared.
 const MIN_BUSY: f64 = 0.2;
 /// Contrary evidence: rates that rise together, and delays that are those of one queue.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
-/// Evaluations in a row that find a cap, or contrary evidence.
-const TO_DECIDE: u32 = 4;
+/// Consecutive evaluations that must find a cap, or contrary evidence.
+const EVALUATIONS_TO_DECIDE: u32 = 4;
 /// Steady rates show nothing: without new evidence a cap is kept for this many evaluations (10 s).
-const KEPT_FOR: u32 = 40;
+const CAP_LIFETIME: u32 = 40;
 
-/// What one evaluation of a pair says about a common cap.
+/// Evidence of one evaluation for or against a cap that a pair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapEvidence {
     /// There is one if the sum of the rates is constant.
@@ -67,7 +67,7 @@ impl CapEvidence {
 
 type SubflowPair = (SubflowId, SubflowId);
 
-/// A pair that may share a cap: evaluations in a row for it, against it, and without evidence for it.
+/// A pair that may share a cap: consecutive evaluations for it, against it, and without evidence for it.
 #[derive(Clone, Copy, Default)]
 struct Candidate {
     supporting: u32,
@@ -84,11 +84,11 @@ impl Candidate {
         self.supporting = count(self.supporting, evidence == CapEvidence::For);
         self.contrary = count(self.contrary, evidence == CapEvidence::Against);
         self.without_support = count(self.without_support, evidence != CapEvidence::For);
-        if self.supporting >= TO_DECIDE {
+        if self.supporting >= EVALUATIONS_TO_DECIDE {
             self.since.get_or_insert(at);
         }
-        let limit = if self.since.is_some() { KEPT_FOR } else { 1 };
-        self.contrary < TO_DECIDE && self.without_support < limit
+        let limit = if self.since.is_some() { CAP_LIFETIME } else { 1 };
+        self.contrary < EVALUATIONS_TO_DECIDE && self.without_support < limit
     }
 }
 
@@ -159,7 +159,6 @@ impl Caps {
         &self.found
     }
 
-    /// Removes a subflow that has ended.
     pub(super) fn forget(&mut self, subflow: SubflowId) {
         self.candidates.retain(|(a, b), _| *a != subflow && *b != subflow);
         self.found.retain(|cap| cap.rates.iter().all(|(id, _)| *id != subflow));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share it vary together, in
-//! absolute microseconds. Subflows on separate but equal links can do the same while their congestion windows rise and fall in step.
-//! Rates separate the two cases: subflows on one link take throughput from each other, those on separate links do not. All evidence adds
-//! up to log-odds (`odds.rs`).
+//! absolute microseconds. Equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
+//! throughput from each other, and those on separate links do not. All evidence adds up to log-odds (`odds.rs`).
 
 use std::collections::BTreeMap;
 
@@ -19,28 +18,27 @@ use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::mean;
 
-/// Windows grow from 1 s to 3 s; in bins.
+/// Minimum and maximum length of a window in bins: 1 s and 3 s.
 const MIN_WINDOW: u64 = 200;
 const MAX_WINDOW: u64 = 600;
-/// The first 300 ms are ignored: slow start is the same on all paths.
+/// Start of a subflow that is ignored (300 ms): slow start is the same on all paths.
 const SLOW_START: u64 = 60;
 /// A subflow without a sample for this long (500 ms) is idle.
 const IDLE_AFTER: u64 = 100;
 /// Weight of a new evaluation in the running mean of the log-odds. Windows overlap, so no single one may decide.
 const NEW_WEIGHT: f64 = 0.4;
 /// Log-odds at which a verdict is reached: 9 to 1.
-const DECISIVE: f64 = 2.2;
-/// Evaluations in a row that must agree to reach a verdict, and to withdraw one.
-const TO_DECIDE: u32 = 2;
-const TO_CHANGE: u32 = 4;
-/// Largest weight of the evidence from third subflows.
+const DECISIVE_LOG_ODDS: f64 = 2.2;
+/// Consecutive evaluations that must agree to reach a verdict, and to withdraw one.
+const EVALUATIONS_TO_DECIDE: u32 = 2;
+const EVALUATIONS_TO_WITHDRAW: u32 = 4;
+/// Maximum weight of the evidence from third subflows.
 const MAX_IMPLIED: f64 = 4.0;
 /// The last second, in bins. If it contradicts the verdict, the route may have changed.
 const LAST_SECOND: u64 = 200;
 /// A verdict without new samples is kept for this long: routes rarely change without traffic.
-const KEPT_FOR: Nanos = Nanos(10_000_000_000);
+const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
 
-/// The method, for one connection.
 #[derive(Default)]
 pub(crate) struct Concordance {
     series: BTreeMap<SubflowId, Series>,
@@ -57,26 +55,26 @@ struct Pair {
     verdict: Verdict,
     since: Option<Nanos>,
     evidence: Option<Evidence>,
-    /// The verdict that the last evaluations suggest, and how many in a row.
+    /// The verdict that the last evaluations suggest, and how many consecutive ones.
     candidate: Verdict,
     agreeing: u32,
     /// The last evaluation with evidence.
     evaluated: Nanos,
     /// Neither subflow queued at the last evaluation.
     is_uncongested: bool,
-    /// Evaluations in a row in which the last second alone contradicted the verdict.
+    /// Consecutive evaluations in which the last second alone contradicted the verdict.
     contradicted: u32,
-    /// Earlier bins are ignored: the route was a different one.
+    /// Bins before this one are ignored: they belong to an earlier route.
     from: u64,
 }
 
-/// What one evaluation finds out about a pair of subflows.
+/// Result of comparing a pair of subflows once.
 #[derive(Clone, Copy)]
 struct Finding {
     evidence: Evidence,
     /// At least one of them queues.
     is_congested: bool,
-    /// Neither queues. Both flags are false where the delays do not tell.
+    /// Neither queues. Both flags are false if the delays are inconclusive.
     is_uncongested: bool,
     /// Log-odds of the last second alone.
     last_second: Option<f64>,
@@ -136,7 +134,7 @@ impl Method for Concordance {
 }
 
 impl Concordance {
-    /// The window in which a pair is compared. `None`: one of the two is too young or idle.
+    /// The window in which a pair is compared. `None`: one of the two is too new or idle.
     fn window(&self, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Window> {
         let now = at.0 / BIN_NS;
         let from = self.pairs.get(&(a, b)).map_or(0, |pair| pair.from);
@@ -174,8 +172,8 @@ impl Concordance {
     }
 }
 
-/// The evidence that third subflows give on a pair. If a third one shares with both, they share; if it shares with one of them only, they do
-/// not. Each third subflow counts with the smaller of its two log-odds; the result is their mean.
+/// The evidence of third subflows on a pair: if one shares with both, they share; if it shares with one of them only, they do not. Each
+/// counts with the smaller of its two log-odds; the result is their mean.
 fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f64 {
     let of = |one: SubflowId, other: SubflowId| odds.get(&(one.min(other), one.max(other))).copied();
     let through = |other: &SubflowId| {
@@ -197,7 +195,7 @@ impl Pair {
     /// Adds a finding. Returns whether there was one.
     fn update(&mut self, finding: Option<Finding>, at: Nanos) -> bool {
         let Some(Finding { evidence, is_congested, is_uncongested, last_second, .. }) = finding else {
-            if at.since(self.evaluated) > KEPT_FOR {
+            if at.since(self.evaluated) > VERDICT_LIFETIME {
                 *self = Self::default();
             }
             return false;
@@ -205,12 +203,12 @@ impl Pair {
         (self.evaluated, self.is_uncongested) = (at, is_uncongested);
         self.evidence = Some(evidence);
         let is_contradicted = match self.verdict {
-            Verdict::Shared => last_second.is_some_and(|odds| odds < -DECISIVE),
-            Verdict::Disjoint => last_second.is_some_and(|odds| odds > DECISIVE),
+            Verdict::Shared => last_second.is_some_and(|odds| odds < -DECISIVE_LOG_ODDS),
+            Verdict::Disjoint => last_second.is_some_and(|odds| odds > DECISIVE_LOG_ODDS),
             Verdict::NoBottleneck | Verdict::Unknown => false,
         };
         self.contradicted = if is_contradicted { self.contradicted + 1 } else { 0 };
-        if self.contradicted >= TO_CHANGE {
+        if self.contradicted >= EVALUATIONS_TO_WITHDRAW {
             // Start over, as if both subflows had been established a second ago.
             let from = (at.0 / BIN_NS).saturating_sub(LAST_SECOND);
             *self =
@@ -228,8 +226,8 @@ impl Pair {
     fn decide(&mut self, implied: f64, at: Nanos) {
         let candidate = match self.odds.map(|odds| odds + implied) {
             None if self.is_uncongested => Verdict::NoBottleneck,
-            Some(odds) if odds > DECISIVE => Verdict::Shared,
-            Some(odds) if odds < -DECISIVE => Verdict::Disjoint,
+            Some(odds) if odds > DECISIVE_LOG_ODDS => Verdict::Shared,
+            Some(odds) if odds < -DECISIVE_LOG_ODDS => Verdict::Disjoint,
             // No longer decisive, but not contradictory either.
             Some(odds) if self.verdict == Verdict::Shared && odds > 0.0 => Verdict::Shared,
             Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
@@ -238,7 +236,8 @@ impl Pair {
         self.implied = implied;
         self.agreeing = if candidate == self.candidate { self.agreeing + 1 } else { 1 };
         self.candidate = candidate;
-        let enough = if self.verdict == Verdict::Unknown { TO_DECIDE } else { TO_CHANGE };
+        let enough =
+            if self.verdict == Verdict::Unknown { EVALUATIONS_TO_DECIDE } else { EVALUATIONS_TO_WITHDRAW };
         if candidate != self.verdict && self.agreeing >= enough {
             self.verdict = candidate;
             self.since = (candidate != Verdict::Unknown).then_some(at);

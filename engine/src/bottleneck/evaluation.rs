@@ -43,6 +43,6 @@ pub struct Evaluation<'a> {
     pub pairs: &'a [PairEvaluation],
     /// Rate caps that subflows share without sharing a queue.
     pub caps: &'a [Cap],
-    /// The subflows that the method would have closed by now. `None`: the method does not choose; one subflow of each group is enough.
+    /// The subflows that the method would have closed so far. `None`: the method closes none; one subflow of each group is enough.
     pub closed: Option<Vec<SubflowId>>,
 }

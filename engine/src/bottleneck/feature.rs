@@ -19,40 +19,40 @@ const BURST_TREND: usize = 8;
 /// Rates are computed over 50 ms; their variation over 100 ms, because segment counts of shorter steps are too coarse.
 const RATE_STEP: u64 = 10;
 const VARIATION_STEP: u64 = 20;
-/// Bins that two rows of delays must have in common: half a second.
+/// Minimum number of bins that two rows of delays have in common: half a second.
 const MIN_COMMON_BINS: usize = 100;
-/// Rates that two rows must have in common.
+/// Minimum number of rates that two rows have in common.
 const MIN_RATES: usize = 12;
-/// With fewer segments per step of 50 ms on average, the rate is mostly chance.
+/// Minimum mean of segments per step of 50 ms: with fewer, the rate is mostly noise.
 const MIN_SEGMENTS: f64 = 5.5;
-/// A subflow with delays in a smaller part of the window, or with fewer samples per second, is not compared.
+/// Minimum fraction of the window with delays, and minimum samples per second, of a subflow that is compared.
 const MIN_COVERAGE: f64 = 0.35;
 pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
-/// Steps of 100 ms over which the total rate of several subflows is computed, at least.
+/// Minimum number of steps of 100 ms for the total rate of several subflows.
 const MIN_TOTAL_STEPS: usize = 15;
-/// A subflow with rates for a smaller part of the window is left out of the partial correlations.
+/// Minimum fraction of the window with rates of a subflow that is included in partial correlations.
 const MIN_RATE_COVERAGE: f64 = 0.8;
-/// Delays that vary by less are noise of the end hosts, in milliseconds.
+/// Variation of delays, in milliseconds, up to which it is noise of the end hosts.
 const NOISE_MS: f64 = 0.1;
-/// A longer delay is a queue, in milliseconds: busy hosts delay packets by less.
+/// Delay in milliseconds above which a packet was queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
 /// A delay above this part of the base RTT is not noise of the path.
 const PART_OF_BASE_RTT: f64 = 0.1;
 /// A subflow is congested if it queues for this part of the time.
 const CONGESTED: f64 = 0.2;
-/// Rates with this correlation or less compete for something, if only for what the application sends.
+/// Maximum correlation of rates that compete, if only for the data of the application.
 const COMPETING: f64 = -0.5;
 /// Losses at most this many bins apart coincide.
 const LOSS_DISTANCE: u64 = 10;
-/// Losses of each subflow that are needed to compare their times.
+/// Minimum losses of each subflow to compare their times.
 const MIN_LOSSES: usize = 3;
-/// Largest difference of base RTTs that is compensated: 100 ms.
+/// Maximum difference of base RTTs that is compensated: 100 ms.
 const MAX_LAG: isize = 20;
 
 /// The features of one subflow, computed once for all its pairs.
 pub(super) struct SubflowFeatures {
     base_rtt_ms: f64,
-    /// Delays without what varies slower than 200 ms, and without what varies slower than 40 ms.
+    /// Delays without trends slower than 200 ms, and without trends slower than 40 ms.
     delays: Vec<Option<f64>>,
     bursts: Vec<Option<f64>>,
     /// Whether the delays vary by more than noise.
@@ -72,8 +72,8 @@ pub(super) struct SubflowFeatures {
 }
 
 impl SubflowFeatures {
-    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. The sender learns half an
-    /// RTT late what left the queue; rates are shifted by the difference so that those of all subflows refer to the same time.
+    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. The sender learns half
+    /// an RTT late what left the queue; the shift by the difference makes the rates of all subflows refer to the same time.
     fn of(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
@@ -123,8 +123,7 @@ impl SubflowFeatures {
         self.busy >= CONGESTED || self.losses.len() >= MIN_LOSSES
     }
 
-    /// Whether it did not queue at all. Between this and congestion the delays do not tell: a saturated fast link may delay a packet no
-    /// longer than a busy host does.
+    /// Whether it did not queue at all. Other delays without congestion are inconclusive: busy hosts delay packets as much as fast links.
     fn is_uncongested(&self) -> bool {
         self.maybe_busy < CONGESTED && self.losses.len() < MIN_LOSSES
     }
@@ -290,8 +289,7 @@ fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<(S
     found
 }
 
-/// Concordance of two rows at the best lag that the difference of base RTTs allows: a packet on the longer path was sent earlier than
-/// the one it meets in the queue, by at most that difference.
+/// Concordance of two rows at the best lag. A packet on the longer path was sent earlier, by at most the difference of the base RTTs.
 fn best_concordance(
     a: &SubflowFeatures,
     b: &SubflowFeatures,

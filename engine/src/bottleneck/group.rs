@@ -8,11 +8,11 @@ use mpwatch_model::id::SubflowId;
 
 use super::evaluation::PairEvaluation;
 
-/// Mean probability of sharing between two groups that are merged, at least.
+/// Minimum mean probability of sharing between two groups that are merged.
 const MIN_LINKAGE: f64 = 0.8;
 
-/// Partitions the subflows by average linkage. Two groups are merged if no pair between them is disjoint, at least one pair shares, and
-/// the mean probability is high; so one wrong pair does not join two bottlenecks. Groups and their members are in the order of `subflows`.
+/// Partitions the subflows by average linkage. Two groups are merged if at least one pair between them shares, none is disjoint, and the
+/// mean probability is high; so one wrong pair does not join two bottlenecks. Groups and their members are in the order of `subflows`.
 pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
     if !pairs.iter().any(|pair| pair.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();

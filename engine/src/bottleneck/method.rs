@@ -8,8 +8,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::evaluation::{Cap, PairEvaluation};
 
-/// A detection method, applied to one connection. Samples of one subflow arrive in order of time; those of different subflows are
-/// interleaved in any order. Evaluations are requested at increasing times.
+/// A detection method for one connection. Samples of a subflow arrive in order of time, those of different subflows interleaved.
 pub(crate) trait Method {
     /// Adds samples of a subflow.
     fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]);
@@ -22,7 +21,7 @@ pub(crate) trait Method {
         &[]
     }
 
-    /// The subflows that the method would have closed by now. `None`: it does not choose.
+    /// The subflows that the method would have closed so far. `None`: it closes none.
     fn closed(&self) -> Option<Vec<SubflowId>> {
         None
     }
@@ -34,8 +33,7 @@ pub(crate) trait Method {
     fn resume(&mut self, _suspended_for: Nanos) {}
 }
 
-/// Evaluates every pair of these subflows, which are in order of their ids. `evaluate` returns the verdict, its probability and the time
-/// at which it was reached.
+/// Evaluates every pair of these subflows, which are sorted by id. `evaluate` returns verdict, probability and when it was reached.
 pub(crate) fn every_pair(
     ids: &[SubflowId],
     mut evaluate: impl FnMut(SubflowId, SubflowId) -> (Verdict, Option<f64>, Option<Nanos>),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which subflows share a bottleneck: functions of the sender's delay samples. mpwatch uses the method in `concordance.rs`; the published
-//! methods implement the same trait, so all can be compared on the same samples.
+//! Detects which subflows share a bottleneck from the sender's delay samples, by mpwatch's method (`concordance.rs`) or a published one.
 
 mod backoff;
 mod cap;

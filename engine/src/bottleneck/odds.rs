@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From evidence to the log-odds that two congested subflows share a bottleneck: a weighted sum of terms. A term is positive where the
-//! evidence supports sharing and negative where it contradicts it; no weight is negative. The weights are those of a logistic regression
-//! on training runs (docs/bottleneck.md has the command), times `EVALUATIONS`, and are constants here.
+//! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. Weights
+//! are not negative: those of a logistic regression on training runs (docs/bottleneck.md) times `EVALUATIONS`.
 
 use mpwatch_model::bottleneck::Evidence;
 
@@ -74,8 +73,7 @@ fn discordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// One subflow gains what the other loses while both queue. An application that sends at a constant rate divides that rate between its
-/// subflows as well, but then there is no queue.
+/// One gains what the other loses while both queue. An application with a constant rate divides it in the same way, but without a queue.
 fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The samples of one subflow in bins of 5 ms, so that memory does not depend on the sample rate. A bin keeps its lowest RTT: delayed
-//! acknowledgements and bursts raise the others, and only the lowest one reflects the queue.
+//! Samples of one subflow in bins of 5 ms, which bound memory. A bin keeps its lowest RTT: delayed ACKs and bursts raise the others.
 
 use std::collections::VecDeque;
 
@@ -13,15 +12,14 @@ pub(super) const BIN_NS: u64 = 5_000_000;
 const MAX_BINS: usize = 800;
 /// The base RTT is the lowest one of this many seconds: a new route has a new one.
 const BASE_RTT_SECONDS: usize = 10;
-/// Longest gap between known delays that is interpolated: 80 ms.
+/// Maximum gap between known delays that is interpolated: 80 ms.
 const MAX_DELAY_GAP: u64 = 16;
-/// Longest gap between known delivery counts that is interpolated: 200 ms.
+/// Maximum gap between known delivery counts that is interpolated: 200 ms.
 const MAX_DELIVERY_GAP: u64 = 40;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
-    /// Lowest RTT of the segments sent in this bin: packets that enter a queue together wait equally long, whenever their acknowledgements
-    /// arrive. `None`: no sample.
+    /// Lowest RTT of the segments sent in this bin: segments that enter a queue together wait equally long. `None`: no sample.
     rtt_us: Option<u32>,
     /// When the segment with the lowest RTT was sent, from the start of the bin.
     sent_ns: u32,
@@ -76,8 +74,7 @@ fn offset_in_bin(time: Nanos) -> u32 {
     u32::try_from(time.0 % BIN_NS).unwrap_or(0)
 }
 
-/// Linear interpolation at some positions; these and the known (position, value) pairs are sorted. `None` outside of the known ones, and
-/// where these are more than `max_gap` apart.
+/// Linear interpolation of sorted (position, value) pairs. `None` outside of them, and where they are more than `max_gap` apart.
 fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_gap: f64) -> Vec<Option<f64>> {
     let mut next = 0;
     let at = |position: f64| {

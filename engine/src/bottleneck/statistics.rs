@@ -18,14 +18,14 @@ pub(super) fn variation(values: &[f64]) -> Option<f64> {
     Some(variance(values)?.sqrt() / mean)
 }
 
-/// Variances and covariance of two rows.
+/// Variances of two rows, and their covariance.
 struct Joint {
     variance_x: f64,
     variance_y: f64,
     covariance: f64,
 }
 
-/// Of rows of the same length, in two passes.
+/// Computes them for rows of the same length, in two passes.
 fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
     let (mean_x, mean_y) = (mean(x)?, mean(y)?);
     let count = x.len().min(y.len()) as f64;
@@ -46,17 +46,15 @@ pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))
 }
 
-/// Lin's concordance without its term for the means: 1 only if both vary by the same amount, not merely in proportion. The means are left
-/// out because the delay without a queue is known for neither row. `None`: neither varies.
+/// Lin's concordance without the means, which contain unknown base delays: 1 only if both vary by the same amount. `None`: neither varies.
 pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let sum = joint.variance_x + joint.variance_y;
     (sum > 0.0).then(|| (2.0 * joint.covariance / sum).clamp(-1.0, 1.0))
 }
 
-/// Partial correlations: of every two rows, given all other rows. Computed from the inverse of the correlation matrix, whose diagonal is
-/// raised a little because rows that add up to a constant make it singular. Rows have the same length; a row that does not vary has
-/// correlation 0.
+/// Partial correlation of every pair of rows, given all others, from the inverse of the correlation matrix. Its diagonal is raised a
+/// little, because rows with a constant sum make it singular. Rows have the same length; one that does not vary has correlation 0.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const RIDGE: f64 = 0.05;
     let mut matrix = vec![vec![1.0 + RIDGE; rows.len()]; rows.len()];
@@ -92,8 +90,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     matrix.into_iter().map(|mut row| row.split_off(size)).collect()
 }
 
-/// Smoothness of a row: 1 if neighbours hardly differ, 0 if they differ like any two values, as in noise. `None`: it has too few values or
-/// does not vary.
+/// Smoothness of a row: 1 if neighbours hardly differ, 0 if they differ as in noise. `None`: too few values, or no variation.
 pub(super) fn smoothness(values: &[f64]) -> Option<f64> {
     let variance = variance(values).filter(|variance| values.len() > 10 && *variance > 0.0)?;
     let steps: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rates and RTTs of a connection's subflows, for a comparison that costs next to nothing: whether traffic is still what it was when
-//! the verdicts were reached.
+//! The rates and RTTs of a connection's subflows: a cheap check whether traffic is still what it was when the verdicts were reached.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +11,8 @@ use super::feature::MIN_SAMPLES_PER_SECOND;
 
 /// Rates are measured over this time.
 const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// Too few samples to be evaluated for this long: what comes afterwards is new traffic.
-const SILENCE: Nanos = Nanos(3_000_000_000);
+/// Traffic after this long with too few samples to evaluate is new traffic.
+const IDLE_AFTER: Nanos = Nanos(3_000_000_000);
 /// A value is out of range if it is this many times the highest or a fraction of the lowest one before it.
 const CHANGE_FACTOR: f64 = 1.5;
 
@@ -24,7 +23,7 @@ pub(super) enum Change {
     None,
     /// A rate or RTT is out of its range.
     OutOfRange,
-    /// A subflow has come or gone, or traffic resumes after a silence.
+    /// A subflow has come or gone, or traffic resumes after an idle period.
     Restart,
 }
 
@@ -32,7 +31,7 @@ pub(super) enum Change {
 #[derive(Default)]
 pub(super) struct Traffic {
     subflows: BTreeMap<SubflowId, Subflow>,
-    /// Of all subflows together, in segments per second.
+    /// Range of the total rate, in segments per second.
     rates: Range,
     /// The interval that is being measured: when it began, segments delivered and samples taken since.
     since: Nanos,
@@ -44,7 +43,7 @@ pub(super) struct Traffic {
 
 struct Subflow {
     delivered: u32,
-    /// Of the lowest RTT of each batch, in microseconds: a single delayed acknowledgement does not count.
+    /// Range of the lowest RTT of each batch, in microseconds: a single delayed acknowledgement does not count.
     rtts: Range,
 }
 
@@ -83,7 +82,6 @@ impl Traffic {
         rtt_change.max(self.measure(last.at, is_suspended))
     }
 
-    /// Removes a subflow that has ended.
     pub(super) fn forget(&mut self, id: SubflowId) -> Change {
         if self.subflows.remove(&id).is_some() { self.restart() } else { Change::None }
     }
@@ -100,9 +98,9 @@ impl Traffic {
         if elapsed == Nanos(0) || samples < MIN_SAMPLES_PER_SECOND * elapsed.seconds() {
             return Change::None;
         }
-        let silence = now.since(self.active);
+        let idle_for = now.since(self.active);
         self.active = now;
-        if silence > SILENCE {
+        if idle_for > IDLE_AFTER {
             return self.restart();
         }
         self.rates.take(segments / elapsed.seconds(), is_suspended)
@@ -113,7 +111,7 @@ impl Traffic {
         Change::Restart
     }
 
-    /// What was seen so far says nothing about the verdicts from now on.
+    /// Starts new ranges, because the verdicts have changed.
     pub(super) fn forget_ranges(&mut self) {
         self.rates = Range::default();
         for subflow in self.subflows.values_mut() {

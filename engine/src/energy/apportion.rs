@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides microjoules in proportion to time, as integers, window after window, so that no energy is lost or invented. Pure.
-//!
-//! The fraction of a microjoule that an account did not get is kept as its remainder for the next window. So over a whole run it gets at
-//! most what is due to it, and less than two microjoules less. What remains of a window is returned, so its sum is exact.
+//! Divides microjoules in proportion to time, as integers, so that no energy is lost or invented. Pure. An account keeps its fraction of a
+//! microjoule for the next window: over a run it gets at most what is due, at least that minus 2 uJ. What remains of a window is returned.
 
 /// Fractional bits of a remainder.
 const FRACTION: u32 = 32;
@@ -18,8 +16,7 @@ pub(crate) struct Share {
     step: u64,
 }
 
-/// Divides `total` in proportion to `times`, whose sum is `all`, and returns what remains. `None`: the sums do not match and no account gets
-/// anything. That would be a bug, which must not become a wrong number.
+/// Divides `total` in proportion to `times`, whose sum is `all`; returns what remains. `None`: the sums do not match (a bug).
 pub(crate) fn divide(total: u64, all: u64, times: &[u64], shares: &mut [Share]) -> Option<u64> {
     if all == 0 {
         return Some(total);
@@ -60,7 +57,7 @@ fn add_due(total: u64, all: u64, times: &[u64], shares: &mut [Share]) -> u64 {
     sum
 }
 
-/// The remainders of several accounts add up to more than the window has: some wait for the next window, a microjoule each.
+/// If the remainders of several accounts exceed the window, defers a microjoule each to the next window.
 fn withhold(mut excess: u64, shares: &mut [Share]) {
     while excess > 0 {
         let before = excess;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes the energy of zones to accounts by their CPU time. A function of windows and ledgers, so a replay charges as the live run did.
-//!
-//! In each window of each zone, the energy above idle is divided by exclusive CPU time. The integer sum of all columns equals the energy of
-//! the zone in every window. This is checked; a window in which it fails is charged to no account.
+//! Attributes the energy of zones to accounts by CPU time, from windows and ledgers only, so a replay charges as the live run did. The
+//! energy above idle of a window is divided by exclusive CPU time. If the parts do not sum to the zone's energy, no account is charged.
 
 use std::collections::VecDeque;
 
@@ -19,7 +17,7 @@ use super::charge::Charge;
 use super::ledger::{Account, Ledger};
 use super::zone::ZoneSplit;
 
-/// Lost windows that are listed; older ones are only counted.
+/// Maximum number of lost windows that are listed; older ones are only counted.
 const MAX_LISTED: usize = 32;
 
 /// Divides the energy of windows and keeps the sums.
@@ -37,7 +35,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// For a machine.
+    /// For this machine.
     pub fn of(machine: &MachinePower) -> Self {
         Self::new(machine.cpus, Calibration::of(&machine.calibrated))
     }
@@ -79,13 +77,13 @@ impl Split {
         }
     }
 
-    /// What a subflow was charged with so far. `None`: no window in which it used a CPU has been closed with energy.
+    /// Energy charged to a subflow so far. `None`: no window in which it used a CPU has been closed with energy.
     pub fn flow(&self, id: SubflowId) -> Option<Charge> {
         let zones = self.zones.iter().flatten();
         zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(Charge::plus)
     }
 
-    /// Whether all CPU time of a subflow is charged. Some is not while the window of a zone is pending.
+    /// Whether all CPU time of a subflow is charged; not while the window of a zone is pending.
     pub fn is_settled(&self, id: SubflowId) -> bool {
         self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
     }
@@ -100,7 +98,7 @@ impl Split {
         self.broken
     }
 
-    /// Everything since tracing began.
+    /// Totals since tracing began.
     pub fn snapshot(&self) -> SnapshotEnergy {
         let zones = self.zones.iter().flatten().filter(|zone| zone.is_known);
         SnapshotEnergy {
@@ -116,7 +114,7 @@ impl Split {
 }
 
 fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, duration: Nanos) {
-    // A zone that stays away is one lost window.
+    // Consecutive windows of a vanished zone are one lost window.
     let latest = lost.iter_mut().rev().find(|window| window.zone == zone);
     let continues = reason == LostReason::Vanished;
     if let Some(window) = latest.filter(|window| continues && window.reason == reason) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle power without a calibration, from quiet windows: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. A busy
-//! window can never raise it. Pure.
+//! Idle power without a calibration: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. Pure.
 
 use std::collections::VecDeque;
 
 use mpwatch_model::unit::Nanos;
 
-/// A window is quiet below this busy part.
+/// Busy fraction below which a window is quiet.
 const QUIET: f64 = 0.03;
-/// Quiet windows that are needed.
+/// Minimum number of quiet windows.
 const MIN_WINDOWS: usize = 10;
-/// Number of windows kept, and their age, at most.
+/// Maximum number and age of the windows that are kept.
 const MAX_WINDOWS: usize = 600;
 const MAX_AGE: Nanos = Nanos(600 * 1_000_000_000);
 

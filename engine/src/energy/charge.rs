@@ -7,17 +7,17 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 /// Energy of a flow over all zones, and its quality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// Above idle.
+    /// Energy above idle.
     pub active: Microjoules,
-    /// Lower bound of that.
+    /// Lower bound of `active`.
     pub lo: Microjoules,
-    /// Upper bound of that.
+    /// Upper bound of `active`.
     pub hi: Microjoules,
-    /// With a share of the idle energy.
+    /// `active` and a share of the idle energy.
     pub full: Microjoules,
-    /// The weakest source of the energy.
+    /// The least reliable source of the energy.
     pub source: EnergySource,
-    /// The weakest idle baseline that was subtracted.
+    /// The least reliable idle power that was subtracted.
     pub idle: IdleSource,
 }
 

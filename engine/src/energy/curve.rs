@@ -34,8 +34,7 @@ impl Curve {
         self.power(busy) - self.power(0.0)
     }
 
-    /// Least and most power that a load of `part` can add within a load of `whole`, in watts, depending on the loads before it. On a concave
-    /// curve it adds least as the last load and most as the first one.
+    /// Minimum and maximum power in watts that a load of `part` adds within `whole`. On a concave curve the last load adds least.
     pub(crate) fn marginal(&self, part: f64, whole: f64) -> (f64, f64) {
         let room = (whole - part).max(0.0);
         let added = |before: f64| self.power(before + part) - self.power(before);

@@ -87,8 +87,7 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Calls `add` with the time of each account on some CPUs. Their time for flows is divided among the flows by the time of each on all CPUs.
-    /// Time of unknown flows (the record was lost, or the ledger was full) is shared network time.
+    /// Calls `add` with each account's time on some CPUs. Flows share theirs by their time on all CPUs; unknown flows are `NetShared`.
     pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             add(entry.account, entry.time);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes the energy of each zone and window to flows and other accounts ([`attribute`]) by the CPU time in the [`ledger`]. Method and
-//! limits: docs/energy.md.
+//! Attributes the energy of each zone and window to accounts ([`attribute`]) by CPU time ([`ledger`]). Method and limits: docs/energy.md.
 
 mod apportion;
 pub mod attribute;

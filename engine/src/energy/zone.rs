@@ -125,7 +125,7 @@ impl ZoneSplit {
         outcome.map(|_| ())
     }
 
-    /// Idle and active energy, by the idle power that was known before this window.
+    /// Splits the energy of a window by the idle power that was known before it.
     fn parts(&self, spent: &WindowEnergy) -> Parts {
         let (IdlePower { power, sigma }, source) = match (&spent.estimate, &self.calibrated) {
             (Some(estimate), _) => (IdlePower { power: estimate.idle, sigma: 0 }, IdleSource::Unknown),
@@ -193,8 +193,7 @@ impl ZoneSplit {
         sums
     }
 
-    /// Adds the bounds of this window to those of each account. They reflect the order in which the loads may have started, the energy at the
-    /// edges of the window, and the uncertainty of the idle power.
+    /// Adds this window's bounds: unknown order in which loads started, energy at the window's edges, uncertainty of the idle power.
     fn widen_bounds(&mut self, spent: &WindowEnergy, parts: &Parts, all: u64, available: u64) {
         if all == 0 {
             return;
@@ -212,7 +211,7 @@ impl ZoneSplit {
                     let (least, most) = curve.marginal(share * whole, whole);
                     ((least / dynamic).clamp(0.0, share), (most / dynamic).max(share))
                 }
-                // Without a power curve, an account that did not run alone may have caused nothing, or all.
+                // Without a power curve, an account that did not run alone may have caused all of it or nothing.
                 _ if *time == all => (share, share),
                 _ => (0.0, 1.0),
             };

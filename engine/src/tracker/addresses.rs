@@ -11,7 +11,7 @@ use super::timeline::Timeline;
 
 #[derive(Default)]
 pub(super) struct Addresses {
-    /// Address ids of the peer: announced and not removed since, and the reverse.
+    /// Address ids that the peer announced and has not removed, and ids that it removed.
     announced: BTreeSet<u8>,
     removed: BTreeSet<u8>,
     /// ADD_ADDR options that this host has sent.
@@ -21,7 +21,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Adds what is new in the MPTCP socket to the timeline. If its list of removed ids has changed: when it was read before.
+    /// Adds new announcements and removals to the timeline. If the list of removed ids has changed, returns when it was read before.
     pub(super) fn update(
         &mut self,
         old: Option<&MskView>,

@@ -9,8 +9,7 @@ use mpwatch_model::unit::{BitsPerSecond, Nanos};
 use super::flow::Flow;
 use crate::bottleneck::{Cap, Detector, PairEvaluation, groups};
 
-/// A subflow that ended before its connection is removed from detection after this time. Until then the connection may turn out to have
-/// ended too, and the last verdicts on it are kept.
+/// How long a subflow that ended first stays in detection: if its connection has ended too, the last verdicts on it are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
 /// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
@@ -51,7 +50,7 @@ impl Pending {
     }
 }
 
-/// Evaluates the samples of a connection up to now. The last verdicts on a closed connection stay.
+/// Evaluates the samples of a connection up to now. A closed connection keeps its last verdicts.
 pub(super) fn evaluate(flow: &mut Flow, now: Nanos) {
     if flow.closed_at().is_some() {
         return;

@@ -17,8 +17,8 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     of(record.error, record.end)
 }
 
-/// The event that began the end decides, not the later ones. The removal of a single subflow begins with a FIN; data in flight then makes
-/// the kernel report a reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out.
+/// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
+/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out.
 fn of(error: u32, end: End) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
@@ -74,8 +74,7 @@ mod tests {
     const RECEIVED: End = End { fin_received_first: true, ..NOTHING };
     const REFUSED: End = End { reset_received: true, never_established: true, ..NOTHING };
 
-    /// Case, error, observations, reason. Most rows are what kernel 6.18 reported in `root_close.rs`; the removal of a failed path and the
-    /// reset after an orderly end are derived.
+    /// Case, error, observations, reason: mostly from kernel 6.18 (`root_close.rs`). The failed path and the late reset are derived.
     const TABLE: &[(&str, u32, End, CloseReason)] = &[
         ("closed here", 0, SENT, CloseReason::Fin),
         ("closed there", 0, RECEIVED, CloseReason::Fin),

@@ -14,8 +14,7 @@ pub(super) struct ConnectionCpu {
 }
 
 impl ConnectionCpu {
-    /// Divides the time since the last tick by the payload that each subflow carried since; if none did, by their total payload. Must run
-    /// before the subflows end their tick.
+    /// Divides the time since the last tick by the payload carried since, else in total. Must run before the subflows end their tick.
     pub(super) fn divide(&mut self, subflows: &mut [SubflowState]) {
         let Some(total) = self.total else { return };
         if subflows.is_empty() || total == self.divided {

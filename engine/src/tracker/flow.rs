@@ -11,7 +11,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
 use super::socket::{self, Socket};
-use super::stall::{self, Witness};
+use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState, VANISHED_AFTER};
 use super::timeline::Timeline;
 use crate::bottleneck::Detector;
@@ -46,7 +46,7 @@ pub(super) struct Flow {
     bytes_at_last_tick: Option<(Bytes, Bytes)>,
     cpu: ConnectionCpu,
     socket: Socket,
-    /// Ticks in a row at which it was complete.
+    /// Consecutive ticks at which it was complete.
     complete_ticks: u32,
     /// End of the last stall on the timeline.
     stalls_until: Nanos,
@@ -113,8 +113,7 @@ impl Flow {
         ends?.into_iter().max()
     }
 
-    /// Every final counter has arrived. Records of a connection and its subflows arrive in any order, so the final record of an MPTCP
-    /// socket is awaited even if that socket was never seen.
+    /// Every final counter has arrived. Records come in any order, so the final record of a socket is awaited even if it was never seen.
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
         let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
@@ -129,7 +128,7 @@ impl Flow {
         self.complete_ticks >= 2
     }
 
-    /// Complete for so long that missing CPU charges will not arrive any more.
+    /// Complete long enough: missing CPU charges will not arrive any more.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= VANISHED_AFTER
     }
@@ -139,8 +138,7 @@ impl Flow {
         self.first_seen.is_some()
     }
 
-    /// Payload of the connection, every byte once: sent, received. Without counters of the connection (plain TCP, or a fallback on a kernel
-    /// that counts none) it is that of the only subflow. `None`: unknown.
+    /// Payload sent and received, every byte once; that of the only subflow if the connection has no counters. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
@@ -346,8 +344,7 @@ impl Flow {
         self.msk = Some(merged);
     }
 
-    /// A REMOVE_ADDR travels on any path, so it may arrive after the FIN or reset that it announces. `since`: when the MPTCP socket was
-    /// read before.
+    /// Corrects reasons by a REMOVE_ADDR, which may arrive after the FIN or reset. `since`: when the MPTCP socket was read before.
     fn explain_ends(&mut self, removed_ids: &[u8], since: Nanos) {
         for index in 0..self.subflows.len() {
             let subflow = &mut self.subflows[index];
@@ -366,15 +363,14 @@ impl Flow {
         if self.fell_back {
             return;
         }
-        let witnesses = self.subflows.iter().map(|subflow| Witness {
+        let stalls = self.subflows.iter().map(|subflow| SubflowStalls {
             stalls: &subflow.record.stalls,
             progress: subflow.record.progress,
             unacked: subflow.record.unacked,
         });
-        let witnesses: Vec<Witness<'_>> = witnesses.collect();
+        let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
-        for (from, to) in stall::of_connection(&witnesses).into_iter().filter(|&(_, to)| to > reported_until)
-        {
+        for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
             self.stalls_until = to;
             self.timeline.traced(from, TimelineEvent::Stalled { gap: to.since(from).micros() });
         }
@@ -382,7 +378,7 @@ impl Flow {
 
     fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
         let mut subflow = SubflowState::new(record);
-        // The first record is compared with these: nothing of it is on the timeline yet.
+        // The first record is compared with these values, so that everything in it is added to the timeline.
         subflow.record.established = None;
         subflow.record.stale = false;
         subflow.record.last = false;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of all connections. [`Tracker`] is its only owner. It is a function of the event stream, without I/O and clock, so a replay
-//! ends with the numbers of the live run.
+//! The state of all connections. [`Tracker`] is its only owner and depends on the event stream only: no I/O and no clock.
 
 mod addresses;
 mod bottleneck;

@@ -6,13 +6,13 @@ use mpwatch_model::lifecycle::TcpState;
 
 use super::subflow::VANISHED_AFTER;
 
-/// Whether it is still there.
+/// Whether the kernel still has the socket.
 pub(super) struct Socket {
     pub(super) is_known: bool,
     /// Its final record has arrived.
     pub(super) is_final: bool,
     pub(super) seen_this_tick: bool,
-    /// Ticks in a row in which it was not seen.
+    /// Consecutive ticks in which it was not seen.
     missed_ticks: u32,
 }
 
@@ -30,14 +30,14 @@ impl Socket {
         self.is_known && !self.is_final && self.missed_ticks == VANISHED_AFTER
     }
 
-    /// Whether it has not been seen for so long that nothing more will come.
+    /// Whether it has not been seen for so many ticks that no more records will arrive.
     pub(super) fn is_gone(&self) -> bool {
         self.missed_ticks >= VANISHED_AFTER
     }
 }
 
-/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed
-/// read as zero. After its final record the state stays.
+/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed read
+/// as zero. After its final record the state stays.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
     let Some(old) = old else { return new.clone() };
     // The subflow had left its connection, so its record has only what identifies the connection.

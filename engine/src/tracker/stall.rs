@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stalls of a connection: times in which no subflow made progress. Each subflow records its own pauses; the connection stalls where those of
-//! all subflows overlap. After the failure of a path this is the failover gap. Pure.
+//! Stalls of a connection: intervals in which no subflow made progress. Each subflow records its own stalls; the connection stalls where
+//! those of all subflows overlap. After the failure of a path this is the failover gap. Pure.
 
 use mpwatch_model::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
 
-/// The pauses of one subflow.
-pub(super) struct Witness<'a> {
+/// The stalls that one subflow saw.
+pub(super) struct SubflowStalls<'a> {
     /// Those that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
-    /// Its last progress; a pause may have begun then. `None`: it never made progress.
+    /// Its last progress, when a stall may have begun. `None`: it never made progress.
     pub(super) progress: Option<Nanos>,
     /// Sent data was not acknowledged at that time.
     pub(super) unacked: bool,
 }
 
-impl Witness<'_> {
-    /// Its latest pause that overlaps with `[from, to]`. `None`: it made progress.
-    fn pause_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
+impl SubflowStalls<'_> {
+    /// Its latest stall that overlaps with `[from, to]`. `None`: it made progress.
+    fn stall_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
         let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: false }) };
         if progress + MIN_STALL <= to {
             return Some(Stall { from: progress, to, unacked: self.unacked });
@@ -26,20 +26,20 @@ impl Witness<'_> {
     }
 }
 
-/// The overlap of two pauses. Whether data waited is taken from the one that begins later: it is the newer observation.
+/// The overlap of two stalls. `unacked` is that of the one that begins later: the newer observation.
 fn overlap(one: Stall, other: Stall) -> Stall {
     let unacked = if other.from > one.from { other.unacked } else { one.unacked };
     Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
 }
 
 /// Stalls of the connection with unacknowledged data, oldest first: from, to.
-pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
+pub(super) fn of_connection(subflows: &[SubflowStalls<'_>]) -> Vec<(Nanos, Nanos)> {
     let mut found = Vec::new();
-    for (index, witness) in witnesses.iter().enumerate() {
-        for &stall in witness.stalls {
-            let mut others = witnesses.iter().enumerate().filter(|&(other, _)| other != index);
+    for (index, subflow) in subflows.iter().enumerate() {
+        for &stall in subflow.stalls {
+            let mut others = subflows.iter().enumerate().filter(|&(other, _)| other != index);
             let common = others.try_fold(stall, |common, (_, other)| {
-                Some(overlap(common, other.pause_in(common.from, common.to)?))
+                Some(overlap(common, other.stall_in(common.from, common.to)?))
             });
             if let Some(Stall { from, to, unacked: true }) = common
                 && to.since(from) >= MIN_STALL
@@ -51,7 +51,7 @@ pub(super) fn of_connection(witnesses: &[Witness<'_>]) -> Vec<(Nanos, Nanos)> {
     merge(found)
 }
 
-/// Merges overlapping stalls: each subflow with the pause contributes one.
+/// Merges overlapping stalls, of which each subflow contributes one.
 fn merge(mut stalls: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
     stalls.sort();
     let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
@@ -74,8 +74,8 @@ mod tests {
         Stall { from: Nanos(from * MS), to: Nanos(to * MS), unacked }
     }
 
-    fn witness(stalls: &[Stall], progress: u64, unacked: bool) -> Witness<'_> {
-        Witness { stalls, progress: Some(Nanos(progress * MS)), unacked }
+    fn subflow(stalls: &[Stall], progress: u64, unacked: bool) -> SubflowStalls<'_> {
+        SubflowStalls { stalls, progress: Some(Nanos(progress * MS)), unacked }
     }
 
     fn in_ms(stalls: Vec<(Nanos, Nanos)>) -> Vec<(u64, u64)> {
@@ -85,33 +85,33 @@ mod tests {
     #[test]
     fn a_failed_path_causes_a_gap_until_another_path_makes_progress() {
         let idle_backup = [stall(50, 10_400, true)];
-        let witnesses = [witness(&[], 10_000, true), witness(&idle_backup, 12_000, false)];
-        assert_eq!(in_ms(of_connection(&witnesses)), [(10_000, 10_400)]);
+        let subflows = [subflow(&[], 10_000, true), subflow(&idle_backup, 12_000, false)];
+        assert_eq!(in_ms(of_connection(&subflows)), [(10_000, 10_400)]);
     }
 
     #[test]
-    fn a_pause_of_one_subflow_is_not_a_stall() {
+    fn a_stall_of_one_subflow_is_not_one_of_the_connection() {
         let quiet = [stall(1_000, 3_000, true)];
-        let witnesses = [witness(&quiet, 4_000, true), witness(&[], 4_000, true)];
-        assert!(of_connection(&witnesses).is_empty());
+        let subflows = [subflow(&quiet, 4_000, true), subflow(&[], 4_000, true)];
+        assert!(of_connection(&subflows).is_empty());
     }
 
     #[test]
-    fn overlapping_pauses_are_one_stall() {
+    fn overlapping_stalls_are_one_stall_of_the_connection() {
         let (first, second) = ([stall(1_000, 1_500, true)], [stall(1_050, 1_600, true)]);
-        let witnesses = [witness(&first, 9_000, false), witness(&second, 9_000, false)];
-        assert_eq!(in_ms(of_connection(&witnesses)), [(1_050, 1_500)]);
+        let subflows = [subflow(&first, 9_000, false), subflow(&second, 9_000, false)];
+        assert_eq!(in_ms(of_connection(&subflows)), [(1_050, 1_500)]);
     }
 
     #[test]
-    fn an_old_pause_of_a_failed_path_does_not_make_later_idle_time_a_stall() {
+    fn an_old_stall_of_a_failed_path_does_not_make_later_idle_time_a_stall() {
         let idle = [stall(13_000, 15_000, false)];
-        assert!(of_connection(&[witness(&[], 12_000, true), witness(&idle, 15_000, false)]).is_empty());
+        assert!(of_connection(&[subflow(&[], 12_000, true), subflow(&idle, 15_000, false)]).is_empty());
     }
 
     #[test]
     fn an_idle_application_is_not_a_stall() {
         let idle = [stall(1_000, 5_000, false)];
-        assert!(of_connection(&[witness(&idle, 5_000, false)]).is_empty());
+        assert!(of_connection(&[subflow(&idle, 5_000, false)]).is_empty());
     }
 }

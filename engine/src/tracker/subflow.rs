@@ -8,8 +8,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::close;
 
-/// A flow that was not seen for this many ticks has vanished. Fewer are not enough: the iterator over socket storage resumes by counting
-/// entries, so it may skip some while others are being removed.
+/// A flow not seen for this many ticks has vanished. With fewer, the iterator over storage may have skipped it while others were removed.
 pub(super) const VANISHED_AFTER: u32 = 10;
 
 pub(super) struct SubflowState {
@@ -23,7 +22,7 @@ pub(super) struct SubflowState {
     pub(super) cpu_share: CpuTimes,
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
-    /// Ticks in a row in which it was not seen.
+    /// Consecutive ticks in which it was not seen.
     missed_ticks: u32,
     seen_this_tick: bool,
 }
@@ -91,7 +90,7 @@ impl SubflowState {
         vanished
     }
 
-    /// CPU time spent on it, with its part of that spent on the connection.
+    /// CPU time spent on it, with its part of the time spent on the connection.
     pub(super) fn cpu(&self) -> Option<CpuTimes> {
         self.record.cpu.map(|own| own + self.cpu_share)
     }
@@ -139,7 +138,7 @@ impl SubflowState {
     }
 }
 
-/// A socket whose final values were reported reads as zero; the earlier values stay.
+/// Keeps the older values: a socket whose final values were reported reads as zero.
 pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
     match (old, new) {
         (Some(old), Some(new)) => Some(old.max(new)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From tracked state to the model's connections and subflows. Shares, rates and calendar times are computed here. Pure.
+//! Builds the model's connections and subflows from tracked state: computes shares, rates and calendar times. Pure.
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
@@ -21,12 +21,12 @@ use super::flow::Flow;
 use super::names::Names;
 use super::subflow::SubflowState;
 
-/// Calendar time of a time on the boot clock.
+/// Converts boot-clock time to calendar time.
 pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// What is needed beside the flow itself.
+/// Inputs other than the flow.
 pub(super) struct Context<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
@@ -146,7 +146,7 @@ impl Context<'_> {
         }
     }
 
-    /// Where the kernel does not attribute system calls, those found in another way are not reported either.
+    /// Without the hooks that attribute system calls, their time counts as unknown even if another hook charged some.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
         let traces = self.start.traces;
         let known = state.cpu().filter(|_| traces.ledger)?;
@@ -235,12 +235,12 @@ fn second_path(flow: &Flow) -> Option<SecondPath> {
     })
 }
 
-/// Before the first sample the kernel has zero and, for the minimum, `u32::MAX`.
+/// Before the first sample the kernel reports 0 and, for the minimum, `u32::MAX`.
 fn measured(rtt: Micros) -> Option<Micros> {
     (rtt.0 != 0 && rtt.0 != u64::from(u32::MAX)).then_some(rtt)
 }
 
-/// A quantile is known to one bucket of the histogram; inside the bucket of the minimum it is at least the minimum.
+/// The histogram gives a quantile to one bucket. In the bucket of the minimum RTT, that minimum is a lower bound.
 fn quantile(record: &SubflowRecord, q: f64) -> Option<Micros> {
     let found = record.rtts.quantile(q)?;
     let bucket = |rtt: Micros| u32::try_from(rtt.0).map(RttHistogram::bucket).ok();

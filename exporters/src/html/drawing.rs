@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts of all drawings, and two small ones: RTTs and energy of each subflow. Their numbers are also in the tables; unknown values are
-//! not drawn.
+//! Parts of all drawings, and two small ones: RTTs and energy of each subflow. The tables have all numbers; unknown ones are not drawn.
 
 use std::fmt::Write as _;
 
@@ -35,7 +34,7 @@ pub(super) struct Scale {
     pub(super) left: f64,
     /// Width of the drawing.
     pub(super) width: f64,
-    /// Most parts of the axis, so that labels do not overlap.
+    /// Maximum number of parts of the axis, so that labels do not overlap.
     pub(super) parts: u32,
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lane for each subflow of a connection: what it carried over time, its events and failures, shared bottlenecks, cost. Drawn twice,
-//! for wide screens and paper and for phones; the style sheet shows one of them.
+//! A lane per subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: wide, and for phones.
 
 use std::fmt::Write as _;
 
@@ -81,7 +80,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     figure("lanes", &caption, &drawings)
 }
 
-/// What is drawn of a connection.
+/// A connection as it is drawn.
 struct Life<'a> {
     connection: &'a Connection,
     clock: Clock,

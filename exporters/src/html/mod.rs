@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as one HTML file without scripts and without requests: drawings are inline SVG, for light and dark screens and for paper.
-//! Sentences and tables are those of [`crate::text`].
+//! The report as one HTML file without scripts and requests, for screens and paper. Same sentences and tables as [`crate::text`].
 
 mod drawing;
 mod lanes;

@@ -8,7 +8,7 @@ use mpwatch_model::subflow::Subflow;
 
 use mpwatch_model::series::CounterSample;
 
-/// Most steps of a subflow: more could not be seen, and a week of samples would make a file that nobody can open.
+/// Maximum number of steps of a subflow: more are not visible, and a week of samples would make the file too large to open.
 const MAX_STEPS: f64 = 160.0;
 
 /// Seconds from the first known time of a connection.
@@ -79,7 +79,7 @@ pub(super) fn steps(
     steps
 }
 
-/// Ends the step in which a path failed at the failure: what it carried until the next sample it carried before.
+/// Ends the step in which a path failed at the failure: its bytes were carried before.
 fn end_at(failure: f64, steps: &mut Vec<Step>) {
     let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
     if let Some(last) = steps.iter_mut().find(is_failing) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connected clients. Their number is limited; above the limit, a new client replaces the one that has been idle longest, so that
-//! clients that do nothing, or never read a response, do not lock out others.
+//! The connected clients. Above the limit, a new client replaces the one idle for longest, so clients that stall do not lock out others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,8 +36,7 @@ impl Clients {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// Adds a client. Returns whether another one was disconnected for it. `spawn` starts the task that serves the client, which must not
-    /// end before this returns: with a single-threaded runtime it does not.
+    /// Adds a client. Returns whether it replaced another one. The task that `spawn` starts must not end before this returns.
     pub(super) fn add(self: &Arc<Self>, spawn: impl FnOnce(Client) -> AbortHandle) -> bool {
         let id = self.state().tick();
         let task = spawn(Client { clients: Arc::clone(self), id });

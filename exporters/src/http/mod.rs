@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The web server of the daemon: one thread with the only async runtime of the program. It serves GET on a few paths and reads no request
-//! bodies. A client that sends garbage, stalls or never reads affects only its own connection.
+//! The daemon's web server: one thread with the program's only async runtime. A client that sends garbage or stalls affects only itself.
 
 mod clients;
 mod response;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums by a label that can have any number of values, with a fixed number of series: the largest label values have series of their own,
-//! all others share `__other__`. Each increase is added to one of them, so no sum decreases and all of them together are the total.
+//! Sums by an unbounded label with a bounded number of series: small ones share `__other__`. No sum decreases; together they are the total.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -12,12 +11,12 @@ use super::sums::{Increase, Sums, add};
 /// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 
-/// How many label values have series of their own.
+/// How many label values may have series of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum of those in the current snapshot.
+    /// Maximum number in the current snapshot.
     pub(super) max_present: usize,
-    /// Maximum of all, including those that are gone and still exported.
+    /// Maximum number in all, including those that are gone and still exported.
     pub(super) max_total: usize,
     /// How long one that is gone is exported. `None`: until another one needs its series.
     pub(super) linger: Option<SignedDuration>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All metric families: name, help, labels, and how a scrape reads their samples. The text for Prometheus and METRICS.md both follow
-//! from this list.
+//! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
 
 use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, Distribution, SUBFLOW_DISTRIBUTIONS};
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows the counters of all flows of one kind from snapshot to snapshot: how much each increased, which events happened for the first
-//! time, and which values a histogram observes.
+//! Compares the counters of all flows of one kind between snapshots: increases, first occurrences of events, observations of histograms.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,8 +11,7 @@ use mpwatch_model::metric::event_counter::EventCounter;
 use super::histogram::Histogram;
 use super::sums::{Increase, counters};
 
-/// A flow that is followed. Its latest values are in separate arrays, at the same index: a snapshot of hundreds of thousands of flows
-/// is bound by memory access.
+/// A flow. Its latest values are in separate arrays at the same index, because large snapshots are bound by memory access.
 struct FlowEntry<K> {
     key: K,
     /// The last snapshot that contained it.
@@ -30,7 +28,7 @@ pub(super) struct FlowCounters<K, T: 'static> {
     events: &'static [EventCounter<T>],
     distributions: &'static [Distribution<T>],
     flows: Vec<FlowEntry<K>>,
-    /// For each flow, one value for each counter. Not a number: unknown.
+    /// For each flow, one value for each counter. `NaN`: unknown.
     values: Vec<f64>,
     /// For each flow, one number for each distribution: how many observations it has had.
     observations: Vec<u64>,
@@ -73,8 +71,7 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
         }
     }
 
-    /// Takes the values of one flow and returns how much they increased since the previous snapshot. `from_start`: mpwatch has traced
-    /// the flow from its start, so all it carried counts. Otherwise only what follows counts, or a restart would count it twice.
+    /// Takes a flow's values and returns their increase. `from_start`: its first totals count; those of an older flow were counted before.
     pub(super) fn update(&mut self, key: K, flow: &T, from_start: bool) -> &Increase {
         let (index, is_new) = self.find(key);
         self.flows[index].snapshot = self.snapshot;

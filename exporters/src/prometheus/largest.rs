@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Series of single flows: the largest connections and their subflows, if the configuration asks for them. A closed flow is exported with
-//! its final values for five more minutes.
+//! Series of the largest connections and their subflows, if configured. A closed flow is exported with final values for five more minutes.
 
 use std::collections::HashMap;
 use std::hash::Hash;

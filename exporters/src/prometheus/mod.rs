@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics for Prometheus. Every metric family follows from a row of the model's tables. The number of series is bounded by the parts of
-//! the machine and by fixed limits, not by the number of flows.
+//! Metrics for Prometheus, from the rows of the model's tables. The machine and fixed limits bound the number of series, flows do not.
 
 mod bounded;
 mod families;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that outlive their flows: sums over the host, by peer, interface and control group. What a flow has carried stays in the sums
-//! after it ends.
+//! Counters that outlive their flows: sums over the host, by peer, interface and control group. The bytes of ended flows stay in them.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -22,13 +21,11 @@ use super::largest::LargestFlows;
 use super::sums::{Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
 
-/// Interfaces with series of their own.
+/// Maximum number of interfaces, peers and control groups with series of their own.
 const MAX_INTERFACES: usize = 64;
-/// Peers with series of their own.
 const MAX_PEERS: usize = 100;
-/// Control groups with series of their own.
 const MAX_CGROUPS: usize = 100;
-/// Subflows with series of their own, for each of the largest connections.
+/// Maximum number of subflows with series of their own, for each of the largest connections.
 const MAX_SUBFLOWS_PER_CONNECTION: usize = 8;
 
 type SubflowKey = (ConnectionId, SubflowId);
@@ -54,7 +51,7 @@ pub struct Totals {
     cgroups: BoundedSums<Option<CgroupKey>>,
     /// Paths of the control groups with series of their own.
     cgroup_paths: HashMap<CgroupKey, String>,
-    /// Peer and control group of each connection of the current snapshot, in its order.
+    /// Peer and control group of each connection of the current snapshot, in the same order.
     groups: Vec<(Option<IpAddr>, Option<CgroupKey>)>,
     /// Number of peers and control groups in the latest snapshot.
     group_counts: (usize, usize),
@@ -70,7 +67,7 @@ impl Totals {
     /// Sums without any snapshot.
     pub fn new(settings: Settings) -> Self {
         let up_to = |max| Limits { max_present: max, max_total: max, linger: None };
-        // Before the first connection, no payload was carried. Whether time and energy will be known is unknown.
+        // Payload starts at zero. Time and energy may turn out to be unknown.
         let initial = |unit| matches!(unit, Unit::Bytes | Unit::Segments).then_some(0.0);
         Self {
             settings,
@@ -95,7 +92,7 @@ impl Totals {
         self.largest_subflows.set_limit(max_subflows(settings));
     }
 
-    /// Adds what every flow carried since the previous snapshot. Snapshots come in the order of time.
+    /// Adds what every flow carried since the previous snapshot. Snapshots come in order of time.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.select(snapshot);
         for (connection, (peer, cgroup)) in snapshot.connections.iter().zip(&self.groups) {
@@ -143,7 +140,7 @@ impl Totals {
         values
     }
 
-    /// Selects what has series of its own until the next snapshot. By size, so that a large flow is exported from its first byte.
+    /// Selects by size what has series of its own until the next snapshot, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
         let mut peers = HashMap::with_capacity(self.group_counts.0);
         let mut cgroups = HashMap::with_capacity(self.group_counts.1);

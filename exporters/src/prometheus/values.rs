@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scrape exports besides the latest snapshot: computed once per snapshot, then only read.
+//! Values that are computed once per snapshot, for all scrapes until the next.
 
 use super::histogram::Histogram;
 use super::sums::Sums;

@@ -15,7 +15,7 @@ use super::words::{bytes, estimate_mark, mean, or_dash};
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "flow classes";
-/// What its times are taken over.
+/// The flows that its times are from.
 pub(crate) const NOTE: &str =
     "completion times of connections that were seen from their opening to their end";
 

@@ -32,7 +32,7 @@ pub(super) fn cpu(connection: &Connection) -> Option<String> {
     Some(format!("{}: {}{unknown}", time_of(cpu.total()), parts.join(", ")))
 }
 
-/// Energy of a connection. `None`: not known.
+/// Energy of a connection. `None`: unknown.
 pub(super) fn energy(connection: &Connection) -> Option<String> {
     let energy = connection.energy?;
     let (active, full) = (energy.active?, energy.full?);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fairness between long flows and its price `[RN10]`: Jain's index and the slowest flow; retransmissions, timeouts, and windows too
-//! small for fast retransmit.
+//! Fairness between long flows and its price `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::flow_class::FlowClass;
@@ -15,7 +14,7 @@ use super::words::{mean, or_dash};
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "fairness between long flows";
-/// What it is taken over.
+/// The flows that it includes.
 pub(crate) const NOTE: &str = "flows that mostly send, each by its mean rate; retransmitted: share of the bytes sent, mean and worst flow";
 
 /// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.

@@ -5,7 +5,7 @@ use mpwatch_model::energy::EnergySource;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
-/// A metric of the table as people read it. An unknown name shows itself; a test finds those.
+/// A metric of the table for people. An unknown name is shown as it is, which a test detects.
 pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
     metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
 }
@@ -34,7 +34,7 @@ pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The value, or a dash where it is not known.
+/// The value, or a dash if it is unknown.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

@@ -10,7 +10,7 @@ use crate::unit::Bytes;
 
 use super::fact::{Certainty, Fact, OtherPairs, SharedBottleneck};
 
-/// How many times more than it sends a host must receive before it is asked to judge at the other end.
+/// Ratio of received to sent bytes above which bottlenecks must be judged at the other end.
 const MOSTLY_RECEIVES: u64 = 20;
 
 /// The groups of subflows that share a bottleneck.
@@ -23,7 +23,7 @@ pub fn working_subflows(connection: &Connection) -> usize {
     connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.stale).count()
 }
 
-/// Energy of some subflows. `None`: not known.
+/// Energy of some subflows. `None`: unknown.
 pub fn extra_cost(connection: &Connection, extra: &[SubflowId]) -> Option<FlowEnergy> {
     let energies: Vec<FlowEnergy> =
         chosen(connection, extra).into_iter().filter_map(|subflow| subflow.energy).collect();
@@ -34,7 +34,7 @@ fn chosen<'a>(connection: &'a Connection, ids: &[SubflowId]) -> Vec<&'a Subflow>
     connection.subflows.iter().filter(|subflow| ids.contains(&subflow.id)).collect()
 }
 
-/// What is known of the bottlenecks of a connection, most important first.
+/// Facts about the bottlenecks of a connection, most important first.
 pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     let Some(found) = &connection.bottlenecks else { return Vec::new() };
     let mut facts: Vec<Fact> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds what there is to report: pure functions over a report or a connection.
+//! Finds problems and facts: pure functions over a report or a connection.
 
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;

@@ -26,7 +26,7 @@ impl Default for Format<'_> {
 }
 
 impl Format<'_> {
-    /// Energy above idle; `~` marks an estimate. `None`: not known.
+    /// Energy above idle; `~` marks an estimate. `None`: unknown.
     pub fn cost(&self, energy: &FlowEnergy) -> Option<String> {
         let mark = if energy.source.is_measured() { "" } else { "~" };
         energy.active.map(|active| format!("{mark}{}", (self.energy)(active.joules())))

@@ -29,7 +29,7 @@ pub fn watts(value: f64) -> String {
     small(value, "W")
 }
 
-/// Of what is often below one.
+/// Formats a value that is often below one.
 fn small(value: f64, unit: &str) -> String {
     match value {
         v if v >= 999.5 => scaled(v, 1000.0, &[unit, &format!("k{unit}"), &format!("M{unit}")]),

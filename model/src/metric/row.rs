@@ -36,8 +36,7 @@ pub struct Metric<T> {
     pub title: &'static str,
     /// Reads it; `None`: unknown.
     pub read: fn(&T) -> Option<f64>,
-    /// Name of the key in JSON and of the column in CSV and SQLite, for a value that is computed from others. `None`: the value is a field
-    /// of the subject and has its key and column from there.
+    /// JSON key and CSV and SQLite column of a value that is computed from others. `None`: it is a field with a key of its own.
     pub column: Option<&'static str>,
 }
 
@@ -47,8 +46,7 @@ impl<T> Metric<T> {
         self.unit != Unit::BitsPerSecond
     }
 
-    /// The name of its sum over all flows of another subject: `mpwatch_connection_sent_bytes_total` of a peer is
-    /// `mpwatch_peer_sent_bytes_total`.
+    /// Name of its sum by a subject: with `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
     pub fn name_of(&self, subject: &str) -> String {
         let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
         format!("mpwatch_{subject}_{thing}")

@@ -85,7 +85,7 @@ fn bounds(row: &Row<'_>, _: usize) -> Text {
     Text::plain(text.unwrap_or_else(|| "-".to_owned()))
 }
 
-/// Joules of the subflows that add no throughput. `None`: not known.
+/// Joules of the subflows that add no throughput. `None`: unknown.
 fn wasted(connection: &Connection) -> Option<f64> {
     let extra: Vec<SubflowId> =
         finding::shared_groups(connection).flat_map(|group| group[1..].to_vec()).collect();

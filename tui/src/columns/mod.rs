@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one registry of columns, for the tables of the screen, `top --batch` and `ls`: which columns there are, what their cells show,
-//! and by what they sort. Metrics are columns by themselves.
+//! The registry of columns for the screen's tables, `top --batch` and `ls`: cells and sort order. Each metric becomes a column by itself.
 
 mod bottleneck;
 mod column;

@@ -12,7 +12,6 @@ use super::{bottleneck, cost, identity, traffic};
 /// More than any cell needs.
 pub(crate) const UNLIMITED: usize = 120;
 
-/// All columns.
 pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     let own = [identity::COLUMNS, bottleneck::COLUMNS, traffic::COLUMNS, cost::COLUMNS].concat();
     own.into_iter().chain(metrics()).collect()
@@ -42,7 +41,6 @@ fn usual_width(unit: Unit) -> usize {
     if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 }
 }
 
-/// A column by its name.
 pub(crate) fn find(key: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.key == key)
 }

@@ -72,7 +72,6 @@ view! {
     +
 }
 
-/// All of them.
 #[cfg(test)]
 pub(super) const ALL: &[&[Choice]] =
     &[CONNECTIONS, ENERGY, DETAIL, AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, BATCH, LIST];

@@ -10,7 +10,7 @@ use crate::state::view::Tab;
 /// The smallest usable screen.
 pub(crate) const SMALLEST: (u16, u16) = (60, 10);
 
-/// Most lines of alarms.
+/// Maximum number of lines of alarms.
 const MAX_ALARMS: u16 = 3;
 
 /// The parts of the screen from top to bottom; those without height are not shown.
@@ -39,7 +39,6 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
     columns < SMALLEST.0 || rows < SMALLEST.1
 }
 
-/// The parts of the screen.
 pub(crate) fn areas(app: &App) -> Areas {
     let (columns, rows) = app.size;
     let mut top = 0;

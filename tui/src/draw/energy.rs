@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The upper part of the energy view: each zone as a bar whose parts sum to it, the source of the figures, and the cost of extra
-//! subflows.
+//! The upper part of the energy view: a bar for each zone and its parts, the source of the figures, and the cost of extra subflows.
 
 use mpwatch_model::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
 use mpwatch_model::metric::watts;

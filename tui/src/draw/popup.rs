@@ -63,7 +63,6 @@ fn help_lines(app: &App) -> Vec<Text> {
     lines
 }
 
-/// Number of lines of the help.
 pub(crate) fn help_height(app: &App) -> usize {
     help_lines(app).len()
 }

@@ -20,7 +20,7 @@ pub(crate) enum Series {
     Watts,
 }
 
-/// The values of a tick by slot; `NaN` is not known. Slots added later are missing.
+/// The values of a tick by slot; `NaN`: unknown. Slots added later are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Column {
     pub(super) rate: Vec<f32>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The latest values of many flows, one column for each tick. Columns are written and read front to back: with ten thousand flows,
-//! any other order waits for memory.
+//! Latest values of many flows, a column per tick, read front to back: with ten thousand flows, any other order waits for memory.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ pub(super) struct Value {
     pub(super) active: Option<Microjoules>,
 }
 
-/// A row of the columns and the flow that uses it. A reused row still has the values of the flow before: those older than `since`.
+/// A row of the columns and the flow that uses it. In columns before `since`, the row has values of an earlier flow.
 #[derive(Clone, Copy, Debug)]
 struct Slot<Id> {
     id: Id,
@@ -77,7 +76,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.next.set(0);
     }
 
-    /// Adds a flow of the current tick; `interval` is the time since the tick before, in seconds.
+    /// Adds a flow of the current tick. `interval`: time since the previous tick, in seconds.
     #[expect(clippy::cast_possible_truncation, reason = "for drawing")]
     pub(super) fn add(&mut self, id: Id, interval: f64, value: Value) {
         let index = self.slot(id).unwrap_or_else(|| self.insert(id));
@@ -127,7 +126,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         Some(index)
     }
 
-    /// Frees the slots of flows not seen since `old`, and keeps the values of those to be remembered.
+    /// Frees the slots of flows not seen since `old`. Keeps the values of flows to be remembered.
     pub(super) fn forget(&mut self, old: Tick, is_kept: impl Fn(&Id) -> bool) {
         for index in 0..self.slots.len() {
             let Slot { id, since, last, .. } = self.slots[index];
@@ -147,7 +146,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.kept.retain(|id, _| is_kept(id));
     }
 
-    /// The sums of the latest values of some flows up to a tick, the latest last: at most `max`.
+    /// The sums of the values of some flows for at most `max` ticks up to `until`, the latest last.
     pub(crate) fn sums(
         &self,
         ids: impl Iterator<Item = Id>,
@@ -155,11 +154,11 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         until: Tick,
         max: usize,
     ) -> Vec<f32> {
-        // Flows of the tick are read column by column, as they lie in memory; the few remembered ones one by one.
+        // Live flows are read column by column, as they are in memory; the few remembered ones one by one.
         let (mut live, mut remembered) = (Vec::new(), Vec::new());
         for track in ids.filter_map(|id| self.get(id)) {
             match track.0 {
-                Of::Live { index, since, last, .. } if last >= until => live.push((index, since)),
+                Source::Live { index, since, last, .. } if last >= until => live.push((index, since)),
                 _ => remembered.push(track),
             }
         }
@@ -183,19 +182,19 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         Some(Track(match self.slot(id) {
             Some(index) => {
                 let Slot { since, last, .. } = self.slots[index];
-                Of::Live { columns: &self.columns, index, since, last }
+                Source::Live { columns: &self.columns, index, since, last }
             }
-            None => Of::Kept(self.kept.get(&id)?),
+            None => Source::Kept(self.kept.get(&id)?),
         }))
     }
 }
 
 /// The values of one flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Track<'a>(Of<'a>);
+pub(crate) struct Track<'a>(Source<'a>);
 
 #[derive(Clone, Copy, Debug)]
-enum Of<'a> {
+enum Source<'a> {
     Live { columns: &'a Columns, index: usize, since: Tick, last: Tick },
     Kept(&'a Kept),
 }
@@ -204,11 +203,11 @@ impl<'a> Track<'a> {
     /// The values up to a tick, the latest first.
     fn back_from(self, series: Series, until: Tick) -> impl Iterator<Item = f32> + use<'a> {
         let (live, kept) = match self.0 {
-            Of::Live { columns, index, since, last } => {
+            Source::Live { columns, index, since, last } => {
                 let these = columns.between(since, until.min(last)).rev();
                 (Some(these.map(move |column| column.at(series, index))), None)
             }
-            Of::Kept(kept) => {
+            Source::Kept(kept) => {
                 let late = usize::try_from(kept.last.saturating_sub(until)).unwrap_or(usize::MAX);
                 (None, Some(kept.values.iter().rev().skip(late).map(move |values| values[series as usize])))
             }
@@ -216,14 +215,14 @@ impl<'a> Track<'a> {
         live.into_iter().flatten().chain(kept.into_iter().flatten())
     }
 
-    /// The values up to a tick, the latest last; `NaN` is not known.
+    /// The values up to a tick, the latest last; `NaN`: unknown.
     pub(crate) fn values(self, series: Series, until: Tick) -> Vec<f32> {
         let mut values: Vec<f32> = self.back_from(series, until).collect();
         values.reverse();
         values
     }
 
-    /// Adds the values up to a tick to sums, of which the last is that tick's; returns how many there were.
+    /// Adds the values up to a tick to `sums`, whose last element is that of the tick. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
         for (sum, value) in sums.iter_mut().rev().zip(self.back_from(series, until)) {
@@ -233,7 +232,7 @@ impl<'a> Track<'a> {
         count
     }
 
-    /// Power at a tick. `None`: not known.
+    /// Power at a tick. `None`: unknown.
     pub(crate) fn watts(self, at: Tick) -> Option<f64> {
         self.back_from(Series::Watts, at).next().filter(|watts| !watts.is_nan()).map(f64::from)
     }
@@ -241,11 +240,11 @@ impl<'a> Track<'a> {
     /// The activity step at a tick; 0 for an idle flow.
     pub(crate) fn activity(self, at: Tick) -> i16 {
         match self.0 {
-            Of::Live { columns, index, since, last } => {
+            Source::Live { columns, index, since, last } => {
                 let column = columns.between(since, at.min(last)).next_back();
                 column.and_then(|column| column.step.get(index)).copied().unwrap_or(0)
             }
-            Of::Kept(_) => 0,
+            Source::Kept(_) => 0,
         }
     }
 

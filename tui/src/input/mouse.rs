@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mouse.
+//! What mouse events do.
 
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 

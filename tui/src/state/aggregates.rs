@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of the paths and peers views. There may be as many aggregates as flows: for all of them only their members and their rate are
-//! known; the sums are computed for those on the screen, or sorted by. An aggregate keeps its number from snapshot to snapshot, and
-//! nothing is allocated for each of them.
+//! Rows of the paths and peers views, up to one per flow: only their members and rate are known; sums are computed for those on the screen
+//! or sorted by. An aggregate keeps its number from snapshot to snapshot, and nothing is allocated for each of them.
 
 use std::collections::HashMap;
 
@@ -58,7 +57,7 @@ pub(crate) struct Aggregates {
     /// The tick of the activities.
     tick: Tick,
     numbers: Numbers,
-    /// Sent and received now, bit/s, by number.
+    /// Rate in both directions, bit/s, by number.
     rates: Vec<u64>,
     activities: Vec<Activity>,
     /// The subflows in the order of the snapshot, with the numbers of their aggregates.

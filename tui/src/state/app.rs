@@ -108,7 +108,7 @@ impl App {
         self.digested().map(|frame| &*frame.snapshot)
     }
 
-    /// Sums over it.
+    /// Totals of the snapshot that is shown.
     pub(crate) fn totals(&self) -> Totals {
         self.digested().map(|frame| frame.digest.totals).unwrap_or_default()
     }

@@ -15,7 +15,6 @@ pub(crate) enum Mark {
     None,
 }
 
-/// A line of a list.
 pub(crate) struct Choice {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
@@ -27,7 +26,6 @@ pub(crate) fn columns_of(tab: Tab) -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| tab.has(column.rows)).collect()
 }
 
-/// The lines of a list.
 pub(crate) fn choices(app: &App, pick: Pick) -> Vec<Choice> {
     let columns = columns_of(app.tab).into_iter();
     match pick {

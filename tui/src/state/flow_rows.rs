@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of connections with their subflows below them. Only the first row of each connection is stored: of tens of thousands of rows,
-//! some dozens are ever read.
+//! Rows of connections with their subflows. Only the first row of each connection is stored: of tens of thousands, some dozens are read.
 
 use mpwatch_model::id::ConnectionId;
 
 use crate::columns::{Fold, Row, Subject};
 use crate::context::{Context, Location};
 
-/// A row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowRow {
     pub(crate) location: Location,
@@ -58,7 +56,6 @@ impl FlowRows {
         self.len
     }
 
-    /// Number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.blocks.len()
     }

@@ -179,8 +179,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The default bindings with other keys for some actions. A key given to an action is taken from the action that has it by default;
-    /// giving a key to two actions is an error, with what to correct.
+    /// The default bindings with other keys for some actions, taken from their default action. A key for two actions is an error.
     pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, String> {
         let mut map = Self::default();
         let mut given: Vec<(Chord, &'static Binding)> = Vec::new();

@@ -169,7 +169,7 @@ struct Ranking {
     index: u32,
 }
 
-/// Where both ends of a connection are on this machine, the server follows the client, which mostly sends and so knows more.
+/// If both ends of a connection are on this machine, the server follows the client, which mostly sends and so has better data.
 fn put_ends_together(shown: &[(Location, Entry<'_>)], rankings: &mut [Ranking]) {
     if !shown.iter().any(|(_, entry)| entry.digest.is_server) {
         return;

@@ -36,6 +36,6 @@ pub struct Settings {
     pub origin: Origin,
     /// A line below the header that names the scenario of a demo.
     pub banner: Option<String>,
-    /// Whether MPTCP is enabled in the namespace of the screen. `None`: not known.
+    /// Whether MPTCP is enabled in the namespace of the screen. `None`: unknown.
     pub mptcp_enabled: Option<bool>,
 }

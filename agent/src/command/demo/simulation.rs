@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters for machines without any. They follow the CPU time of the demo's own threads, linearly. All outputs mark
-//! the figures as simulated.
+//! Simulated energy counters for machines without any: linear in the CPU time of the demo's own threads, and marked in all outputs.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The comparisons: the snapshot and the report of mpwatch with the counts of the application, with the kernel's information on its
-//! sockets, with the counters of the interfaces, and with the configured paths. Pure.
+//! The comparisons: with the application's counts, the kernel's socket information, interface counters and configured paths. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -136,8 +135,7 @@ fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
     std::iter::once(count).chain(each).collect()
 }
 
-/// Bytes are compared at the end. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
-/// retransmitted later counts as one.
+/// Bytes are compared at the end, segments at the time of the kernel's report: a FIN retransmitted later counts as a segment.
 fn one_subflow(name: &str, ours: &Connection, idle: &Connection, info: &SubflowInfo) -> Vec<Check> {
     let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
     let last = ours.subflows.iter().find(same);

@@ -24,7 +24,7 @@ const STEP: u64 = 100_000_000;
 const MAX_STEPS: usize = 128;
 const MIN_STEPS: usize = 64;
 const MAX_LAG: usize = 10;
-/// Correlation from which on paths share a bottleneck.
+/// Minimum correlation of paths that share a bottleneck.
 const SHARED: f64 = 0.5;
 
 /// The delays of one step, in microseconds: sum and count.
@@ -36,7 +36,6 @@ struct Delays {
     steps: VecDeque<Step>,
 }
 
-/// The method, for one connection.
 #[derive(Default)]
 pub(crate) struct Dcw {
     delays: BTreeMap<SubflowId, Delays>,

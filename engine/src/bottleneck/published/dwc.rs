@@ -15,11 +15,11 @@ use super::decisions::Decisions;
 use crate::bottleneck::evaluation::PairEvaluation;
 use crate::bottleneck::method::{Method, every_pair};
 
-/// Shortest window around a loss: round trips in a data centre are shorter than the distance of samples.
+/// Minimum window around a loss: round trips in a data centre are shorter than the sampling interval.
 const MIN_WINDOW: u64 = 20_000_000;
 /// A delay is high above this part of the highest queueing delay of the subflow.
 const HIGH_DELAY: f64 = 0.75;
-/// Signs are kept for this long before the oldest open window.
+/// How long before the oldest open window signs are kept.
 const SIGNS_KEPT: Nanos = Nanos(1_000_000_000);
 
 /// A loss whose window is open.
@@ -38,7 +38,6 @@ struct Path {
     signs: Vec<(Nanos, bool)>,
 }
 
-/// The method, for one connection.
 #[derive(Default)]
 pub(crate) struct Dwc {
     paths: BTreeMap<SubflowId, Path>,

@@ -37,7 +37,6 @@ impl Default for Parameters {
     }
 }
 
-/// The method, for one connection.
 pub(crate) struct Ese {
     parameters: Parameters,
     /// Samples that wait for those of the other subflows, to be processed in order of time.

@@ -25,7 +25,7 @@ const M: usize = 30;
 const F: usize = 20;
 const C_S: f64 = 0.1;
 const C_H: f64 = 0.3;
-/// With more than this part of its packets lost, a flow is congested and grouped by its losses.
+/// Fraction of lost packets above which a flow is congested and grouped by its losses.
 const P_L: f64 = 0.1;
 const P_V: f64 = 0.7;
 const P_F: f64 = 0.1;
@@ -167,7 +167,6 @@ fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -
     groups
 }
 
-/// The method, for one connection.
 #[derive(Default)]
 pub(crate) struct Rfc8382 {
     flows: BTreeMap<SubflowId, Flow>,

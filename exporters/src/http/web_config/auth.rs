@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User names and passwords. Verifying a password takes tens of milliseconds of CPU time (bcrypt): it runs on a separate thread, one
-//! password at a time, and correct passwords are cached as digests.
+//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one at a time, and matches are cached.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access to the web server: TLS and basic auth, configured by the web-config file of Prometheus exporters. The file and the certificates
-//! that it names are reloaded when one of them changes; if that fails, the previous rules stay in force.
+//! TLS and basic auth by the web-config file of Prometheus exporters. Changed files are reloaded; on failure the previous rules stay.
 
 mod auth;
 mod file;
