@@ -53,6 +53,7 @@ impl Live {
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
         let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
+        let names = Names::watch(tracer.cookie_reader());
         let meter = tracer.traces().ledger.then(|| Meter::start(counters));
         let start = Start {
             host: this_host(&tracer),
@@ -65,7 +66,7 @@ impl Live {
         Ok(Self {
             tracer,
             start,
-            names: Names::new(),
+            names,
             interval,
             next_tick: Instant::now(),
             pace: None,
