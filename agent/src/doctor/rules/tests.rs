@@ -94,7 +94,7 @@ fn a_capable_machine_passes_every_check() {
 
 #[test]
 fn a_setting_that_is_off_is_a_warning_with_a_fix() {
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 4] = [
         ("mptcp_enabled", |facts| facts.mptcp_enabled = Some(false)),
         ("mptcp_scheduler", |facts| facts.scheduler = Some("bpf_rr".to_owned())),
         ("bpf_jit", |facts| facts.jit = Some(false)),
