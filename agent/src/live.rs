@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::event::{KernelEvent, Start, Tick};
-use mpwatch_model::host::Host;
+use mpwatch_model::host::{Host, Losses};
 
 use crate::cli::CounterOptions;
 use crate::clock;
@@ -33,6 +33,7 @@ pub(crate) struct Live {
     /// Changes the interval while tracing goes on.
     pace: Option<Arc<Pace>>,
     has_ended: bool,
+    failures: Failures,
     stop: Arc<AtomicBool>,
     /// Whether owners of accepted sockets must be searched for at every tick, because no hook reports them.
     searches_owners: bool,
@@ -52,6 +53,7 @@ impl Live {
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
         let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
+        let names = Names::watch(tracer.cookie_reader());
         let meter = tracer.traces().ledger.then(|| Meter::start(counters));
         let start = Start {
             host: this_host(&tracer),
@@ -64,11 +66,12 @@ impl Live {
         Ok(Self {
             tracer,
             start,
-            names: Names::new(),
+            names,
             interval,
             next_tick: Instant::now(),
             pace: None,
             has_ended: false,
+            failures: Failures::default(),
             stop,
             searches_owners,
             meter,
@@ -102,12 +105,39 @@ impl Live {
         Ok(())
     }
 
-    fn read_snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
+    /// Passes on the events up to the next tick, their names, and the tick.
+    fn tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        let mut names = std::mem::take(&mut self.names);
+        let read = self.read_events(&mut |event: &KernelEvent| {
+            names.note(event);
+            if outcome.is_ok() {
+                outcome = sink(event);
+            }
+        });
+        self.names = names;
+        outcome?;
+        let tick = read?;
+        for name in self.names.resolve() {
+            sink(&name)?;
+        }
+        sink(&KernelEvent::Tick(tick))
+    }
+
+    /// Waits for the tick, then reads a snapshot.
+    fn read_events(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
+        self.wait(sink)?;
+        // The flag is read before the last snapshot, so that the snapshot has everything that closed before the signal.
+        self.has_ended = self.stop.load(Ordering::Relaxed);
+        if self.has_ended {
+            self.tracer.poll(FINAL_RECORDS_WAIT, sink)?;
+        }
         if self.searches_owners {
             self.tracer.find_owners()?;
         }
         self.tracer.snapshot(sink)?;
         let (counters, losses) = self.tracer.counters()?;
+        let losses = Losses { ticks_failed: self.failures.count, ..losses };
         let (cpus, energy) = self.meter.as_mut().map(|meter| meter.read(&self.tracer)).transpose()?.unzip();
         Ok(Tick { at: clock::boot_now()?, losses, counters, cpus: cpus.unwrap_or_default(), energy })
     }
@@ -119,32 +149,52 @@ impl EventSource for Live {
     }
 
     fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {
-        if self.has_ended {
-            return Ok(false);
-        }
-        let mut outcome = Ok(());
-        let mut names = std::mem::take(&mut self.names);
-        let mut forward = |event: &KernelEvent| {
-            names.note(event);
-            if outcome.is_ok() {
-                outcome = sink(event);
+        while !self.has_ended {
+            let read = self.tick(sink);
+            self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
+            if self.failures.allow(read)? {
+                return Ok(true);
             }
-        };
-        self.wait(&mut forward)?;
-        // The flag is read before the last snapshot, so that the snapshot has everything that closed before the signal.
-        self.has_ended = self.stop.load(Ordering::Relaxed);
-        if self.has_ended {
-            self.tracer.poll(FINAL_RECORDS_WAIT, &mut forward)?;
+            // Reading may fail at once, before it waits for the tick.
+            std::thread::sleep(STOP_CHECK_INTERVAL);
+            self.has_ended |= self.stop.load(Ordering::Relaxed);
         }
-        let tick = self.read_snapshot(&mut forward)?;
-        self.names = names;
-        outcome?;
-        for name in self.names.resolve() {
-            sink(&name)?;
+        Ok(false)
+    }
+}
+
+/// Ticks that failed. A passing shortage of descriptors or memory must not end a daemon.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    has_succeeded: bool,
+    is_failing: bool,
+}
+
+impl Failures {
+    /// Whether a tick was read. Its error is returned only if no tick has been read before: then the cause will not pass by itself.
+    fn allow(&mut self, read: anyhow::Result<()>) -> anyhow::Result<bool> {
+        match read {
+            Ok(()) => {
+                if self.is_failing {
+                    tracing::info!("snapshots are read again");
+                }
+                (self.has_succeeded, self.is_failing) = (true, false);
+                Ok(true)
+            }
+            Err(error) if self.has_succeeded => {
+                if !self.is_failing {
+                    tracing::error!(
+                        error = format!("{error:#}"),
+                        "a snapshot was skipped; the next one is read as usual"
+                    );
+                }
+                self.is_failing = true;
+                self.count += 1;
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
-        sink(&KernelEvent::Tick(tick))?;
-        self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
-        Ok(true)
     }
 }
 
@@ -167,6 +217,17 @@ fn this_host(tracer: &Tracer) -> Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_tick_is_counted_and_the_next_one_proceeds() {
+        let failed = || Err(anyhow::anyhow!("Too many open files"));
+        let mut failures = Failures::default();
+        assert!(failures.allow(Ok(())).unwrap());
+        assert!(!failures.allow(failed()).unwrap() && !failures.allow(failed()).unwrap());
+        assert!(failures.allow(Ok(())).unwrap());
+        assert_eq!(failures.count, 2);
+        assert!(Failures::default().allow(failed()).is_err(), "what never worked is reported");
+    }
 
     #[test]
     fn the_tick_after_a_late_one_is_at_least_half_an_interval_away() {

@@ -12,8 +12,6 @@ use crate::source::{EventSink, EventSource};
 
 /// Version of the format. Newer ones are rejected.
 const VERSION: u32 = 1;
-/// First bytes of a compressed file (RFC 8878 section 3.1.1).
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Maximum length of a line in bytes; no event is longer.
 const MAX_LINE: u64 = 1 << 20;
 
@@ -28,6 +26,8 @@ pub(crate) enum RecordingError {
     InUse { path: PathBuf },
     #[error("{path} exists and is not a recording, so it is not overwritten; choose another file")]
     NotOverwritten { path: PathBuf },
+    #[error("{path} is a recording already; choose another file, or --force to replace it")]
+    Exists { path: PathBuf },
     #[error("{path} is not a recording of mpwatch ({reason}); make one with `mpwatch record FILE`")]
     NotARecording { path: PathBuf, reason: String },
     #[error("{path} has recording format {found}, this mpwatch reads up to {VERSION}; use a newer mpwatch")]
@@ -49,10 +49,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the file and writes its header and the start of the stream.
-    pub(crate) fn create(path: &Path, start: &Start) -> Result<Self, RecordingError> {
+    /// Creates the file, or empties one that [`check`] accepts, and writes its header and the start of the stream.
+    pub(crate) fn create(path: &Path, overwrite: bool, start: &Start) -> Result<Self, RecordingError> {
         let failed = |source| RecordingError::Write { path: path.to_owned(), source };
-        let encoder = zstd::Encoder::new(BufWriter::new(create_file(path)?), 3).map_err(failed)?;
+        let encoder = zstd::Encoder::new(BufWriter::new(create_file(path, overwrite)?), 3).map_err(failed)?;
         let mut recorder = Self { path: path.to_owned(), output: BufWriter::new(encoder), failure: None };
         recorder.line(&Header { mpwatch_recording: VERSION }).map_err(failed)?;
         recorder.write(&KernelEvent::Start(start.clone()));
@@ -95,8 +95,31 @@ impl Recorder {
     }
 }
 
-/// Creates, locks and empties the file. Overwrites only a recording.
-fn create_file(path: &Path) -> Result<File, RecordingError> {
+/// Refuses a file that a recording must not replace: anything but a recording, and a recording too unless `overwrite`.
+pub(crate) fn check(path: &Path, overwrite: bool) -> Result<(), RecordingError> {
+    // Opening a pipe would wait for its writer.
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    match is_file.then(|| File::open(path)) {
+        Some(Ok(file)) => check_content(path, &file, overwrite),
+        // Creating it will report what is wrong.
+        _ => Ok(()),
+    }
+}
+
+fn check_content(path: &Path, file: &File, overwrite: bool) -> Result<(), RecordingError> {
+    if !file.metadata().is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    let path = path.to_owned();
+    match is_recording(file) {
+        false => Err(RecordingError::NotOverwritten { path }),
+        true if !overwrite => Err(RecordingError::Exists { path }),
+        true => Ok(()),
+    }
+}
+
+/// Creates the file, locks it and empties it.
+fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -109,13 +132,18 @@ fn create_file(path: &Path) -> Result<File, RecordingError> {
         Err(TryLockError::WouldBlock) => return Err(RecordingError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
-    let mut first = [0; ZSTD_MAGIC.len()];
-    if file.read(&mut first).map_err(failed)? > 0 && first != ZSTD_MAGIC {
-        return Err(RecordingError::NotOverwritten { path: path.to_owned() });
-    }
+    check_content(path, &file, overwrite)?;
     file.set_len(0).map_err(failed)?;
     file.rewind().map_err(failed)?;
     Ok(file)
+}
+
+/// Whether the first line is the header of a recording, of any version. Moves the file's position.
+fn is_recording(file: &File) -> bool {
+    let Ok(decoder) = zstd::Decoder::new(file) else { return false };
+    let mut line = Vec::new();
+    let read = BufReader::new(decoder.take(MAX_LINE)).read_until(b'\n', &mut line);
+    read.is_ok() && serde_json::from_slice::<Header>(&line).is_ok()
 }
 
 /// A recording being read.

@@ -21,6 +21,9 @@
 /* Address ids in one REMOVE_ADDR (the kernel's MPTCP_RM_IDS_MAX). */
 #define MPW_RM_IDS   8
 #define MPW_NAME_LEN 16
+/* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
+#define MPW_CGROUP_LEVELS 16
+#define MPW_CGROUP_NAME	  256
 /* RTT samples in one batch. */
 #define MPW_BATCH_SAMPLES 32
 /* Default sizes of the ring buffers. */
@@ -35,6 +38,7 @@ enum mpw_record_kind {
 	MPW_RECORD_UNCHANGED_SUBFLOW = 3,
 	MPW_RECORD_UNCHANGED_CONNECTION = 4,
 	MPW_RECORD_SAMPLE_BATCH = 5,
+	MPW_RECORD_CGROUP = 6,
 };
 
 /* Flags of a subflow. */
@@ -387,6 +391,16 @@ struct mpw_sample_batch {
 	__u32 count;
 	__u32 _reserved;
 	struct mpw_delay_sample samples[MPW_BATCH_SAMPLES];
+};
+
+/* Path of a control group, cut to its inner levels if too deep. Bytes after a NUL are arbitrary. */
+struct mpw_cgroup {
+	__u32 kind;
+	/* Names in this record, innermost first. */
+	__u16 levels;
+	__u16 is_cut;
+	__u64 id;
+	__u8 names[MPW_CGROUP_LEVELS][MPW_CGROUP_NAME];
 };
 
 #endif

@@ -2,6 +2,7 @@
 //! Turns the records of the kernel side into events of the model. The ABI types do not leave this crate.
 
 mod batch;
+mod cgroup;
 mod connection;
 mod error;
 mod field;
@@ -32,6 +33,7 @@ pub fn record(bytes: &[u8]) -> Result<KernelEvent, DecodeError> {
             Ok(unchanged(plain(bytes, kind)?))
         }
         abi::MPW_RECORD_SAMPLE_BATCH => batch::batch(bytes).map(KernelEvent::Samples),
+        abi::MPW_RECORD_CGROUP => Ok(KernelEvent::Cgroup(cgroup::cgroup(&plain(bytes, kind)?))),
         other => Err(DecodeError::UnknownKind(other)),
     }
 }
@@ -45,6 +47,7 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
             Some(size_of::<abi::mpw_unchanged>())
         }
         abi::MPW_RECORD_SAMPLE_BATCH => batch::length(bytes),
+        abi::MPW_RECORD_CGROUP => Some(size_of::<abi::mpw_cgroup>()),
         _ => None,
     }
 }
@@ -62,6 +65,8 @@ fn unchanged(abi::mpw_unchanged { kind, generation, cookie }: abi::mpw_unchanged
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const CGROUP_BYTES: usize = size_of::<abi::mpw_cgroup>();
 
     #[test]
     fn bytes_that_are_not_a_record_are_an_error_with_a_reason() {
@@ -88,15 +93,15 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_fail_but_never_panic(
-            mut bytes in proptest::collection::vec(any::<u8>(), 0..SUBFLOW_BYTES + 8),
-            kind in 0u8..7,
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..CGROUP_BYTES + 8),
+            kind in 0u8..8,
             exact in any::<bool>(),
         ) {
             if let Some(first) = bytes.first_chunk_mut::<4>() {
                 *first = u32::from(kind).to_ne_bytes();
             }
             let expected = length(&bytes);
-            let is_known = bytes.len() >= 4 && (1..=5).contains(&kind);
+            let is_known = bytes.len() >= 4 && (1..=6).contains(&kind);
             // The length of a batch is after its kind.
             let is_right = if kind == 5 { is_known || expected.is_none() } else { expected.is_some() == is_known };
             prop_assert!(is_right, "{:?} of kind {}", expected, kind);

@@ -118,6 +118,9 @@ const fn iterator(program: &'static str, target: &'static str, costs: &'static s
     Hook { program, target, attach: Attach::Iterator, part: Part::Flows, required: false, costs }
 }
 
+/// The function by which the kernel runs a program for user space.
+const RUN: &str = "bpf_prog_test_run_raw_tp";
+
 /// Every hook, the required ones first.
 pub const HOOKS: &[Hook] = &[
     tracepoint(
@@ -184,7 +187,15 @@ pub const HOOKS: &[Hook] = &[
     vital("ledger_packet", "netif_receive_skb", Attach::Tracepoint),
     vital("ledger_sys_enter", "sys_enter", Attach::Tracepoint),
     vital("ledger_sys_exit", "sys_exit", Attach::Tracepoint),
-    vital("ledger_settle", "bpf_prog_test_run_raw_tp", Attach::Run),
+    Hook {
+        program: "netns_cookie",
+        target: RUN,
+        attach: Attach::Run,
+        part: Part::Flows,
+        required: false,
+        costs: "names of network namespaces",
+    },
+    vital("ledger_settle", RUN, Attach::Run),
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
     ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
     ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of delayed sending"),

@@ -15,6 +15,7 @@ mod iterator;
 mod ledger;
 mod log;
 pub mod namespace;
+pub mod netns_cookie;
 mod object;
 pub mod plan;
 pub mod program;

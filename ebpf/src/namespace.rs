@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{io, thread};
 
 use nix::sched::{CloneFlags, setns};
-use nix::sys::statfs::{FsType, statfs};
+use nix::sys::statfs::{FsType, fstatfs, statfs};
 
 /// A namespace that can be entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +22,15 @@ pub struct Namespace {
     pub path: PathBuf,
 }
 
+/// Where `ip netns` binds namespaces to names. On most systems the second is a link to the first.
+pub const DIRECTORIES: [&str; 2] = ["/run/netns", "/var/run/netns"];
+/// Name of the namespace that the agent itself is in.
+pub const OWN_NAME: &str = "host";
+
 /// `NSFS_MAGIC` of linux/magic.h.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// Path of the namespace that the agent itself is in.
-const OWN: &str = "/proc/self/ns/net";
+pub const OWN: &str = "/proc/self/ns/net";
 
 /// All namespaces, by inode. Skips what disappears meanwhile, and processes that need a capability, which `mpwatch doctor` names.
 pub fn all() -> Vec<Namespace> {
@@ -35,14 +40,21 @@ pub fn all() -> Vec<Namespace> {
             found.entry(inode).or_insert(Namespace { inode, name, path });
         }
     };
-    add(OWN.into(), Some("host".to_owned()));
-    for name in entries("/run/netns") {
-        add(Path::new("/run/netns").join(&name), Some(name));
+    add(OWN.into(), Some(OWN_NAME.to_owned()));
+    for directory in DIRECTORIES {
+        for name in entries(directory) {
+            add(Path::new(directory).join(&name), Some(name));
+        }
     }
     for pid in entries("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
         add(format!("/proc/{pid}/ns/net").into(), None);
     }
     found.into_values().collect()
+}
+
+/// Whether an open file is a namespace of any kind.
+pub(crate) fn is_namespace_file(file: &File) -> io::Result<bool> {
+    Ok(fstatfs(file)?.filesystem_type() == NSFS_MAGIC)
 }
 
 /// A file that is not a namespace counts as not found: a plain file under /run/netns remains when a namespace was not unmounted cleanly.

@@ -34,7 +34,7 @@ impl AttachPlan {
                     plan.obstacles.push(format!("{lacks}({})", hook.costs));
                 }
             } else {
-                plan.missing.push(missing(hook.target, hook.costs, ABSENT));
+                plan.lack(hook.target, hook.costs);
             }
         }
         if !plan.can_keep_ledger() {
@@ -43,6 +43,14 @@ impl AttachPlan {
         let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.has_field(field));
         plan.missing.extend(lacked.map(|field| missing(&field.path(), field.costs, ABSENT)));
         plan
+    }
+
+    /// Adds an optional target that the kernel lacks, one entry for all hooks that need it.
+    fn lack(&mut self, target: &str, costs: &str) {
+        match self.missing.iter_mut().find(|known| known.what == target) {
+            Some(known) => known.costs = format!("{}, {costs}", known.costs),
+            None => self.missing.push(missing(target, costs, ABSENT)),
+        }
     }
 
     /// Removes the programs of the CPU ledger.

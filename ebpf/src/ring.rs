@@ -87,8 +87,13 @@ impl Rings {
     }
 
     fn deliver_records(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
-        self.received.records += self.queue.borrow().lengths.len() as u64;
-        self.deliver(sink);
+        let all = self.queue.borrow().lengths.len() as u64;
+        let mut paths = 0;
+        self.deliver(&mut |event| {
+            paths += u64::from(matches!(event, KernelEvent::Cgroup(_)));
+            sink(event);
+        });
+        self.received.records += all - paths;
     }
 
     fn deliver_samples(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {

@@ -20,6 +20,7 @@ use crate::iterator;
 use crate::ledger::Ledger;
 use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
+use crate::netns_cookie::CookieReader;
 use crate::object::{attach, load};
 use crate::plan::AttachPlan;
 use crate::program::{self, ProgramStats};
@@ -87,6 +88,11 @@ impl Tracer {
         };
         let unreadable = namespaces.iter().filter(failed).count();
         self.namespaces_unreadable += unreadable as u64;
+    }
+
+    /// Tells network namespaces apart. `None`: this kernel cannot run the program for it.
+    pub fn cookie_reader(&self) -> Option<CookieReader> {
+        CookieReader::of(&self.object)
     }
 
     /// Searches the open files of all processes for owners that are still unknown.

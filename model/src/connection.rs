@@ -45,7 +45,7 @@ pub struct Connection {
     pub remote: Option<SocketAddr>,
     /// The process that connected it, or first used it after accepting it.
     pub process: Option<Process>,
-    /// Control group, as a path below the cgroup2 mount.
+    /// Control group, as a path in the cgroup2 hierarchy. It begins with `/...` if it has more than 16 levels.
     pub cgroup: Option<String>,
     /// When it was opened. `null`: before tracing began.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]

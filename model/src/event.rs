@@ -388,6 +388,6 @@ pub struct NetnsName {
 pub struct CgroupName {
     /// Id of the control group.
     pub id: u64,
-    /// Path below the cgroup2 mount, beginning with `/`.
+    /// Path in the cgroup2 hierarchy, beginning with `/`; with `/...` if it has more levels than the kernel side reads.
     pub path: String,
 }

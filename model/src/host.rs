@@ -63,6 +63,9 @@ pub struct Losses {
     pub timeline_dropped: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
+    /// Ticks without a snapshot, because reading the kernel failed, for example for lack of descriptors or memory. Counters are
+    /// cumulative, so the next snapshot has what was missed.
+    pub ticks_failed: u64,
     /// Snapshots that the store (`--db`) skipped because its writer was behind or had no file yet. Only samples of long connections are
     /// missing if it was behind.
     pub store_snapshots_dropped: u64,
@@ -94,6 +97,7 @@ impl Losses {
             vanished,
             timeline_dropped,
             namespaces_unreadable,
+            ticks_failed,
             store_snapshots_dropped,
             store_flows_lost,
             store_samples_lost,
@@ -109,6 +113,7 @@ impl Losses {
             (vanished, "flows that disappeared without a final record"),
             (timeline_dropped, "timeline entries discarded"),
             (namespaces_unreadable, "namespaces not searched for older connections"),
+            (ticks_failed, "snapshots that could not be read from the kernel"),
             (store_snapshots_dropped, "snapshots skipped by the store"),
             (store_flows_lost, "connections that could not be written to the store"),
             (store_samples_lost, "samples that could not be written to the store"),

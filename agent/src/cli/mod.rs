@@ -200,6 +200,9 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct RecordOptions {
     /// File to write
     pub(crate) file: PathBuf,
+    /// Replace an existing recording
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,

@@ -12,18 +12,19 @@ use super::database::Database;
 use super::files;
 use super::output::print_report;
 use crate::cli::RecordOptions;
-use crate::recording::Recorder;
+use crate::recording::{self, Recorder};
 use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
-    let RecordOptions { file, seconds, interval, db, report: report_options, filter, trace } = options;
+    let RecordOptions { file, force, seconds, interval, db, report: report_options, filter, trace } = options;
     files::ensure_distinct(&[Some(file), db.as_deref(), report_options.output.as_deref()])?;
+    recording::check(file, *force)?;
     filter.warn_about_unknown_namespace();
     let mut live = trace.start(*interval, stop_flag()?)?;
     let mut database = Database::open(db.as_deref(), live.start())?;
-    let mut recorder = Recorder::create(file, live.start())?;
+    let mut recorder = Recorder::create(file, *force, live.start())?;
     eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let report = session::run(&mut live, trace.tracker(Closed::Keep), Some(&mut recorder), |snapshot| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: this user cannot read it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mpwatch_ebpf::core_check::{self, CoreReport};
 use mpwatch_model::energy::EnergySource;
@@ -9,7 +9,7 @@ use mpwatch_model::energy::EnergySource;
 use crate::energy::discovery::{Hardware, Note};
 use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
-use crate::procfs::{cgroup2_mount, read};
+use crate::procfs::read;
 
 /// Effective capabilities of this process, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +57,6 @@ pub(super) struct Facts {
     pub(super) lockdown: Option<String>,
     /// Whether `net.core.bpf_jit_enable` is not 0.
     pub(super) jit: Option<bool>,
-    /// Mount point of cgroup2.
-    pub(super) cgroup2: Option<PathBuf>,
     pub(super) energy: Energy,
 }
 
@@ -80,7 +78,6 @@ impl Facts {
             in_initial_user_namespace: read(proc.join("self/uid_map")).map(|map| is_initial(&map)),
             lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
-            cgroup2: read(proc.join("self/mounts")).and_then(|mounts| cgroup2_mount(&mounts)),
             energy: Energy::read(sysfs_root),
         }
     }
@@ -130,14 +127,12 @@ mod tests {
             ("proc/sys/net/core/bpf_jit_enable", "1\n"),
             ("proc/self/status", "Name:\tmpwatch\nCapPrm:\t0000000000000000\nCapEff:\t000000c000280000\n"),
             ("proc/self/uid_map", "         0          0 4294967295\n"),
-            ("proc/self/mounts", "cgroup /a cgroup rw 0 0\ncgroup2 /a/unified cgroup2 rw 0 0\n"),
             ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
         assert_eq!(facts.release.as_deref(), Some("6.12.1"));
         assert_eq!((facts.mptcp_enabled, facts.jit), (Some(false), Some(true)));
         assert_eq!(facts.scheduler.as_deref(), Some("default"));
         assert_eq!(facts.lockdown.as_deref(), Some("integrity"));
-        assert_eq!(facts.cgroup2, Some("/a/unified".into()));
         assert_eq!(facts.in_initial_user_namespace, Some(true));
         let held: Vec<_> = (0..64).filter(|number| facts.capabilities.unwrap().has(*number)).collect();
         assert_eq!(held, [19, 21, 38, 39]);
@@ -147,7 +142,7 @@ mod tests {
     fn missing_files_give_unknown_facts() {
         let facts = facts_of(&[("proc/self/uid_map", "0 1000 1\n")]);
         assert!(facts.core.is_none() && facts.release.is_none() && facts.mptcp_enabled.is_none());
-        assert!(facts.lockdown.is_none() && facts.capabilities.is_none() && facts.cgroup2.is_none());
+        assert!(facts.lockdown.is_none() && facts.capabilities.is_none());
         assert_eq!(facts.in_initial_user_namespace, Some(false));
     }
 

@@ -24,7 +24,7 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
     }
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
     checks.extend(capabilities(facts));
-    checks.extend([user_namespace(facts), lockdown(facts), jit(facts), cgroup2(facts)]);
+    checks.extend([user_namespace(facts), lockdown(facts), jit(facts)]);
     checks.extend(energy(&facts.energy));
     checks
 }
@@ -178,14 +178,6 @@ fn jit(facts: &Facts) -> Check {
                 .fix("sysctl net.core.bpf_jit_enable=1")
         }
         None => Check::ok("bpf_jit", "unknown: there is no net.core.bpf_jit_enable here"),
-    }
-}
-
-fn cgroup2(facts: &Facts) -> Check {
-    match &facts.cgroup2 {
-        Some(path) => Check::ok("cgroup2", format!("mounted at {}", path.display())),
-        None => Check::warn("cgroup2", "not mounted: connections are shown without their cgroup")
-            .fix("mount -t cgroup2 none /sys/fs/cgroup"),
     }
 }
 

@@ -17,6 +17,11 @@ fn lines(ticks: u64) -> Vec<Vec<u8>> {
     [header].into_iter().chain(events.map(|event| serde_json::to_vec(&event).unwrap())).collect()
 }
 
+/// A recorder of a file that must not exist.
+fn create(path: &Path) -> Result<Recorder, RecordingError> {
+    Recorder::create(path, false, &empty_start())
+}
+
 /// Times of the ticks that can be read, and why reading stopped early.
 fn read<R: BufRead>(mut replay: Replay<R>) -> (Vec<u64>, Option<String>) {
     let mut ticks = Vec::new();
@@ -43,7 +48,7 @@ fn events_before_a_damaged_line_are_read() {
 fn events_before_a_damaged_byte_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mpw");
-    let mut recorder = Recorder::create(&path, &empty_start()).unwrap();
+    let mut recorder = create(&path).unwrap();
     (1..=500).for_each(|at| recorder.write(&tick(at)));
     recorder.finish().unwrap();
     let whole = read(Replay::open(&path).unwrap());
@@ -62,9 +67,9 @@ fn events_before_a_damaged_byte_are_read() {
 fn a_recording_that_is_being_written_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mpw");
-    let mut first = Recorder::create(&path, &empty_start()).unwrap();
+    let mut first = create(&path).unwrap();
     first.write(&tick(1));
-    assert!(matches!(Recorder::create(&path, &empty_start()), Err(RecordingError::InUse { .. })));
+    assert!(matches!(create(&path), Err(RecordingError::InUse { .. })));
     first.write(&tick(2));
     first.finish().unwrap();
     assert_eq!(read(Replay::open(&path).unwrap()), (vec![1, 2], None));
@@ -72,7 +77,7 @@ fn a_recording_that_is_being_written_is_not_overwritten() {
 
 #[test]
 fn a_full_disk_is_reported_at_the_end() {
-    let mut recorder = Recorder::create(Path::new("/dev/full"), &empty_start()).unwrap();
+    let mut recorder = create(Path::new("/dev/full")).unwrap();
     (1..=3).for_each(|at| recorder.write(&tick(at)));
     assert!(recorder.has_failed());
     let error = recorder.finish().unwrap_err();
@@ -80,13 +85,44 @@ fn a_full_disk_is_reported_at_the_end() {
 }
 
 #[test]
-fn only_recordings_are_overwritten() {
+fn a_recording_is_replaced_only_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.mpw");
-    Recorder::create(&path, &empty_start()).unwrap().finish().unwrap();
-    Recorder::create(&path, &empty_start()).unwrap().finish().unwrap();
-    assert!(Replay::open(&path).is_ok());
-    std::fs::write(&path, "my notes").unwrap();
-    assert!(matches!(Recorder::create(&path, &empty_start()), Err(RecordingError::NotOverwritten { .. })));
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
+    let mut first = create(&path).unwrap();
+    first.write(&tick(1));
+    first.finish().unwrap();
+    let kept = std::fs::read(&path).unwrap();
+    let refused = create(&path).err().unwrap();
+    assert!(matches!(&refused, RecordingError::Exists { .. }) && refused.to_string().contains("--force"));
+    assert!(check(&path, false).is_err() && check(&path, true).is_ok());
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
+    Recorder::create(&path, true, &empty_start()).unwrap().finish().unwrap();
+    assert_eq!(read(Replay::open(&path).unwrap()), (vec![], None));
+}
+
+#[test]
+fn a_file_that_is_not_a_recording_is_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious");
+    let compressed = |content: &[u8]| zstd::encode_all(content, 3).unwrap();
+    let mut no_end = b"{\"mpwatch_recording\":".to_vec();
+    no_end.resize(usize::try_from(2 * MAX_LINE).unwrap(), b' ');
+    let files =
+        [b"my notes".to_vec(), compressed(b"my notes\n"), compressed(b"{\"a\":1}\n"), compressed(&no_end)];
+    for content in files {
+        std::fs::write(&path, &content).unwrap();
+        for overwrite in [false, true] {
+            let refused = [
+                check(&path, overwrite).err().unwrap(),
+                Recorder::create(&path, overwrite, &empty_start()).err().unwrap(),
+            ];
+            assert!(
+                refused.iter().all(|why| matches!(why, RecordingError::NotOverwritten { .. })),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+    }
+    std::fs::write(&path, "").unwrap();
+    assert!(create(&path).is_ok(), "an empty file has nothing to lose");
 }

@@ -36,6 +36,16 @@ static __always_inline bool tcp_counts_rto(void)
 	return bpf_core_field_exists(struct tcp_sock, total_rto);
 }
 
+/* The control group above. The root has none. */
+static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *node)
+{
+	struct kernfs_node___rcu *renamed = (void *)node;
+
+	if (bpf_core_field_exists(renamed->__parent))
+		return BPF_CORE_READ(renamed, __parent);
+	return BPF_CORE_READ(node, parent);
+}
+
 /* Whether a REMOVE_ADDR list of the path manager contains `id`. */
 static __always_inline bool rm_list_has(struct mptcp_rm_list *list, __u8 id)
 {

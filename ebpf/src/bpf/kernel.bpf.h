@@ -84,6 +84,13 @@ struct sock_common {
 
 struct kernfs_node {
 	__u64 id;
+	const char *name;
+	struct kernfs_node *parent; /* up to 6.14 */
+};
+
+/* 6.15 renamed kernfs_node.parent. */
+struct kernfs_node___rcu {
+	struct kernfs_node *__parent;
 };
 
 struct cgroup {
@@ -253,16 +260,33 @@ struct mptcp_subflow_context {
 	struct sock *conn;
 };
 
+struct inode {
+	void *i_private;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
 	char comm[16];
+	struct files_struct *files;
 };
 
 struct seq_file;
-struct file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;

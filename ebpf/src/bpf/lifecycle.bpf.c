@@ -243,6 +243,7 @@ static __always_inline void send_connection(struct connection_state *connection,
 		record->msk.flags |= MPW_MSK_FINAL;
 		record->msk.state = TCP_CLOSE;
 		bpf_ringbuf_submit(record, 0);
+		report_cgroup_of(sk);
 	}
 	free_slot(&connection->cost_slot);
 }

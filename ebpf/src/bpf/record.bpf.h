@@ -3,6 +3,7 @@
 #ifndef MPWATCH_RECORD_BPF_H
 #define MPWATCH_RECORD_BPF_H
 
+#include "cgroup.bpf.h"
 #include "compat.bpf.h"
 #include "handshake.bpf.h"
 #include "ledger.bpf.h"
@@ -39,6 +40,16 @@ static __always_inline __u64 cgroup_of(struct sock *sk)
 	struct cgroup *cgroup = READ(sk, sk_cgrp_data.cgroup);
 
 	return READ_VIA(cgroup, kn, id);
+}
+
+static __always_inline void report_cgroup_of(struct sock *sk)
+{
+	struct cgroup *cgroup = READ(sk, sk_cgrp_data.cgroup);
+	__u64 node = 0;
+
+	/* Read by a call, which gives a number: a global function accepts no such pointer. */
+	bpf_core_read(&node, sizeof(node), &cgroup->kn);
+	report_cgroup(node);
 }
 
 static __always_inline void fill_announced(struct mpw_address *out, struct mptcp_sock *msk)
@@ -234,7 +245,7 @@ static __always_inline void recall_msk(struct mpw_msk *out, struct handshake *kn
 		out->flags |= MPW_MSK_FALLBACK;
 }
 
-/* Fills the histogram and the connection. */
+/* Fills the histogram and the connection, and reports the control group's path. */
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
 {
@@ -245,6 +256,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 		fill_msk(&out->msk, &state->handshake, msk);
 	else
 		recall_msk(&out->msk, &state->handshake);
+	report_cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
 }
 

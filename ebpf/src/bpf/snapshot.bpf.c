@@ -87,6 +87,7 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 				0);
 		return 0;
 	}
+	report_cgroup_of(sk);
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		connection->snapshot_hash = hash;
 	return 0;

@@ -27,7 +27,6 @@ fn capable_machine() -> Facts {
         in_initial_user_namespace: Some(true),
         lockdown: Some("none".to_owned()),
         jit: Some(true),
-        cgroup2: Some("/sys/fs/cgroup".into()),
         energy: Energy {
             source: EnergySource::RaplPerf,
             zones: vec![zone("package-0", true, None)],
@@ -95,11 +94,10 @@ fn a_capable_machine_passes_every_check() {
 
 #[test]
 fn a_setting_that_is_off_is_a_warning_with_a_fix() {
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 4] = [
         ("mptcp_enabled", |facts| facts.mptcp_enabled = Some(false)),
         ("mptcp_scheduler", |facts| facts.scheduler = Some("bpf_rr".to_owned())),
         ("bpf_jit", |facts| facts.jit = Some(false)),
-        ("cgroup2", |facts| facts.cgroup2 = None),
         ("mptcp_enabled", |facts| facts.mptcp_enabled = None),
     ];
     for (name, change) in changes {

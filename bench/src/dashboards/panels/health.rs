@@ -59,6 +59,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                         ("sum(rate(mpwatch_loss_ledger_full_total{$m}[$r]))", "sockets without CPU time"),
                         ("sum(rate(mpwatch_loss_vanished_total{$m}[$r]))", "flows without a final record"),
                         ("sum(rate(mpwatch_loss_decode_errors_total{$m}[$r]))", "records not decoded"),
+                        ("sum(rate(mpwatch_loss_ticks_failed_total{$m}[$r]))", "snapshots not read"),
                         ("sum(rate(mpwatch_loss_store_flows_total{$m}[$r]))", "flows not stored"),
                         ("sum(rate(mpwatch_loss_store_snapshots_total{$m}[$r]))", "snapshots not stored"),
                         ("sum(rate(mpwatch_loss_sample_points_total{$m}[$r]))", "RTT samples"),

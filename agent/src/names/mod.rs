@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of network namespaces, which the kernel only numbers. A name becomes an event once a connection in the namespace has been seen, so
+//! that recordings carry it. (The kernel side reports paths of control groups.)
+
+mod watch;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use mpwatch_ebpf::netns_cookie::CookieReader;
+use mpwatch_model::event::{KernelEvent, NetnsName};
+use mpwatch_model::id::NetnsCookie;
+
+use watch::{Change, Watcher};
+
+/// How long the name of a removed namespace is kept: records of its last connections may still come.
+const KEEP_REMOVED: Duration = Duration::from_mins(5);
+/// Most namespaces that are remembered as seen. Beyond, all are forgotten, and a name may become an event again.
+const MAX_SEEN: usize = 100_000;
+
+/// Names of namespaces, and in which of them connections were seen. Keyed by cookie: the kernel reuses inodes.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// `None`: this kernel or the system does not let names be learned.
+    watcher: Option<Watcher>,
+    names: HashMap<NetnsCookie, NetnsName>,
+    removed: VecDeque<(Instant, NetnsCookie)>,
+    /// Namespaces of connections, without a name so far.
+    unnamed: HashSet<NetnsCookie>,
+    /// Namespaces whose names have become events.
+    reported: HashSet<NetnsCookie>,
+}
+
+impl Names {
+    /// Learns the names that exist and watches for new ones. Namespaces stay unnamed where that is impossible.
+    pub(crate) fn watch(reader: Option<CookieReader>) -> Self {
+        let watcher = reader.and_then(|reader| Watcher::start(reader).ok());
+        Self { watcher, ..Self::default() }
+    }
+
+    /// Notes the namespace of an event.
+    pub(crate) fn note(&mut self, event: &KernelEvent) {
+        let netns = match event {
+            KernelEvent::Subflow(record) => record.netns,
+            KernelEvent::Connection(record) => record.netns,
+            _ => return,
+        };
+        if !self.reported.contains(&netns) {
+            self.unnamed.insert(netns);
+        }
+    }
+
+    /// Names that were learned since the last call, of namespaces with connections.
+    pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
+        let changes: Vec<Change> = self.watcher.iter().flat_map(Watcher::changes).collect();
+        for change in changes {
+            self.apply(change, Instant::now());
+        }
+        let named: Vec<NetnsCookie> =
+            self.unnamed.iter().filter(|netns| self.names.contains_key(netns)).copied().collect();
+        let events = named.iter().filter_map(|netns| self.names.get(netns)).cloned().map(KernelEvent::Netns);
+        let events = events.collect();
+        for netns in named {
+            self.unnamed.remove(&netns);
+            self.reported.insert(netns);
+        }
+        self.forget(Instant::now());
+        events
+    }
+
+    /// Where a namespace has several names, the first one stays.
+    fn apply(&mut self, change: Change, now: Instant) {
+        match change {
+            Change::Named(netns, name) => {
+                self.removed.retain(|(_, removed)| *removed != netns);
+                self.names.entry(netns).or_insert(name);
+            }
+            Change::Removed(netns) => self.removed.push_back((now, netns)),
+        }
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let is_due = |(since, _): &mut (Instant, NetnsCookie)| now.duration_since(*since) >= KEEP_REMOVED;
+        while let Some((_, netns)) = self.removed.pop_front_if(is_due) {
+            self.names.remove(&netns);
+            self.unnamed.remove(&netns);
+            self.reported.remove(&netns);
+        }
+        for seen in [&mut self.unnamed, &mut self.reported] {
+            if seen.len() > MAX_SEEN {
+                seen.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::event::{NetnsName, Tick};
+
+    use super::*;
+
+    fn named(cookie: u64, name: &str) -> (NetnsCookie, NetnsName) {
+        let netns = NetnsCookie(cookie);
+        (netns, NetnsName { netns: Some(netns), inode: 1, name: name.to_owned() })
+    }
+
+    /// A namespace with a connection.
+    fn seen(cookies: &[u64]) -> Names {
+        Names { unnamed: cookies.iter().copied().map(NetnsCookie).collect(), ..Names::default() }
+    }
+
+    fn resolved(names: &mut Names) -> Vec<String> {
+        let text = |event| match event {
+            KernelEvent::Netns(name) => format!("{} {}", name.netns.unwrap_or_default().0, name.name),
+            other => format!("{other:?}"),
+        };
+        let mut all: Vec<String> = names.resolve().into_iter().map(text).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn a_name_is_reported_once_and_only_where_a_connection_was_seen() {
+        let mut names = seen(&[7]);
+        let now = Instant::now();
+        assert!(resolved(&mut names).is_empty(), "the name is unknown");
+        for (netns, name) in [named(7, "a"), named(8, "b"), named(7, "second")] {
+            names.apply(Change::Named(netns, name), now);
+        }
+        assert_eq!(resolved(&mut names), ["7 a"]);
+        names.note(&KernelEvent::Tick(Tick::default()));
+        assert!(resolved(&mut names).is_empty());
+    }
+
+    #[test]
+    fn the_name_of_a_removed_namespace_is_kept_for_its_last_connections_and_then_forgotten() {
+        let mut names = seen(&[]);
+        let now = Instant::now();
+        let (netns, name) = named(7, "a");
+        names.apply(Change::Named(netns, name), now);
+        names.apply(Change::Removed(netns), now);
+        names.unnamed.insert(netns);
+        assert_eq!(resolved(&mut names), ["7 a"]);
+        names.forget(now + KEEP_REMOVED);
+        assert!(names.names.is_empty() && names.reported.is_empty() && names.removed.is_empty());
+    }
+}

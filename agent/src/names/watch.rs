@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Learns which network namespace each name under `/run/netns` is of, as soon as it is mounted there: the namespace of a short job may be
+//! gone at the next tick, and its inode in use again. A name is bound to the cookie of the very file that has the name.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpwatch_ebpf::namespace::{DIRECTORIES, OWN, OWN_NAME};
+use mpwatch_ebpf::netns_cookie::CookieReader;
+use mpwatch_model::event::NetnsName;
+use mpwatch_model::id::NetnsCookie;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+
+/// After a mount, all names are checked at most this often: one may have been mounted again without a new file.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A name was learned, or its file is gone.
+#[derive(Debug)]
+pub(super) enum Change {
+    Named(NetnsCookie, NetnsName),
+    Removed(NetnsCookie),
+}
+
+/// A thread that learns names.
+pub(super) struct Watcher {
+    changes: Receiver<Change>,
+    /// The thread ends when this is closed.
+    _running: OwnedFd,
+}
+
+impl Watcher {
+    /// Learns the names that exist, then starts the thread.
+    pub(super) fn start(reader: CookieReader) -> io::Result<Self> {
+        let (stop, running) = nix::unistd::pipe()?;
+        let (sender, changes) = mpsc::channel();
+        let mut names = Learner::new(reader, sender)?;
+        names.learn_own();
+        names.watch_directories();
+        let work = move || names.run(&stop);
+        thread::Builder::new().name("mpwatch-names".to_owned()).spawn(work)?;
+        Ok(Self { changes, _running: running })
+    }
+
+    /// What has changed since the last call.
+    pub(super) fn changes(&self) -> impl Iterator<Item = Change> {
+        self.changes.try_iter()
+    }
+}
+
+/// A name and the file that it was learned from. The file changes when another namespace is mounted in its place.
+struct Known {
+    file: (u64, i64, i64),
+    netns: NetnsCookie,
+}
+
+struct Learner {
+    reader: CookieReader,
+    changes: Sender<Change>,
+    inotify: Inotify,
+    /// Readable (`POLLPRI`) after a change of the mounts: a mount is no event of inotify.
+    mounts: File,
+    directories: HashMap<WatchDescriptor, PathBuf>,
+    known: HashMap<PathBuf, Known>,
+    /// New files on which no namespace is mounted so far.
+    pending: HashSet<PathBuf>,
+    /// When to check all names.
+    check_at: Option<Instant>,
+}
+
+impl Learner {
+    fn new(reader: CookieReader, changes: Sender<Change>) -> io::Result<Self> {
+        Ok(Self {
+            reader,
+            changes,
+            inotify: Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?,
+            mounts: File::open("/proc/self/mountinfo")?,
+            directories: HashMap::new(),
+            known: HashMap::new(),
+            pending: HashSet::new(),
+            check_at: None,
+        })
+    }
+
+    fn run(mut self, stop: &OwnedFd) {
+        while let Ok(ready) = self.wait(stop) {
+            let [is_over, has_files, has_mounts] = ready;
+            if is_over {
+                return;
+            }
+            if has_files {
+                self.read_inotify();
+            }
+            self.check_pending();
+            if has_mounts && !self.directories.is_empty() {
+                self.check_at.get_or_insert_with(|| Instant::now() + CHECK_INTERVAL);
+            }
+            if self.check_at.take_if(|at| *at <= Instant::now()).is_some() {
+                self.check_all();
+            }
+        }
+    }
+
+    /// Waits for the end, files, or mounts.
+    fn wait(&self, stop: &OwnedFd) -> nix::Result<[bool; 3]> {
+        let mut waiting = [
+            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.inotify.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.mounts.as_fd(), PollFlags::POLLPRI),
+        ];
+        let left = self.check_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut waiting, timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(waiting.map(|one| one.any().unwrap_or_default()))
+    }
+
+    fn learn_own(&self) {
+        if let (Ok(Some(netns)), Ok(metadata)) = (self.reader.cookie(Path::new(OWN)), fs::metadata(OWN)) {
+            self.name(netns, &metadata, OWN_NAME.to_owned());
+        }
+    }
+
+    fn name(&self, netns: NetnsCookie, metadata: &fs::Metadata, name: String) {
+        // An inode of a namespace fits 32 bits (struct ns_common).
+        let inode = u32::try_from(metadata.ino()).unwrap_or_default();
+        // Nobody receives it once tracing has ended.
+        let _ = self.changes.send(Change::Named(netns, NetnsName { netns: Some(netns), inode, name }));
+    }
+
+    /// Watches the directories that exist, and their parents, in which they may be created.
+    fn watch_directories(&mut self) {
+        let created = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+        for directory in DIRECTORIES.map(Path::new) {
+            let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+            if real != directory && DIRECTORIES.iter().any(|other| real == Path::new(other)) {
+                continue;
+            }
+            if let Some(parent) = directory.parent() {
+                let _ = self.inotify.add_watch(parent, created);
+            }
+            if let Ok(watch) = self.inotify.add_watch(directory, created | AddWatchFlags::IN_DELETE) {
+                self.directories.insert(watch, directory.to_owned());
+            }
+        }
+        self.check_all();
+    }
+
+    fn read_inotify(&mut self) {
+        let is_directory =
+            |name: &OsStr| DIRECTORIES.iter().any(|directory| Path::new(directory).file_name() == Some(name));
+        for event in self.inotify.read_events().unwrap_or_default() {
+            let Some(directory) = self.directories.get(&event.wd) else {
+                // A directory was created, or the kernel had to drop events.
+                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW)
+                    || event.name.as_deref().is_some_and(is_directory)
+                {
+                    self.watch_directories();
+                }
+                continue;
+            };
+            let Some(name) = event.name else { continue };
+            let path = directory.join(name);
+            self.forget(&path);
+            if !event.mask.contains(AddWatchFlags::IN_DELETE) {
+                self.pending.insert(path);
+            }
+        }
+    }
+
+    fn check_pending(&mut self) {
+        for path in self.pending.clone() {
+            self.learn(&path);
+        }
+    }
+
+    fn check_all(&mut self) {
+        let directories: Vec<PathBuf> = self.directories.values().cloned().collect();
+        let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
+        let found: HashSet<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let gone: Vec<PathBuf> = self.known.keys().filter(|path| !found.contains(*path)).cloned().collect();
+        gone.iter().for_each(|path| self.forget(path));
+        self.pending.retain(|path| found.contains(path));
+        found.iter().for_each(|path| self.learn(path));
+    }
+
+    /// Learns the namespace that is mounted on a file now.
+    fn learn(&mut self, path: &Path) {
+        let Ok(metadata) = fs::metadata(path) else { return };
+        let file = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+        if self.known.get(path).is_some_and(|known| known.file == file) {
+            return;
+        }
+        self.forget(path);
+        match self.reader.cookie(path) {
+            Ok(Some(netns)) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.name(netns, &metadata, name);
+                self.known.insert(path.to_owned(), Known { file, netns });
+            }
+            // A plain file: the mount may follow.
+            Ok(None) => {
+                self.pending.insert(path.to_owned());
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn forget(&mut self, path: &Path) {
+        self.pending.remove(path);
+        if let Some(Known { netns, .. }) = self.known.remove(path) {
+            let _ = self.changes.send(Change::Removed(netns));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Reads the path of a control group from the kernel's tree. */
+#include "cgroup.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+
+/* Groups whose path was sent, by id. The path of one that falls out is repeated. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u8);
+} named_cgroups SEC(".maps");
+
+/* A path that does not fit is not a lost record of a flow: it is sent with a later record. */
+static __always_inline struct mpw_cgroup *reserve_path(void)
+{
+	struct mpw_cgroup *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	return record ?: bpf_ringbuf_reserve(&overflow, sizeof(*record), 0);
+}
+
+int report_cgroup(__u64 address)
+{
+	struct kernfs_node *node = (struct kernfs_node *)address;
+	__u64 id = BPF_CORE_READ(node, id);
+	struct kernfs_node *parent;
+	struct mpw_cgroup *record;
+	__u8 sent = 1;
+	int level;
+
+	if (!id || bpf_map_lookup_elem(&named_cgroups, &id))
+		return 0;
+	record = reserve_path();
+	if (!record)
+		return 0;
+	record->kind = MPW_RECORD_CGROUP;
+	record->id = id;
+	parent = kernfs_parent(node);
+	for (level = 0; level < MPW_CGROUP_LEVELS && parent; level++) {
+		if (bpf_probe_read_kernel_str(record->names[level], MPW_CGROUP_NAME,
+					      BPF_CORE_READ(node, name)) < 0) {
+			bpf_ringbuf_discard(record, 0);
+			return 0;
+		}
+		node = parent;
+		parent = kernfs_parent(node);
+	}
+	record->levels = level;
+	record->is_cut = !!parent;
+	bpf_ringbuf_submit(record, 0);
+	bpf_map_update_elem(&named_cgroups, &id, &sent, BPF_ANY);
+	return 0;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of network namespaces and control groups of short jobs: each connection has the name of its own, or none.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
+use std::{env, fs, thread};
+
+use mpwatch_lab::Namespace;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_tests::{Observer, emulation, list, may_run_as_root, skip, text};
+
+/// Tells a child process to be one short job: the folder of its control group.
+const JOB_GROUP: &str = "MPWATCH_TEST_JOB_GROUP";
+/// Its port, which identifies its connection.
+const JOB_PORT: &str = "MPWATCH_TEST_JOB_PORT";
+const FIRST_PORT: u16 = 20_000;
+/// Jobs that run at the same time.
+const WORKERS: usize = 3;
+
+/// What each job must be reported with.
+#[derive(Debug, PartialEq, Eq)]
+struct Job {
+    netns: String,
+    cgroup: String,
+}
+
+#[test]
+fn connections_of_short_jobs_have_the_names_of_their_own_namespace_and_control_group() {
+    if !may_run_as_root() {
+        return;
+    }
+    let Some(root) = cgroup_root() else {
+        return skip("this test needs a writable cgroup2 mount (mount -t cgroup2 none /sys/fs/cgroup)");
+    };
+    let folder = format!("mpwatch-test-{}", std::process::id());
+    let parent = root.join(&folder);
+    fs::create_dir(&parent).unwrap();
+    let observer = Observer::start_every("1s", &[]);
+    let began = Instant::now();
+    let jobs = run_jobs(&parent, &folder, u16::try_from(emulation::amount(60).max(12)).unwrap());
+    println!("{} jobs in {:?}", jobs.len(), began.elapsed());
+    let report = observer.finish();
+    fs::remove_dir(&parent).unwrap();
+
+    let (mut ends, mut unnamed) = (0, 0);
+    for connection in list(&report.json, "connections") {
+        let port = |end: &str| text(connection, end).parse::<SocketAddr>().unwrap().port();
+        let Some(job) = jobs.get(&port("local")).or_else(|| jobs.get(&port("remote"))) else { continue };
+        ends += 1;
+        let netns = text(connection, "netns");
+        let cgroup = connection["cgroup"].as_str();
+        if netns.starts_with("net:[") || cgroup.is_none() {
+            println!("unnamed: {netns} {cgroup:?}, {job:?}");
+            unnamed += 1;
+        }
+        assert!(netns == job.netns || netns.starts_with("net:["), "{netns} instead of {job:?}");
+        assert!(cgroup.is_none_or(|cgroup| cgroup.ends_with(&job.cgroup)), "{cgroup:?} instead of {job:?}");
+    }
+    assert_eq!(ends, 2 * jobs.len(), "both ends of each connection are reported");
+    assert!(unnamed * 100 <= ends, "{unnamed} of {ends} have no name");
+}
+
+/// Runs jobs, each in a namespace and a control group that end with it. Returns them by their ports.
+fn run_jobs(parent: &Path, folder: &str, count: u16) -> HashMap<u16, Job> {
+    let next = AtomicU16::new(0);
+    let work = || {
+        let mut jobs = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return jobs;
+            }
+            let group = parent.join(format!("job-{number}.service"));
+            fs::create_dir(&group).unwrap();
+            let netns = run_job(&group, FIRST_PORT + number);
+            fs::remove_dir(&group).unwrap();
+            let cgroup = format!("/{folder}/job-{number}.service");
+            jobs.push((FIRST_PORT + number, Job { netns, cgroup }));
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    })
+}
+
+/// Runs one job in a process of its own and returns the name of its namespace.
+fn run_job(group: &Path, port: u16) -> String {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "one_short_job", "--nocapture"])
+        .env(JOB_GROUP, group)
+        .env(JOB_PORT, port.to_string())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let name =
+        output.lines().find_map(|line| line.split_once("namespace=")).unwrap_or_else(|| panic!("{output}"));
+    name.1.to_owned()
+}
+
+/// The process of a job. Without the variable, which only [`run_job`] sets, it does nothing.
+#[test]
+fn one_short_job() {
+    let Some(group) = env::var_os(JOB_GROUP) else { return };
+    fs::write(Path::new(&group).join("cgroup.procs"), "0").unwrap();
+    let port: u16 = env::var(JOB_PORT).unwrap().parse().unwrap();
+    let namespace = Namespace::new("job").unwrap();
+    println!("namespace={}", namespace.name());
+    let mut spec = TrafficSpec::new(Ipv4Addr::LOCALHOST.into(), Workload::upload(1_000));
+    spec.server.set_port(port);
+    let outcome = traffic::run(&namespace, &namespace, &spec).unwrap();
+    assert_eq!(outcome.client.first_error(), None);
+}
+
+/// Mount point of cgroup2. `None`: there is none, or no group can be made.
+fn cgroup_root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let root = fields
+        .filter(|fields| fields.get(2) == Some(&"cgroup2"))
+        .find_map(|fields| Some(PathBuf::from(fields.get(1)?)))?;
+    let probe = root.join(format!("mpwatch-probe-{}", std::process::id()));
+    fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)).is_ok().then_some(root)
+}
