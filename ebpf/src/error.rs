@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why tracing failed, in words for users.
 
-use std::io;
-
 use crate::support::SupportError;
 
 /// Why tracing failed.
@@ -22,7 +20,7 @@ pub enum TracerError {
         /// What was tried.
         what: String,
     },
-    /// libbpf or the kernel refused for another reason.
+    /// libbpf or the kernel refused for another reason, or reading failed.
     #[error("cannot {what}: {source}")]
     Bpf {
         /// What was tried.
@@ -30,20 +28,13 @@ pub enum TracerError {
         /// What libbpf said.
         source: libbpf_rs::Error,
     },
-    /// Reading failed.
-    #[error("cannot {what}: {source}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
 }
 
-/// Turns an error of libbpf into ours; `what` completes the sentence "cannot ...".
-pub(crate) fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> TracerError {
+/// Turns an error of libbpf or of a system call into ours; `what` completes the sentence "cannot ...".
+pub(crate) fn bpf_error<E: Into<libbpf_rs::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> TracerError {
     let what = what.into();
-    move |source| {
+    move |error| {
+        let source = error.into();
         if is_not_permitted(&source) {
             TracerError::Permission { what }
         } else {
