@@ -17,27 +17,16 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={ABI_HEADER}");
     println!("cargo:rerun-if-changed={PROGRAMS}");
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
-    let headers = write_libbpf_headers(&out)?;
-    link_programs(&compile_programs(&out, &headers)?, &out.join("mpwatch.bpf.o"))?;
+    link_programs(&compile_programs(&out)?, &out.join("mpwatch.bpf.o"))?;
     generate_abi(&out.join("abi.rs"))
 }
 
-fn write_libbpf_headers(out: &Path) -> Result<PathBuf> {
-    let include = out.join("include");
-    fs::create_dir_all(include.join("bpf"))?;
-    for (name, text) in libbpf_sys::API_HEADERS {
-        fs::write(include.join("bpf").join(name), text)
-            .with_context(|| format!("writing libbpf header {name}"))?;
-    }
-    Ok(include)
-}
-
-fn compile_programs(out: &Path, headers: &Path) -> Result<Vec<PathBuf>> {
+fn compile_programs(out: &Path) -> Result<Vec<PathBuf>> {
     let mut sources: Vec<PathBuf> =
         fs::read_dir(PROGRAMS)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
     sources.sort();
-    let arguments = clang_arguments(headers);
+    let arguments = clang_arguments()?;
     sources.iter().map(|source| compile(source, out, &arguments)).collect()
 }
 
@@ -50,25 +39,14 @@ fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf>
     Ok(object)
 }
 
-fn clang_arguments(headers: &Path) -> Vec<OsString> {
+fn clang_arguments() -> Result<Vec<OsString>> {
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     // For asm/types.h: with `-target bpf` clang does not search the multiarch directory of Debian.
     let multiarch = format!("/usr/include/{architecture}-linux-gnu");
-    [
-        "-Wall",
-        "-Wextra",
-        "-Wno-unused-parameter",
-        "-Wno-sign-compare",
-        "-Werror",
-        "-mcpu=v3",
-        "-Iinclude",
-        "-idirafter",
-        &multiarch,
-    ]
-    .into_iter()
-    .map(OsString::from)
-    .chain(["-I".into(), headers.as_os_str().to_owned()])
-    .collect()
+    let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys has no headers")?;
+    let warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror"];
+    let others = ["-mcpu=v3", "-Iinclude", "-idirafter", &multiarch, "-I"];
+    Ok(warnings.into_iter().chain(others).map(OsString::from).chain([headers]).collect())
 }
 
 fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {

@@ -1,26 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from a kernel's BTF alone whether our object would load on it, without privileges. aya-obj relocates the object as libbpf does
-//! and poisons instructions that read a missing field. The verifier rejects a program that can reach one, which a
-//! `bpf_core_field_exists` guard prevents. `reach` finds out whether it can, `records` names the field.
+//! Checks from a kernel's BTF alone whether our object would load on it. Needs no privilege and loads nothing.
+//!
+//! aya-obj relocates the object as libbpf would. Where the kernel lacks a field, it poisons the instruction that reads it. Behind a
+//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `records` names the fields that a function
+//! reads and those that it guards. That each guarded read is behind its guard is tested on the kernels that lack the field.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
+use anyhow::{anyhow, bail};
 use aya_obj::btf::Btf;
 use aya_obj::{Function, Object};
 
 use crate::hook::HOOKS;
 use crate::plan::AttachPlan;
-use crate::support::{KernelSupport, SupportError};
+use crate::support::KernelSupport;
 
-mod elf;
-mod reach;
 mod records;
 
-/// Immediate of the invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
+#[doc(hidden)]
+pub use records::{Access, accesses};
+
+/// The invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
 const POISON: i32 = 0x0bad_2310;
+/// Fields that came to the kernel together, so that one check is enough for all: the checked one first (payload.bpf.h).
+const SAME_CHECK: [&str; 4] = [
+    "mptcp_sock.bytes_sent",
+    "mptcp_sock.bytes_received",
+    "mptcp_sock.bytes_acked",
+    "mptcp_sock.bytes_retrans",
+];
 const INSTRUCTION_BYTES: usize = 8;
 /// Number of bytes that identify the format of a file.
 const HEADER: u64 = 8;
@@ -55,41 +66,17 @@ impl std::fmt::Display for MissingField {
     }
 }
 
-/// Why the check failed.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages show the fields")]
-pub enum CoreCheckError {
-    /// The file is not a kernel's BTF.
-    #[error(transparent)]
-    Support(#[from] SupportError),
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read { path: String, source: std::io::Error },
-    /// The file is something else.
-    #[error("{path} is not a kernel's raw BTF but {found}; {advice}")]
-    NotBtf { path: String, found: &'static str, advice: &'static str },
-    /// The BTF is damaged or of an unknown version.
-    #[error("this BTF cannot be read: {0}")]
-    Btf(#[from] aya_obj::btf::BtfError),
-    /// A field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
-    #[error("the BPF object does not fit this kernel: {0}")]
-    Relocation(#[from] aya_obj::btf::BtfRelocationError),
-    /// Our own object is broken: a bug of mpwatch.
-    #[error("the BPF object of this build cannot be read: {0}")]
-    Object(String),
-}
-
 /// Checks a kernel by a file with its raw BTF, such as a copy of `/sys/kernel/btf/vmlinux`.
-pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
-    let name = || path.display().to_string();
-    let unreadable = |source| CoreCheckError::Read { path: name(), source };
+pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
+    let name = path.display();
+    let unreadable = |error| anyhow!("cannot read {name}: {error}");
     let mut file = fs::File::open(path).map_err(unreadable)?;
     let mut btf = Vec::new();
     // The header first: a file that is not BTF may be endless.
     for limit in [HEADER, MAX_BYTES] {
         file.by_ref().take(limit).read_to_end(&mut btf).map_err(unreadable)?;
         if let Some((found, advice)) = other_than_btf(&btf) {
-            return Err(CoreCheckError::NotBtf { path: name(), found, advice });
+            bail!("{name} is not a kernel's raw BTF but {found}; {advice}");
         }
     }
     // libbpf validates the file before aya-obj, which trusts the offsets in it.
@@ -98,58 +85,42 @@ pub fn check_file(path: &Path) -> Result<CoreReport, CoreCheckError> {
 }
 
 /// Checks a kernel by its raw BTF, for the programs that its hooks allow.
-pub fn check(btf: &[u8], support: KernelSupport) -> Result<CoreReport, CoreCheckError> {
+fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     let plan = AttachPlan::from_facts(&support);
-    if !support.mptcp {
+    let mut report = CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan };
+    if !report.support.mptcp {
         // It has no structures to compare with; the plan names the obstacle.
-        return Ok(CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan });
+        return Ok(report);
     }
-    let mut object =
-        Object::parse(crate::embedded::OBJECT).map_err(|error| CoreCheckError::Object(error.to_string()))?;
-    object.relocate_btf(&Btf::parse(btf, object.endianness)?)?;
-    let accesses = records::accesses(crate::embedded::OBJECT)
-        .ok_or_else(|| CoreCheckError::Object("bad .BTF.ext".to_owned()))?;
-    let mut missing = Missing::default();
-    for function in object.functions.values().filter(|function| is_loaded(function, &plan)) {
-        missing.add(function, &fields_of(function, &accesses));
-    }
-    let Missing { guarded, unguarded } = missing;
-    Ok(CoreReport {
-        guarded_missing: guarded.into_iter().collect(),
-        unguarded_missing: unguarded.into_iter().collect(),
-        support,
-        plan,
-    })
-}
-
-/// Our object with the guards of one field of this size removed, for tests. `None`: no program guards the field.
-#[doc(hidden)]
-pub fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
-    let mut object = crate::embedded::OBJECT.to_vec();
-    let broken = records::break_guards(&mut object, field, bytes)?;
-    (broken > 0).then_some(object)
-}
-
-#[derive(Default)]
-struct Missing {
-    guarded: BTreeSet<String>,
-    unguarded: BTreeSet<MissingField>,
-}
-
-impl Missing {
-    /// Adds the missing fields of one relocated function.
-    fn add(&mut self, function: &Function, fields: &BTreeMap<usize, &records::Access>) {
-        let is_poisoned = |at: usize| function.instructions[at].imm == POISON;
-        let reachable = reach::reachable(&function.instructions, &is_poisoned);
-        for (&at, access) in fields {
-            if access.is_guard && function.instructions[at].imm == 0 || is_poisoned(at) && !reachable[at] {
-                self.guarded.insert(access.field.clone());
-            } else if is_poisoned(at) {
-                self.unguarded
-                    .insert(MissingField { field: access.field.clone(), function: function.name.clone() });
+    let ours =
+        |error: &dyn std::fmt::Display| anyhow!("the BPF object of this build cannot be read: {error}");
+    let mut object = Object::parse(crate::OBJECT).map_err(|error| ours(&error))?;
+    let btf =
+        Btf::parse(btf, object.endianness).map_err(|error| anyhow!("this BTF cannot be read: {error}"))?;
+    // Fails where a field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
+    let relocated = object.relocate_btf(&btf);
+    relocated.map_err(|error| anyhow!("the BPF object does not fit this kernel: {error}"))?;
+    let accesses = accesses(crate::OBJECT).ok_or_else(|| ours(&"bad .BTF.ext"))?;
+    let (mut guarded, mut unguarded) = (BTreeSet::new(), BTreeSet::new());
+    for function in object.functions.values().filter(|function| is_loaded(function, &report.plan)) {
+        let immediates = accesses.iter().filter_map(|access| Some((access, immediate(function, access)?)));
+        let immediates: Vec<_> = immediates.collect();
+        let absent = immediates.iter().filter(|(access, value)| access.is_guard && *value == 0);
+        let absent: BTreeSet<&str> = absent.map(|(access, _)| access.field.as_str()).collect();
+        let poisoned = immediates.iter().filter(|(_, value)| *value == POISON);
+        for field in poisoned.map(|(access, _)| access.field.as_str()) {
+            let check = if SAME_CHECK.contains(&field) { SAME_CHECK[0] } else { field };
+            if absent.contains(check) {
+                guarded.insert(field.to_owned());
+            } else {
+                unguarded.insert(MissingField { field: field.to_owned(), function: function.name.clone() });
             }
         }
+        guarded.extend(absent.into_iter().map(str::to_owned));
     }
+    report.guarded_missing.extend(guarded);
+    report.unguarded_missing.extend(unguarded);
+    Ok(report)
 }
 
 /// What a file is instead of BTF, judged by its first bytes, and what to do. `None`: it is BTF.
@@ -177,14 +148,9 @@ fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
     !is_program || plan.programs.contains(&function.name.as_str())
 }
 
-/// The field accesses of one function, by the index of their instruction.
-fn fields_of<'a>(
-    function: &Function,
-    accesses: &'a [records::Access],
-) -> BTreeMap<usize, &'a records::Access> {
-    let mine = accesses.iter().filter(|access| access.section == function.section_index.0);
-    let indexed = mine.filter_map(|access| {
-        Some((access.offset.checked_sub(function.section_offset)? / INSTRUCTION_BYTES, access))
-    });
-    indexed.filter(|(at, _)| *at < function.instructions.len()).collect()
+/// The constant of the instruction of an access, after relocation. `None`: it is in another function.
+fn immediate(function: &Function, access: &Access) -> Option<i32> {
+    let offset = access.offset.checked_sub(function.section_offset)?;
+    let instruction = function.instructions.get(offset / INSTRUCTION_BYTES)?;
+    (access.section == function.section_index.0).then_some(instruction.imm)
 }

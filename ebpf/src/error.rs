@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why tracing failed, in words for users.
 
-use std::io;
-
 use crate::support::SupportError;
 
 /// Why tracing failed.
@@ -20,18 +18,16 @@ pub enum TracerError {
         "not permitted to {what}: run as root, or grant the capabilities with `setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep mpwatch`"
     )]
     Permission { what: String },
-    /// libbpf or the kernel refused for another reason.
+    /// libbpf or the kernel refused for another reason, or reading failed.
     #[error("cannot {what}: {source}")]
     Bpf { what: String, source: libbpf_rs::Error },
-    /// Reading failed.
-    #[error("cannot {what}: {source}")]
-    Io { what: &'static str, source: io::Error },
 }
 
-/// Turns an error of libbpf into ours; `what` completes the sentence "cannot ...".
-pub(crate) fn bpf_error(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> TracerError {
+/// Turns an error of libbpf or of a system call into ours; `what` completes the sentence "cannot ...".
+pub(crate) fn bpf_error<E: Into<libbpf_rs::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> TracerError {
     let what = what.into();
-    move |source| {
+    move |error| {
+        let source = error.into();
         if is_not_permitted(&source) {
             TracerError::Permission { what }
         } else {

@@ -60,11 +60,6 @@ impl Hook {
             })
     }
 
-    /// Whether it needs its tracepoint; the others need an iterator or a way to be run.
-    pub(crate) fn is_at_tracepoint(&self) -> bool {
-        matches!(self.attach, Attach::Tracepoint | Attach::Called { .. })
-    }
-
     /// Name of the BTF type that every kernel with this target has.
     pub(crate) fn type_name(&self) -> String {
         match self.attach {
@@ -75,127 +70,86 @@ impl Hook {
     }
 }
 
-const fn tracepoint(
-    program: &'static str,
-    target: &'static str,
-    required: bool,
-    costs: &'static str,
-) -> Hook {
-    Hook { program, target, attach: Attach::Tracepoint, part: Part::Flows, required, costs }
+/// An optional hook for flows.
+const fn tracepoint(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
+    Hook { program, target, attach: Attach::Tracepoint, part: Part::Flows, required: false, costs }
 }
 
-/// What is unknown without a vital hook of the ledger.
-const WHOLE_LEDGER: &str = "CPU time of flows";
+const fn required(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
+    Hook { required: true, ..tracepoint(program, target, costs) }
+}
 
 const fn ledger(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
-    Hook {
-        program,
-        target,
-        attach: Attach::Tracepoint,
-        part: Part::Ledger { vital: false },
-        required: false,
-        costs,
-    }
+    Hook { part: Part::Ledger { vital: false }, ..tracepoint(program, target, costs) }
 }
 
-const fn vital(program: &'static str, target: &'static str, attach: Attach) -> Hook {
-    let part = Part::Ledger { vital: true };
-    Hook { program, target, attach, part, required: false, costs: WHOLE_LEDGER }
+const fn vital(program: &'static str, target: &'static str) -> Hook {
+    Hook { part: Part::Ledger { vital: true }, ..tracepoint(program, target, "CPU time of flows") }
 }
 
 const fn storage(program: &'static str, map: &'static str, costs: &'static str) -> Hook {
-    Hook {
-        program,
-        target: "bpf_sk_storage_map",
-        attach: Attach::StorageIterator { map },
-        part: Part::Flows,
-        required: true,
-        costs,
-    }
+    Hook { attach: Attach::StorageIterator { map }, ..required(program, "bpf_sk_storage_map", costs) }
 }
 
 const fn iterator(program: &'static str, target: &'static str, costs: &'static str) -> Hook {
-    Hook { program, target, attach: Attach::Iterator, part: Part::Flows, required: false, costs }
+    Hook { attach: Attach::Iterator, ..tracepoint(program, target, costs) }
 }
 
 /// The function by which the kernel runs a program for user space.
 const RUN: &str = "bpf_prog_test_run_raw_tp";
+/// What is unknown without the changes of state.
+const STATES: &str = "opening and closing of connections and subflows";
 
 /// Every hook, the required ones first.
 pub const HOOKS: &[Hook] = &[
-    tracepoint(
-        "on_set_state",
-        "inet_sock_set_state",
-        true,
-        "opening and closing of connections and subflows",
-    ),
-    tracepoint(
+    required("on_set_state", "inet_sock_set_state", STATES),
+    required(
         "on_set_state_meanwhile",
         "inet_sock_set_state",
-        true,
         "changes of state while another one is being processed",
     ),
     Hook {
-        program: "take_in_state",
-        target: "inet_sock_set_state",
         attach: Attach::Called { array: "state_changes" },
-        part: Part::Flows,
-        required: true,
-        costs: "opening and closing of connections and subflows",
+        ..required("take_in_state", "inet_sock_set_state", STATES)
     },
-    tracepoint("on_destroy", "tcp_destroy_sock", true, "final counters of subflows"),
+    required("on_destroy", "tcp_destroy_sock", "final counters of subflows"),
     storage("read_subflows", "subflows", "snapshots of subflows"),
     storage("read_connections", "connections", "snapshots of connections"),
     tracepoint(
         "on_segment",
         "tcp_probe",
-        false,
         "RTT percentiles, stalls, when a second path became effective, shared bottlenecks, and CPU time of flows",
     ),
-    tracepoint("on_retransmit", "tcp_retransmit_skb", false, "causes of retransmissions"),
-    tracepoint("on_retransmit_synack", "tcp_retransmit_synack", false, "the count of repeated SYN-ACKs"),
-    tracepoint("on_reset_received", "tcp_receive_reset", false, "the close reason `reset_received`"),
-    tracepoint("on_reset_sent", "tcp_send_reset", false, "the close reason `reset_sent`"),
-    tracepoint(
-        "on_error_report",
-        "inet_sk_error_report",
-        false,
-        "the close reasons `timeout` and `unreachable`",
-    ),
-    tracepoint("on_schedule", "mptcp_subflow_get_send", false, "scheduler accounting"),
-    tracepoint("on_mapping_sent", "mptcp_sendmsg_frag", false, "host counters of DSS mappings sent"),
-    tracepoint("on_mapping_received", "get_mapping_status", false, "host counters of DSS mappings received"),
-    tracepoint("on_mapping_verdict", "subflow_check_data_avail", false, "host counters of bad mappings"),
-    tracepoint("on_data_ack", "ack_update_msk", false, "host counters of DATA_ACKs"),
+    tracepoint("on_retransmit", "tcp_retransmit_skb", "causes of retransmissions"),
+    tracepoint("on_retransmit_synack", "tcp_retransmit_synack", "the count of repeated SYN-ACKs"),
+    tracepoint("on_reset_received", "tcp_receive_reset", "the close reason `reset_received`"),
+    tracepoint("on_reset_sent", "tcp_send_reset", "the close reason `reset_sent`"),
+    tracepoint("on_error_report", "inet_sk_error_report", "the close reasons `timeout` and `unreachable`"),
+    tracepoint("on_schedule", "mptcp_subflow_get_send", "scheduler accounting"),
+    tracepoint("on_mapping_sent", "mptcp_sendmsg_frag", "host counters of DSS mappings sent"),
+    tracepoint("on_mapping_received", "get_mapping_status", "host counters of DSS mappings received"),
+    tracepoint("on_mapping_verdict", "subflow_check_data_avail", "host counters of bad mappings"),
+    tracepoint("on_data_ack", "ack_update_msk", "host counters of DATA_ACKs"),
     tracepoint(
         "on_send",
         "sock_send_length",
-        false,
         "owners of accepted connections at their first write, and CPU time of system calls",
     ),
     tracepoint(
         "on_receive",
         "sock_recv_length",
-        false,
         "owners of accepted connections at their first read, and CPU time of system calls",
     ),
     iterator("adopt", "tcp", "connections older than the agent"),
     iterator("find_owners", "task_file", "owners of connections older than the agent"),
-    vital("ledger_switch", "sched_switch", Attach::Tracepoint),
-    vital("ledger_softirq_entry", "softirq_entry", Attach::Tracepoint),
-    vital("ledger_softirq_exit", "softirq_exit", Attach::Tracepoint),
-    vital("ledger_packet", "netif_receive_skb", Attach::Tracepoint),
-    vital("ledger_sys_enter", "sys_enter", Attach::Tracepoint),
-    vital("ledger_sys_exit", "sys_exit", Attach::Tracepoint),
-    Hook {
-        program: "netns_cookie",
-        target: RUN,
-        attach: Attach::Run,
-        part: Part::Flows,
-        required: false,
-        costs: "names of network namespaces",
-    },
-    vital("ledger_settle", RUN, Attach::Run),
+    vital("ledger_switch", "sched_switch"),
+    vital("ledger_softirq_entry", "softirq_entry"),
+    vital("ledger_softirq_exit", "softirq_exit"),
+    vital("ledger_packet", "netif_receive_skb"),
+    vital("ledger_sys_enter", "sys_enter"),
+    vital("ledger_sys_exit", "sys_exit"),
+    Hook { attach: Attach::Run, ..tracepoint("netns_cookie", RUN, "names of network namespaces") },
+    Hook { attach: Attach::Run, ..vital("ledger_settle", RUN) },
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
     ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
     ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of delayed sending"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads BPF iterators. Each read opens a new descriptor; the buffer is reused.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{Iter, Link};
 
 use crate::decode::{self, SUBFLOW_BYTES};
 
@@ -11,18 +11,12 @@ use crate::decode::{self, SUBFLOW_BYTES};
 const READ_BYTES: usize = 32 * 1024;
 
 /// Opens an iterator. `iter/tcp` covers the network namespace of the calling thread.
-pub(crate) fn open(link: BorrowedFd<'_>) -> io::Result<File> {
-    // SAFETY: takes a descriptor that is open for as long as the borrow, and returns a new one or a negative errno.
-    let fd = unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the kernel has just given us this descriptor and nothing else owns it.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+fn open(link: &Link) -> io::Result<Iter> {
+    Iter::new(link).map_err(io::Error::other)
 }
 
 /// Runs an iterator whose program only has side effects.
-pub(crate) fn run(link: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn run(link: &Link) -> io::Result<()> {
     let mut iterator = open(link)?;
     let mut nothing = [0; 64];
     while iterator.read(&mut nothing)? > 0 {}
@@ -30,11 +24,7 @@ pub(crate) fn run(link: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Calls `each` for every record that an iterator writes. `buffer` is reused.
-pub(crate) fn for_each(
-    link: BorrowedFd<'_>,
-    buffer: &mut Vec<u8>,
-    mut each: impl FnMut(&[u8]),
-) -> io::Result<()> {
+pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let mut iterator = open(link)?;
     let mut kept = 0;
     buffer.resize(READ_BYTES + SUBFLOW_BYTES, 0);

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the CPU ledger. The kernel runs `ledger_settle` on each CPU, in an interrupt; then the accounts of all CPUs are read from a map.
 
-use std::fs;
-
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::unit::Nanos;
 
 use crate::abi;
+use crate::cpus;
 use crate::error::{TracerError, bpf_error};
 use crate::object::map;
 
 const PROGRAM: &str = "ledger_settle";
-const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 pub(crate) struct Ledger {
     settled: MapHandle,
@@ -30,7 +28,7 @@ impl Ledger {
     pub(crate) fn settle(&self, object: &Object) -> libbpf_rs::Result<Vec<CpuAccounts>> {
         let mut programs = object.progs_mut();
         if let Some(program) = programs.find(|program| program.name() == PROGRAM) {
-            for cpu in online() {
+            for cpu in cpus::online() {
                 let flags = libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
                 // Fails for a CPU that has just gone offline; its accounts stay as they are.
                 let _ = program.test_run(ProgramInput { cpu, flags, ..ProgramInput::default() });
@@ -62,14 +60,4 @@ fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
         mpwatch: Nanos(of(abi::MPW_ACCOUNT_SELF)),
         idle: Nanos(of(abi::MPW_ACCOUNT_IDLE)),
     }
-}
-
-/// Numbers of the CPUs that are online, which the kernel lists as `0-3,8`.
-fn online() -> Vec<u32> {
-    let list = fs::read_to_string(ONLINE).unwrap_or_default();
-    let ranges = list.trim().split(',').filter_map(|range| {
-        let (from, to) = range.split_once('-').unwrap_or((range, range));
-        Some(from.parse().ok()?..=to.parse().ok()?)
-    });
-    ranges.flatten().collect()
 }

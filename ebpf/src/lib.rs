@@ -7,8 +7,8 @@
 mod abi;
 pub mod core_check;
 mod counters;
+pub mod cpus;
 pub mod decode;
-mod embedded;
 mod error;
 pub mod hook;
 mod iterator;
@@ -25,4 +25,5 @@ mod settings;
 pub mod support;
 pub mod tracer;
 
-pub use embedded::OBJECT;
+/// The compiled BPF programs, linked into one object for all kernels.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));

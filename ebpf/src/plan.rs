@@ -26,7 +26,7 @@ impl AttachPlan {
             plan.obstacles.push("the kernel has no MPTCP (CONFIG_MPTCP is off)".to_owned());
         }
         for hook in HOOKS {
-            if support.has(hook) {
+            if support.targets.contains(hook.target) {
                 plan.programs.push(hook.program);
             } else if hook.required {
                 let lacks = format!("the kernel has no {} ", hook.target);
@@ -111,8 +111,7 @@ mod tests {
     fn without_an_optional_hook_only_its_columns_are_unknown() {
         for hook in HOOKS.iter().filter(|hook| !hook.required) {
             let mut support = KernelSupport::complete();
-            support.tracepoints.remove(hook.target);
-            support.iterators.remove(hook.target);
+            support.targets.remove(hook.target);
             let plan = AttachPlan::from_facts(&support);
             assert!(plan.obstacles.is_empty(), "{} should be optional", hook.target);
             assert_eq!(plan.missing.len(), 1);
@@ -135,7 +134,7 @@ mod tests {
     #[test]
     fn a_missing_required_hook_is_an_obstacle_with_its_name() {
         let mut support = KernelSupport::complete();
-        support.tracepoints.remove("inet_sock_set_state");
+        support.targets.remove("inet_sock_set_state");
         let plan = AttachPlan::from_facts(&support);
         assert!(plan.obstacles[0].contains("inet_sock_set_state"), "{:?}", plan.obstacles);
         let none = AttachPlan::from_facts(&KernelSupport { mptcp: false, ..KernelSupport::complete() });
@@ -145,7 +144,7 @@ mod tests {
     #[test]
     fn what_a_kernel_cannot_trace_is_false_in_traces() {
         let mut support = KernelSupport::complete();
-        support.tracepoints.remove("tcp_retransmit_skb");
+        support.targets.remove("tcp_retransmit_skb");
         let traces = AttachPlan::from_facts(&support).traces();
         assert_eq!(traces, Traces { retransmits: false, ..Traces::ALL });
     }

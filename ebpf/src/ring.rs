@@ -2,7 +2,6 @@
 //! The ring buffers through which records arrive, and the queue in which they wait to be decoded.
 
 use std::cell::RefCell;
-use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -69,16 +68,14 @@ impl Rings {
             }
             _ => {}
         }
-        self.deliver_records(sink);
-        self.deliver_samples(sink)
+        self.deliver(sink)
     }
 
     /// Decodes everything that has arrived, including the overflow ring.
     pub(crate) fn drain(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.events.consume().map_err(bpf_error("read the ring buffer"))?;
         self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
-        self.deliver_records(sink);
-        self.deliver_samples(sink)
+        self.deliver(sink)
     }
 
     /// A descriptor that is readable when records have arrived.
@@ -86,44 +83,31 @@ impl Rings {
         self.events.epoll_fd()
     }
 
-    fn deliver_records(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
-        let all = self.queue.borrow().lengths.len() as u64;
-        let mut paths = 0;
-        self.deliver(&mut |event| {
-            paths += u64::from(matches!(event, KernelEvent::Cgroup(_)));
-            sink(event);
-        });
-        self.received.records += all - paths;
-    }
-
-    fn deliver_samples(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
+    /// Decodes the records that have arrived, then the samples.
+    fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.samples.consume().map_err(bpf_error("read the ring of samples"))?;
-        let bytes: usize = self.queue.borrow().lengths.iter().map(|length| HEADER_BYTES + length).sum();
-        self.received.sample_bytes += bytes as u64;
-        let mut samples = 0;
-        self.deliver(&mut |event| {
-            if let KernelEvent::Samples(batch) = event {
-                samples += batch.samples.len() as u64;
-            }
-            sink(event);
-        });
-        self.received.samples += samples;
-        Ok(())
-    }
-
-    fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
         let mut queue = self.queue.borrow_mut();
         let mut left = &queue.bytes[..];
         for &length in &queue.lengths {
             let (record, behind) = left.split_at(length);
             left = behind;
-            match decode::record(record) {
-                Ok(event) => sink(&event),
-                Err(_) => self.received.errors += 1,
+            let event = decode::record(record);
+            match &event {
+                Some(KernelEvent::Samples(batch)) => {
+                    self.received.samples += batch.samples.len() as u64;
+                    self.received.sample_bytes += (HEADER_BYTES + length) as u64;
+                }
+                Some(KernelEvent::Cgroup(_)) => {}
+                _ => self.received.records += 1,
+            }
+            match event {
+                Some(event) => sink(&event),
+                None => self.received.errors += 1,
             }
         }
         queue.bytes.clear();
         queue.lengths.clear();
+        Ok(())
     }
 }
 

@@ -54,10 +54,8 @@ impl Field {
 /// Facts about a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSupport {
-    /// Tracepoints of [`HOOKS`] that it has (`btf_trace_*` in its BTF).
-    pub tracepoints: BTreeSet<String>,
-    /// Iterator targets of [`HOOKS`] that it has, and the function that runs a program for user space.
-    pub iterators: BTreeSet<String>,
+    /// Targets of [`HOOKS`] that it has: tracepoints, iterators, and the function that runs a program for user space.
+    pub targets: BTreeSet<&'static str>,
     /// [`OPTIONAL_FIELDS`] that it has, such as `tcp_sock.total_rto`.
     pub fields: BTreeSet<String>,
     /// Whether it has MPTCP (`struct mptcp_sock`).
@@ -118,34 +116,24 @@ impl KernelSupport {
             let of = types.find::<Struct<'_>>(field.structure);
             of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
         };
-        let mut support = Self {
-            has_cast: types.find::<Func<'_>>(CAST).is_some(),
-            mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
-            reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
-            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
-            ..Self::default()
-        };
-        for hook in HOOKS {
+        let has_target = |hook: &&Hook| {
             let name = hook.type_name();
-            if hook.is_at_tracepoint() {
-                if types.find::<Typedef<'_>>(&name).is_some() {
-                    support.tracepoints.insert(hook.target.to_owned());
-                }
-            } else if types.find::<Func<'_>>(&name).is_some() {
-                support.iterators.insert(hook.target.to_owned());
-            }
+            // A tracepoint is in BTF as a type, an iterator as a function.
+            types.find::<Typedef<'_>>(&name).is_some() || types.find::<Func<'_>>(&name).is_some()
+        };
+        Self {
+            targets: HOOKS.iter().filter(has_target).map(|hook| hook.target).collect(),
+            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
+            mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
+            has_cast: types.find::<Func<'_>>(CAST).is_some(),
+            reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
         }
-        support
     }
 
     /// A kernel that lacks nothing, for tests.
     pub fn complete() -> Self {
-        let (tracepoints, iterators): (Vec<_>, Vec<_>) =
-            HOOKS.iter().partition(|hook| hook.is_at_tracepoint());
-        let targets = |hooks: Vec<&Hook>| hooks.iter().map(|hook| hook.target.to_owned()).collect();
         Self {
-            tracepoints: targets(tracepoints),
-            iterators: targets(iterators),
+            targets: HOOKS.iter().map(|hook| hook.target).collect(),
             fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
             mptcp: true,
             has_cast: true,
@@ -156,11 +144,5 @@ impl KernelSupport {
     /// Whether it has one of [`OPTIONAL_FIELDS`].
     pub fn has_field(&self, field: &Field) -> bool {
         self.fields.contains(&field.path())
-    }
-
-    /// Whether it has the target of a hook.
-    pub(crate) fn has(&self, hook: &Hook) -> bool {
-        let there = if hook.is_at_tracepoint() { &self.tracepoints } else { &self.iterators };
-        there.contains(hook.target)
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libbpf_rs::{Link, Object};
@@ -80,7 +79,6 @@ impl Tracer {
     /// Starts to trace sockets of these namespaces that were open before the programs were attached.
     pub fn adopt(&mut self, namespaces: &[Namespace]) {
         let Some(link) = self.links.get("adopt") else { return };
-        let link = link.as_fd();
         let failed = |namespace: &&Namespace| match namespace::inside(namespace, || iterator::run(link)) {
             // A namespace that no longer exists has no sockets.
             Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -98,8 +96,7 @@ impl Tracer {
     /// Searches the open files of all processes for owners that are still unknown.
     pub fn find_owners(&self) -> Result<(), TracerError> {
         let Some(link) = self.links.get("find_owners") else { return Ok(()) };
-        iterator::run(link.as_fd())
-            .map_err(|source| TracerError::Io { what: "search the open files", source })
+        iterator::run(link).map_err(bpf_error("search the open files"))
     }
 
     /// Waits at most `timeout` for final records and passes all events to `sink`.
@@ -112,11 +109,11 @@ impl Tracer {
         for program in ["read_connections", "read_subflows"] {
             let Some(link) = self.links.get(program) else { continue };
             let mut errors = 0;
-            iterator::for_each(link.as_fd(), &mut self.buffer, |record| match decode::record(record) {
-                Ok(event) => sink(&event),
-                Err(_) => errors += 1,
+            iterator::for_each(link, &mut self.buffer, |record| match decode::record(record) {
+                Some(event) => sink(&event),
+                None => errors += 1,
             })
-            .map_err(|source| TracerError::Io { what: "read a snapshot", source })?;
+            .map_err(bpf_error("read a snapshot"))?;
             self.snapshot_errors += errors;
         }
         self.rings.drain(sink)
@@ -179,20 +176,12 @@ impl Tracer {
 
     /// The kernel's statistics of each of our programs, in the order in which they were loaded.
     pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
-        program::stats(&self.object)
-            .map_err(|source| TracerError::Io { what: "read the statistics of our programs", source })
+        program::stats(&self.object).map_err(bpf_error("read the statistics of our programs"))
     }
 
     /// What the attached hooks can measure.
     pub fn traces(&self) -> Traces {
         let traces = self.plan.traces();
         Traces { samples: traces.samples && self.takes_samples, ..traces }
-    }
-}
-
-/// For tests and benches that wait for records themselves.
-impl AsRawFd for Tracer {
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.rings.descriptor()
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use libbpf_rs::{ObjectBuilder, PrintLevel};
-use mpwatch_ebpf::core_check::object_with_broken_guard;
+use mpwatch_ebpf::core_check::{Access, accesses};
 use mpwatch_ebpf::plan::AttachPlan;
 use mpwatch_ebpf::support::KernelSupport;
 
@@ -18,6 +18,23 @@ fn may_run_as_root() -> bool {
     assert!(!required, "MPWATCH_REQUIRE_ALL is set, but this test needs root");
     eprintln!("SKIP: this test needs root");
     false
+}
+
+/// `BPF_CORE_FIELD_BYTE_SIZE` of `enum bpf_core_relo_kind`.
+const FIELD_BYTE_SIZE: u32 = 1;
+
+/// Our object with broken guards of a field: they ask for its size (`bytes`, never 0) instead of whether it exists. A kernel without the
+/// field rejects that. `None`: no program has a guard for this field.
+fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
+    let mut object = mpwatch_ebpf::OBJECT.to_vec();
+    let of_field = |access: &Access| access.is_guard && access.field == field;
+    let guards: Vec<_> = accesses(&object)?.into_iter().filter(of_field).map(|access| access.at).collect();
+    for &(kind, constant) in &guards {
+        object.get_mut(kind..kind + 4)?.copy_from_slice(&FIELD_BYTE_SIZE.to_le_bytes());
+        // The loader compares the constant with our own declaration.
+        object.get_mut(constant..constant + 4)?.copy_from_slice(&bytes.to_le_bytes());
+    }
+    (!guards.is_empty()).then_some(object)
 }
 
 /// Whether the running kernel accepts an object; it reads all fields by calls.

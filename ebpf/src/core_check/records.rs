@@ -4,11 +4,12 @@
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
-use super::elf::{Elf, text, word};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object as _, ObjectSection as _};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): kinds up to this one concern fields, later ones ids of structures (read.bpf.h).
-const FIELD_EXISTS: u32 = 2;
-const FIELD_BYTE_SIZE: u32 = 1;
+/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our object ask for the ids of
+/// structures, for reading in place (read.bpf.h).
+const FIELD_EXISTS: usize = 2;
 const FIELD_LAST: usize = 5;
 
 /// Offset of the kind in `struct bpf_core_relo`.
@@ -18,24 +19,24 @@ const CONSTANT: usize = 4;
 
 /// One instruction that depends on the layout of a kernel structure.
 #[derive(Debug)]
-pub(super) struct Access {
+pub struct Access {
     /// Index of the ELF section of the instruction.
-    pub(super) section: usize,
+    pub section: usize,
     /// Its offset there, in bytes.
-    pub(super) offset: usize,
+    pub offset: usize,
     /// It checks whether the field exists and does not read it.
-    pub(super) is_guard: bool,
+    pub is_guard: bool,
     /// Offsets in the object of this record's kind and of its instruction's constant, in bytes.
-    at: (usize, usize),
+    pub at: (usize, usize),
     /// Structure and field, such as `mptcp_sock.pm.server_side`.
-    pub(super) field: String,
+    pub field: String,
 }
 
 /// All accesses of an object; `None` if it is not a 64-bit little-endian ELF file with BTF.
-pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
-    let elf = Elf::of(object);
-    let (_, ext) = elf.section(".BTF.ext")?;
-    let (_, btf) = elf.section(".BTF")?;
+pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
+    let elf = ElfFile64::<LittleEndian>::parse(object).ok()?;
+    let (ext, btf) =
+        (elf.section_by_name(".BTF.ext")?.data().ok()?, elf.section_by_name(".BTF")?.data().ok()?);
     let strings = btf.get(word(btf, 4)? + word(btf, 16)?..)?;
     let types = Btf::from_raw("mpwatch", object).ok()??;
     // struct btf_ext_header: the CO-RE part comes after those of functions and lines. It begins with the size of a record.
@@ -45,14 +46,15 @@ pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     rest = rest.get(4..)?;
     let mut found = Vec::new();
     while !rest.is_empty() {
-        let (section, code) = elf.section(text(strings, word(rest, 0)?)?)?;
+        let section = elf.section_by_name(text(strings, word(rest, 0)?)?)?;
+        let code = section.data().ok()?;
         let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
         for record in records.chunks_exact(record_bytes) {
             if word(record, KIND)? > FIELD_LAST {
                 continue;
             }
-            let access = access(record, section, strings, &types)?;
+            let access = access(record, section.index().0, strings, &types)?;
             let at = (place(record) + KIND, place(code) + access.offset + CONSTANT);
             found.push(Access { at, ..access });
         }
@@ -63,23 +65,11 @@ pub(super) fn accesses(object: &[u8]) -> Option<Vec<Access>> {
 
 /// Reads one `struct bpf_core_relo`.
 fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Option<Access> {
-    let kind = u32::try_from(word(record, KIND)?).ok()?;
     let root = types.type_by_id::<BtfType<'_>>(TypeId::from(u32::try_from(word(record, 4)?).ok()?))?;
     let path = text(strings, word(record, 8)?)?;
     let field = field_name(types, root, path)?;
-    Some(Access { section, offset: word(record, 0)?, is_guard: kind == FIELD_EXISTS, at: (0, 0), field })
-}
-
-/// Makes the guards of a field ask for its size (`bytes`, never 0), which fails without the field. Returns the number of guards.
-pub(super) fn break_guards(object: &mut [u8], field: &str, bytes: u32) -> Option<usize> {
-    let of_field = |access: &Access| access.is_guard && access.field == field;
-    let guards: Vec<_> = accesses(object)?.into_iter().filter(of_field).map(|access| access.at).collect();
-    for &(kind, constant) in &guards {
-        object.get_mut(kind..kind + 4)?.copy_from_slice(&FIELD_BYTE_SIZE.to_le_bytes());
-        // The loader compares the constant with our own declaration.
-        object.get_mut(constant..constant + 4)?.copy_from_slice(&bytes.to_le_bytes());
-    }
-    Some(guards.len())
+    let is_guard = word(record, KIND)? == FIELD_EXISTS;
+    Some(Access { section, offset: word(record, 0)?, is_guard, at: (0, 0), field })
 }
 
 /// Follows an access path such as `0:3:1`: the first number indexes the pointer, the others members or elements.
@@ -109,13 +99,22 @@ fn type_name(of: &BtfType<'_>) -> String {
     name.split("___").next().unwrap_or_default().to_owned()
 }
 
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+/// A zero-terminated string in a table of strings.
+fn text(table: &[u8], at: usize) -> Option<&str> {
+    std::ffi::CStr::from_bytes_until_nul(table.get(at..)?).ok()?.to_str().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn our_object_names_the_fields_that_it_reads() {
-        let accesses = accesses(crate::embedded::OBJECT).unwrap();
+        let accesses = accesses(crate::OBJECT).unwrap();
         let names: Vec<_> = accesses.iter().map(|access| access.field.as_str()).collect();
         for expected in [
             "tcp_sock.srtt_us",
@@ -131,6 +130,6 @@ mod tests {
     #[test]
     fn bytes_that_are_not_an_object_have_no_fields() {
         assert!(accesses(b"").is_none());
-        assert!(accesses(&crate::embedded::OBJECT[..100]).is_none());
+        assert!(accesses(&crate::OBJECT[..100]).is_none());
     }
 }

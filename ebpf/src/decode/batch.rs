@@ -7,7 +7,6 @@ use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::error::DecodeError;
 use crate::abi;
 
 /// Length of a batch without its samples.
@@ -20,14 +19,12 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     (count <= abi::MPW_BATCH_SAMPLES).then(|| HEAD + count as usize * size_of::<abi::mpw_delay_sample>())
 }
 
-pub(super) fn batch(bytes: &[u8]) -> Result<SampleBatch, DecodeError> {
-    let (expected, got) = (length(bytes), bytes.len());
-    if expected != Some(got) {
-        let expected = expected.unwrap_or(HEAD);
-        return Err(DecodeError::WrongLength { kind: abi::MPW_RECORD_SAMPLE_BATCH, expected, got });
+pub(super) fn batch(bytes: &[u8]) -> Option<SampleBatch> {
+    if length(bytes)? != bytes.len() {
+        return None;
     }
     let mut raw = abi::mpw_sample_batch::default();
-    bytemuck::bytes_of_mut(&mut raw)[..got].copy_from_slice(bytes);
+    bytemuck::bytes_of_mut(&mut raw)[..bytes.len()].copy_from_slice(bytes);
     let abi::mpw_sample_batch { kind: _, generation, cookie, boot_offset_ns, count, _reserved, samples } =
         raw;
     let sample = |raw| {
@@ -35,7 +32,7 @@ pub(super) fn batch(bytes: &[u8]) -> Result<SampleBatch, DecodeError> {
         let at = Nanos(at_us.wrapping_mul(1_000).wrapping_add(boot_offset_ns));
         DelaySample { at, rtt: Micros(rtt_us.into()), delivered, lost, cut: cut != 0 }
     };
-    Ok(SampleBatch {
+    Some(SampleBatch {
         id: SubflowId { cookie: SocketCookie(cookie), generation },
         samples: samples.into_iter().take(count as usize).map(sample).collect(),
     })
@@ -62,11 +59,11 @@ mod tests {
         let found = decoded(&raw, 1).unwrap();
         let sample = DelaySample { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
         assert_eq!((found.id.cookie, found.samples), (SocketCookie(9), vec![sample]));
-        assert!(decoded(&raw, 0).is_err() && decoded(&raw, 2).is_err(), "it has one sample");
-        assert!(batch(&bytemuck::bytes_of(&raw)[..HEAD - 1]).is_err());
+        assert!(decoded(&raw, 0).is_none() && decoded(&raw, 2).is_none(), "it has one sample");
+        assert!(batch(&bytemuck::bytes_of(&raw)[..HEAD - 1]).is_none());
         for count in [abi::MPW_BATCH_SAMPLES + 1, u32::MAX] {
             raw.count = count;
-            assert!(decoded(&raw, abi::MPW_BATCH_SAMPLES).is_err(), "{count} samples");
+            assert!(decoded(&raw, abi::MPW_BATCH_SAMPLES).is_none(), "{count} samples");
         }
     }
 }

@@ -59,8 +59,7 @@ fn missing_counters_are_a_warning_with_a_fix_and_an_uncounted_zone_has_a_reason(
 
 fn without_hook(target: &str) -> CoreReport {
     let mut report = capable_report();
-    report.support.tracepoints.remove(target);
-    report.support.iterators.remove(target);
+    report.support.targets.remove(target);
     report.plan = AttachPlan::from_facts(&report.support);
     report
 }
