@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection as Flow;
-use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::series::{CounterSample, CounterSeries};

@@ -186,7 +186,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 

@@ -7,7 +7,7 @@ mod stage;
 
 use std::time::Duration;
 
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 use mpwatch_tui::screen::{

@@ -60,7 +60,7 @@ fn write_to(directory: &Path, stem: &str, ending: &str, text: &str) -> anyhow::R
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 
