@@ -28,3 +28,4 @@ pub mod subflow;
 pub mod timeline;
 pub mod unit;
 pub mod wire;
+mod words;

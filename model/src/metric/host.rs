@@ -86,52 +86,31 @@ families! {
     "mpwatch_loss_namespaces_unreadable_total" Counter Count [] "Namespaces not searched for connections older than the agent." |s, emit| emit(&[], s.losses.namespaces_unreadable as f64);
 }
 
-/// States of open connections. Each has a series from the start, so that a first connection shows as a change.
-const OPEN_STATES: [TcpState; 9] = [
-    TcpState::Established,
-    TcpState::SynSent,
-    TcpState::SynRecv,
-    TcpState::FinWait1,
-    TcpState::FinWait2,
-    TcpState::CloseWait,
-    TcpState::LastAck,
-    TcpState::Closing,
-    TcpState::Unknown,
-];
-
 fn open(snapshot: &Snapshot) -> impl Iterator<Item = &Connection> {
     snapshot.connections.iter().filter(|connection| connection.is_open())
 }
 
-const VERDICTS: [(Verdict, &str); 4] = [
-    (Verdict::Shared, "shared"),
-    (Verdict::Disjoint, "disjoint"),
-    (Verdict::NoBottleneck, "no_bottleneck"),
-    (Verdict::Unknown, "unknown"),
-];
+/// Emits how many of the values are each of these words, also if it is none.
+fn emit_counts<'a>(words: &[&str], values: impl Iterator<Item = &'a str>, emit: &mut Emit<'_>) {
+    let mut counts = vec![0_u64; words.len()];
+    for index in values.filter_map(|value| words.iter().position(|word| *word == value)) {
+        counts[index] += 1;
+    }
+    words.iter().zip(counts).for_each(|(word, count)| emit(&[word], count as f64));
+}
 
 fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let mut counts = [0_u64; VERDICTS.len()];
-    for pair in open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs) {
-        for ((verdict, _), count) in VERDICTS.iter().zip(&mut counts) {
-            *count += u64::from(pair.verdict == *verdict);
-        }
-    }
-    for ((_, word), count) in VERDICTS.iter().zip(counts) {
-        emit(&[word], count as f64);
-    }
+    let pairs = open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs);
+    emit_counts(Verdict::WORDS, pairs.map(|pair| pair.verdict.as_str()), emit);
 }
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let mut counts = [0_u64; OPEN_STATES.len()];
-    for connection in open(snapshot) {
-        // A socket may close between two reads: open, but in a state that only closed sockets have.
-        let index = OPEN_STATES.iter().position(|state| *state == connection.state);
-        counts[index.unwrap_or(OPEN_STATES.len() - 1)] += 1;
-    }
-    for (state, count) in OPEN_STATES.iter().zip(counts) {
-        emit(&[state.as_str()], count as f64);
-    }
+    // A socket may close between two reads: open, but in a state that only closed sockets have.
+    let is_of_open =
+        |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
+    let words: Vec<&str> = TcpState::ALL.into_iter().filter(is_of_open).map(TcpState::as_str).collect();
+    let states = open(snapshot).map(|c| Some(c.state).filter(is_of_open).unwrap_or(TcpState::Unknown));
+    emit_counts(&words, states.map(TcpState::as_str), emit);
 }
 
 fn cpu_accounts(snapshot: &Snapshot, emit: &mut Emit<'_>) {
