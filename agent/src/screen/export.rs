@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<Str
 
 fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     Ok(match format {
-        ExportFormat::Json => format!("{}\n", json::report(report, Layout::Pretty)?),
+        ExportFormat::Json => format!("{}\n", json::text(report, Layout::Pretty)?),
         ExportFormat::Csv => csv::list(&report.connections)?,
         ExportFormat::Markdown => markdown::report(report),
     })
