@@ -2,7 +2,6 @@
 //! What the screen remembers: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
 
 mod activity;
-mod hash;
 mod series;
 mod tracks;
 
