@@ -67,7 +67,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
     }
 }
 
-/// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
+/// Implements [`Tabled`], `HasEnergy`, serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
         impl $crate::derived::Tabled for $subject {
@@ -77,6 +77,12 @@ macro_rules! tabled {
 
             fn serialize_fields<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 <$subject>::serialize(self, serializer)
+            }
+        }
+
+        impl $crate::metric::row::HasEnergy for $subject {
+            fn energy(&self) -> Option<&$crate::energy::FlowEnergy> {
+                self.energy.as_ref()
             }
         }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Enumerations with a word for each value: its name in JSON, in the store, in filters, as a label and on the command line.
 
-/// Declares an enumeration with `= "word"` after each value; `ALL`, `WORDS`, `as_str` and `from_word` follow from it.
+/// Declares an enumeration with `= "word"` after each value; `ALL`, `WORDS`, `as_str`, `from_word` and `next` follow from it.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $word:tt,)* }) => {
@@ -19,6 +19,12 @@ macro_rules! words {
             /// Its word.
             $vis const fn as_str(self) -> &'static str {
                 Self::WORDS[self as usize]
+            }
+
+            /// The value after it; the first one after the last.
+            #[must_use]
+            $vis fn next(self) -> Self {
+                Self::ALL[(self as usize + 1) % Self::ALL.len()]
             }
 
             /// The value with this word.

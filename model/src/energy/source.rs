@@ -31,6 +31,11 @@ impl EnergySource {
     pub fn is_measured(self) -> bool {
         matches!(self, Self::RaplPerf | Self::RaplPowercap)
     }
+
+    /// `~` before figures that are estimates.
+    pub fn mark(self) -> &'static str {
+        if self.is_measured() { "" } else { "~" }
+    }
 }
 
 json_words! {

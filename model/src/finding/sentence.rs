@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::endpoint::printable;
 use crate::energy::FlowEnergy;
-use crate::metric::{Unit, display};
+use crate::metric::{Unit, count, display};
 use crate::timeline::Offset;
 use crate::unit::Micros;
 
@@ -28,7 +28,7 @@ impl Default for Format<'_> {
 impl Format<'_> {
     /// Energy above idle; `~` marks an estimate. `None`: not known.
     pub fn cost(&self, energy: &FlowEnergy) -> Option<String> {
-        let mark = if energy.source.is_measured() { "" } else { "~" };
+        let mark = energy.source.mark();
         energy.active.map(|active| format!("{mark}{}", (self.energy)(active.joules())))
     }
 }
@@ -133,9 +133,8 @@ fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {
 }
 
 fn other_pairs(pairs: &OtherPairs) -> String {
-    let count = |number: usize| format!("{number} pair{}", if number == 1 { "" } else { "s" });
     let certainty = certainty(pairs.certainty, "probability of sharing");
-    let (separate, undecided) = (count(pairs.separate), count(pairs.undecided));
+    let (separate, undecided) = (count(pairs.separate, "pair"), count(pairs.undecided, "pair"));
     match pairs {
         OtherPairs { all, separate, add_throughput, .. } if separate == all => {
             let gain = if *add_throughput { ": each adds throughput" } else { "" };

@@ -9,7 +9,6 @@ use crate::cpu::CpuAccounts;
 use crate::energy::ZoneEnergy;
 use crate::lifecycle::TcpState;
 use crate::snapshot::Snapshot;
-use crate::unit::Microjoules;
 
 /// Receives the label values and the number.
 pub type Emit<'a> = dyn FnMut(&[&str], f64) + 'a;
@@ -56,7 +55,7 @@ families! {
     "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the elapsed time of all CPUs." cpu_accounts;
     "mpwatch_energy_info" Gauge Count ["source", "idle"] "Sources of the energy figures and of the idle power; always 1." |s, emit| if let Some(e) = &s.energy { emit(&[e.source.as_str(), e.idle.as_str()], 1.0) };
     "mpwatch_zone_joules_total" Counter Joules ["zone"] "Energy of a zone since tracing began; zones do not overlap." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.zone_uj.joules()));
-    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| parts(zone).into_iter().for_each(|(part, energy)| emit(&[&zone.zone, part], energy.joules())));
+    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| zone.parts().into_iter().for_each(|(part, _, energy)| emit(&[&zone.zone, part], energy.joules())));
     "mpwatch_zone_lost_windows_total" Counter Count ["zone"] "Windows whose energy is unknown; they are in no total." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.windows_lost as f64));
     "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "Total length of those windows." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
     "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains others or is inside them; never add it to another." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
@@ -114,18 +113,8 @@ fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 }
 
 fn cpu_accounts(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let Some(cpus) = &snapshot.cpus else { return };
-    let mut totals =
-        [("flow", 0), ("app", 0), ("other", 0), ("net_shared", 0), ("irq", 0), ("self", 0), ("idle", 0)];
-    for CpuAccounts { cpu: _, wall: _, flow, app, other, net_shared, irq, mpwatch, idle } in cpus {
-        for ((_, total), account) in totals.iter_mut().zip([flow, app, other, net_shared, irq, mpwatch, idle])
-        {
-            *total += account.0;
-        }
-    }
-    for (account, total) in totals {
-        emit(&[account], total as f64 / 1e9);
-    }
+    let accounts = snapshot.cpus.iter().flat_map(|cpus| CpuAccounts::parts(cpus));
+    accounts.for_each(|(account, _, time)| emit(&[account], time.seconds()));
 }
 
 fn mapping_problems(snapshot: &Snapshot, emit: &mut Emit<'_>) {
@@ -138,47 +127,4 @@ fn mapping_problems(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 
 fn zones<'a>(snapshot: &'a Snapshot, each: impl FnMut(&'a ZoneEnergy)) {
     snapshot.energy.iter().flat_map(|energy| &energy.zones).for_each(each);
-}
-
-fn parts(zone: &ZoneEnergy) -> [(&'static str, Microjoules); 8] {
-    [
-        ("flows", zone.flows_uj),
-        ("app", zone.app_uj),
-        ("other", zone.other_uj),
-        ("net_shared", zone.net_shared_uj),
-        ("irq", zone.irq_uj),
-        ("self", zone.self_uj),
-        ("unexplained", zone.unexplained_uj),
-        ("idle", zone.idle_uj),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::Losses;
-
-    #[test]
-    fn every_loss_counter_has_a_row() {
-        let losses = serde_json::to_value(Losses::default()).unwrap();
-        let rows = HOST_METRICS.iter().filter(|row| row.name.starts_with("mpwatch_loss_")).count();
-        assert_eq!(losses.as_object().unwrap().len(), rows);
-    }
-
-    #[test]
-    fn the_parts_of_a_zone_are_those_that_explain_it() {
-        let one = Microjoules(1);
-        let zone = ZoneEnergy {
-            flows_uj: one,
-            app_uj: one,
-            other_uj: one,
-            net_shared_uj: one,
-            irq_uj: one,
-            self_uj: one,
-            unexplained_uj: one,
-            idle_uj: one,
-            ..ZoneEnergy::default()
-        };
-        assert_eq!(parts(&zone).into_iter().map(|(_, energy)| energy).sum::<Microjoules>(), zone.explained());
-    }
 }
