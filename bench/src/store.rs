@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::SignedDuration;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::fixture;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;

@@ -78,7 +78,7 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     fn rows(text: &str) -> Vec<csv::StringRecord> {
         csv::ReaderBuilder::new()

@@ -3,8 +3,7 @@
 
 use std::io::{self, Write};
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
 /// Layout of the text.
@@ -16,30 +15,16 @@ pub enum Layout {
     Pretty,
 }
 
-/// A snapshot, without a final newline.
-pub fn snapshot(snapshot: &Snapshot, layout: Layout) -> serde_json::Result<String> {
-    write(snapshot, layout)
+/// A snapshot, a report, or a connection as in `connections` of both, without a final newline.
+pub fn text(value: &impl Serialize, layout: Layout) -> serde_json::Result<String> {
+    match layout {
+        Layout::Line => serde_json::to_string(value),
+        Layout::Pretty => serde_json::to_string_pretty(value),
+    }
 }
 
 /// Writes a snapshot as a line of a stream, without building the text (tens of megabytes) in memory. The writer should be buffered.
 pub fn line(snapshot: &Snapshot, output: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *output, snapshot)?;
     output.write_all(b"\n")
-}
-
-/// A report, without a final newline.
-pub fn report(report: &Report, layout: Layout) -> serde_json::Result<String> {
-    write(report, layout)
-}
-
-/// One connection, as in `connections` of a snapshot or report, without a final newline.
-pub fn connection(connection: &Connection, layout: Layout) -> serde_json::Result<String> {
-    write(connection, layout)
-}
-
-fn write(value: &impl Serialize, layout: Layout) -> serde_json::Result<String> {
-    match layout {
-        Layout::Line => serde_json::to_string(value),
-        Layout::Pretty => serde_json::to_string_pretty(value),
-    }
 }

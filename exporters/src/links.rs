@@ -120,7 +120,7 @@ fn share(bytes: u64, total: u64) -> String {
 mod tests {
     use super::*;
     use jiff::SignedDuration;
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
     use mpwatch_model::unit::Bytes;
 
     /// Rows without the header.

@@ -4,9 +4,9 @@
 
 use jiff::SignedDuration;
 use mpwatch_exporters::html;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::fixture;
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::unit::Bytes;
 

@@ -2,7 +2,7 @@
 //! The report as Markdown: its golden file, and that no name becomes markup.
 
 use mpwatch_exporters::markdown;
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 
 #[test]
 fn a_report_has_its_sections() {

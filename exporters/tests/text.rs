@@ -3,8 +3,8 @@
 
 use insta::assert_snapshot;
 use mpwatch_exporters::text;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::fixture;
 use mpwatch_model::unit::Bytes;
 
 #[test]

@@ -6,20 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
 use crate::unit::{BitsPerSecond, Micros};
+use crate::words::json_words;
 
-/// What two subflows of a connection have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// They wait in the same queue: the second one adds no throughput.
-    Shared,
-    /// At least one of them is congested, and the other one does not pass through that queue.
-    Disjoint,
-    /// Neither is congested, so a common queue would not show.
-    NoBottleneck,
-    /// Undecided: not enough samples, or contradictory ones.
-    #[default]
-    Unknown,
+json_words! {
+    /// What two subflows of a connection have in common.
+    #[derive(Default)]
+    pub enum Verdict {
+        /// They wait in the same queue: the second one adds no throughput.
+        Shared = "shared",
+        /// At least one of them is congested, and the other one does not pass through that queue.
+        Disjoint = "disjoint",
+        /// Neither is congested, so a common queue would not show.
+        NoBottleneck = "no_bottleneck",
+        /// Undecided: not enough samples, or contradictory ones.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 impl Verdict {
@@ -34,42 +36,27 @@ impl Verdict {
     }
 }
 
-/// A method to detect shared bottlenecks: mpwatch's own, and published ones to compare it with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DetectionMethod {
-    /// mpwatch's own: concordance of queueing delays, and competing rates.
-    #[default]
-    Concordance,
-    /// Extra subflow elimination of `[MPTCP-D]`; the subflow that sets the reference is kept.
-    Ese,
-    /// The same algorithm exactly as printed: the subflow that sets the reference is closed as well.
-    EseLiteral,
-    /// RFC 8382: statistics of the delay over 17.5 s.
-    Rfc8382,
-    /// Correlation of delays over 13 s, denoised with wavelets.
-    Dcw,
-    /// Losses on several subflows within one round trip.
-    Dwc,
+json_words! {
+    /// A method to detect shared bottlenecks: mpwatch's own, and published ones to compare it with.
+    #[derive(Default)]
+    pub enum DetectionMethod {
+        /// mpwatch's own: concordance of queueing delays, and competing rates.
+        #[default]
+        Concordance = "concordance",
+        /// Extra subflow elimination of `[MPTCP-D]`; the subflow that sets the reference is kept.
+        Ese = "ese",
+        /// The same algorithm exactly as printed: the subflow that sets the reference is closed as well.
+        EseLiteral = "ese-literal",
+        /// RFC 8382: statistics of the delay over 17.5 s.
+        Rfc8382 = "rfc8382",
+        /// Correlation of delays over 13 s, denoised with wavelets.
+        Dcw = "dcw",
+        /// Losses on several subflows within one round trip.
+        Dwc = "dwc",
+    }
 }
 
 impl DetectionMethod {
-    /// All methods.
-    pub const ALL: &[Self] =
-        &[Self::Concordance, Self::Ese, Self::EseLiteral, Self::Rfc8382, Self::Dcw, Self::Dwc];
-
-    /// Its name on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Concordance => "concordance",
-            Self::Ese => "ese",
-            Self::EseLiteral => "ese-literal",
-            Self::Rfc8382 => "rfc8382",
-            Self::Dcw => "dcw",
-            Self::Dwc => "dwc",
-        }
-    }
-
     /// What it uses, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
@@ -80,11 +67,6 @@ impl DetectionMethod {
             Self::Dcw => "Correlation of delays over 13 s, denoised with wavelets",
             Self::Dwc => "Losses on several subflows within one round trip",
         }
-    }
-
-    /// The method with this name.
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|method| method.as_str() == word)
     }
 
     /// Whether it is the default method.
@@ -207,9 +189,9 @@ mod tests {
     fn a_method_has_the_same_name_on_the_command_line_and_in_json() {
         for method in DetectionMethod::ALL {
             assert_eq!(serde_json::to_value(method).unwrap(), method.as_str());
-            assert_eq!(DetectionMethod::of(method.as_str()), Some(*method));
+            assert_eq!(DetectionMethod::from_word(method.as_str()), Some(method));
         }
-        assert_eq!(DetectionMethod::of("guess"), None);
+        assert_eq!(DetectionMethod::from_word("guess"), None);
     }
 
     #[test]

@@ -136,10 +136,23 @@ pub struct CpuAccounts {
 }
 
 impl CpuAccounts {
+    /// The accounts of some CPUs together: the label of each in metrics, its name on screens, and its time.
+    pub fn parts(cpus: &[Self]) -> [(&'static str, &'static str, Nanos); 7] {
+        let sum = |read: fn(&Self) -> Nanos| cpus.iter().map(read).sum();
+        [
+            ("flow", "flows", sum(|cpu| cpu.flow)),
+            ("app", "their applications", sum(|cpu| cpu.app)),
+            ("net_shared", "unattributed network", sum(|cpu| cpu.net_shared)),
+            ("other", "other processes", sum(|cpu| cpu.other)),
+            ("irq", "interrupts", sum(|cpu| cpu.irq)),
+            ("self", "mpwatch", sum(|cpu| cpu.mpwatch)),
+            ("idle", "idle", sum(|cpu| cpu.idle)),
+        ]
+    }
+
     /// The sum of all accounts.
     pub fn sum(&self) -> Nanos {
-        let all = [self.flow, self.app, self.other, self.net_shared, self.irq, self.mpwatch, self.idle];
-        Nanos(all.iter().map(|account| account.0).sum())
+        Self::parts(std::slice::from_ref(self)).into_iter().map(|(.., time)| time).sum()
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
     }
 }
 
-/// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
+/// Implements [`Tabled`], `HasEnergy`, serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
         impl $crate::derived::Tabled for $subject {
@@ -77,6 +77,12 @@ macro_rules! tabled {
 
             fn serialize_fields<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 <$subject>::serialize(self, serializer)
+            }
+        }
+
+        impl $crate::metric::row::HasEnergy for $subject {
+            fn energy(&self) -> Option<&$crate::energy::FlowEnergy> {
+                self.energy.as_ref()
             }
         }
 
@@ -94,30 +100,3 @@ macro_rules! tabled {
     };
 }
 pub(crate) use tabled;
-
-#[cfg(all(test, feature = "fixtures"))]
-mod tests {
-    use crate::connection::Connection;
-    use crate::derived::columns;
-    use crate::fixture;
-
-    #[test]
-    fn json_has_the_fields_and_the_computed_values() {
-        let connection = fixture::connection(1, 2);
-        let json = serde_json::to_value(&connection).unwrap();
-        for (column, metric) in columns::<Connection>() {
-            assert_eq!(json[column].as_f64(), (metric.read)(&connection), "{column}");
-        }
-        assert_eq!(json["subflows"].as_array().unwrap().len(), 2);
-        assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), connection);
-    }
-
-    #[test]
-    fn the_schema_describes_the_computed_values() {
-        let schema = schemars::schema_for!(Connection).to_value();
-        for (column, metric) in columns::<Connection>() {
-            assert_eq!(schema["properties"][column]["description"], metric.help);
-            assert!(schema["required"].as_array().unwrap().contains(&column.into()), "{column}");
-        }
-    }
-}

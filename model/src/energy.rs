@@ -129,23 +129,23 @@ pub struct ZoneEnergy {
 }
 
 impl ZoneEnergy {
-    /// The parts of `zone_uj`, each with its consumer.
-    pub fn parts(&self) -> [(&'static str, Microjoules); 8] {
+    /// The parts of `zone_uj`, each with its consumer: the label of its metric, and its name on screens.
+    pub fn parts(&self) -> [(&'static str, &'static str, Microjoules); 8] {
         [
-            ("flows", self.flows_uj),
-            ("their applications", self.app_uj),
-            ("unattributed network", self.net_shared_uj),
-            ("other processes", self.other_uj),
-            ("interrupts", self.irq_uj),
-            ("mpwatch", self.self_uj),
-            ("unexplained", self.unexplained_uj),
-            ("idle", self.idle_uj),
+            ("flows", "flows", self.flows_uj),
+            ("app", "their applications", self.app_uj),
+            ("net_shared", "unattributed network", self.net_shared_uj),
+            ("other", "other processes", self.other_uj),
+            ("irq", "interrupts", self.irq_uj),
+            ("self", "mpwatch", self.self_uj),
+            ("unexplained", "unexplained", self.unexplained_uj),
+            ("idle", "idle", self.idle_uj),
         ]
     }
 
     /// The sum of all parts.
     pub fn explained(&self) -> Microjoules {
-        self.parts().into_iter().map(|(_, part)| part).sum()
+        self.parts().into_iter().map(|(.., part)| part).sum()
     }
 }
 

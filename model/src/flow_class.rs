@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flow classes by size, from `[UPD18]` and `[MPTCP-D]`.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::unit::Bytes;
+use crate::words::json_words;
 
 /// The largest query: `[UPD18]` uses 10 KB, 128 KB in its silent network.
 const LARGEST_QUERY: Bytes = Bytes(128 << 10);
 /// The largest short flow: `[MPTCP-D]` calls a flow long from 1 MB on.
 const LARGEST_SHORT: Bytes = Bytes(1_000_000);
 
-/// Size class of a flow, as used in the data-centre literature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowClass {
-    /// Up to 128 KiB.
-    Query,
-    /// Up to 1 MB.
-    Short,
-    /// More than 1 MB.
-    Long,
+json_words! {
+    /// Size class of a flow, as used in the data-centre literature.
+    pub enum FlowClass {
+        /// Up to 128 KiB.
+        Query = "query",
+        /// Up to 1 MB.
+        Short = "short",
+        /// More than 1 MB.
+        Long = "long",
+    }
 }
 
 impl FlowClass {
@@ -30,15 +28,6 @@ impl FlowClass {
             size if size <= LARGEST_QUERY => Self::Query,
             size if size <= LARGEST_SHORT => Self::Short,
             _ => Self::Long,
-        }
-    }
-
-    /// Its name in outputs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Short => "short",
-            Self::Long => "long",
         }
     }
 }

@@ -38,29 +38,6 @@ impl fmt::Display for Token {
     }
 }
 
-impl Serialize for Token {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Token {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        u32::from_str_radix(&text, 16).map(Self).map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Token {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Token".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{8}$" })
-    }
-}
-
 /// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket; it distinguishes two
 /// connections that got the same token one after the other. For plain TCP it is the cookie of the TCP socket with, from bit 48 on, how
 /// often that socket had been connected before.
@@ -102,8 +79,30 @@ impl fmt::Display for SubflowId {
     }
 }
 
+/// Implements text in JSON, as `Display` writes it: its pattern, what it is, and how it is parsed.
 macro_rules! id_as_string {
-    ($($name:ident: $pattern:literal),*) => {$(
+    ($($name:ident: $pattern:literal, $expected:literal, |$text:ident| $parse:expr;)*) => {$(
+        impl FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str($text: &str) -> Result<Self, NotAnId> {
+                let parse = || $parse;
+                parse().ok_or_else(|| NotAnId { text: $text.to_owned(), expected: $expected })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
         impl JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
@@ -115,67 +114,35 @@ macro_rules! id_as_string {
         }
     )*};
 }
-id_as_string!(ConnectionId: "^[0-9a-f]+-[0-9a-f]{8}-[0-9a-f]+$", SubflowId: "^[0-9a-f]+\\.[0-9]+$");
-
-impl Serialize for ConnectionId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ConnectionId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16));
-        let (Some(Ok(netns)), Some(Ok(token)), Some(Ok(birth)), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(serde::de::Error::custom(format!("`{text}` is not a connection id")));
-        };
-        let token = Token(u32::try_from(token).map_err(serde::de::Error::custom)?);
-        Ok(Self { netns: NetnsCookie(netns), token, birth: SocketCookie(birth) })
-    }
+id_as_string! {
+    Token: "^[0-9a-f]{8}$", "a token of eight hexadecimal digits", |text| u32::from_str_radix(text, 16).ok().map(Self);
+    ConnectionId: "^[0-9a-f]+-[0-9a-f]{8}-[0-9a-f]+$", "a connection id, netns-token-birth in hexadecimal", |text| {
+        let mut parts = text.split('-').map(|part| u64::from_str_radix(part, 16).ok());
+        let (netns, token, birth) = (parts.next()??, parts.next()??, parts.next()??);
+        let token = Token(u32::try_from(token).ok()?);
+        parts.next().is_none().then_some(Self { netns: NetnsCookie(netns), token, birth: SocketCookie(birth) })
+    };
+    SubflowId: "^[0-9a-f]+\\.[0-9]+$", "a subflow id; an id has the form 1a2b.0: cookie in hexadecimal, generation", |text| {
+        let (cookie, generation) = text.split_once('.')?;
+        let cookie = SocketCookie(u64::from_str_radix(cookie, 16).ok()?);
+        Some(Self { cookie, generation: generation.parse().ok()? })
+    };
 }
 
 /// The text is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAnId(String);
+pub struct NotAnId {
+    text: String,
+    expected: &'static str,
+}
 
 impl fmt::Display for NotAnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a subflow id; an id has the form 1a2b.0: cookie in hexadecimal, generation",
-            self.0
-        )
+        write!(f, "`{}` is not {}", self.text, self.expected)
     }
 }
 
 impl std::error::Error for NotAnId {}
-
-impl FromStr for SubflowId {
-    type Err = NotAnId;
-
-    fn from_str(text: &str) -> Result<Self, NotAnId> {
-        let parts = text.split_once('.').and_then(|(cookie, generation)| {
-            let cookie = SocketCookie(u64::from_str_radix(cookie, 16).ok()?);
-            Some(Self { cookie, generation: generation.parse().ok()? })
-        });
-        parts.ok_or_else(|| NotAnId(text.to_owned()))
-    }
-}
-
-impl Serialize for SubflowId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for SubflowId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
 
 #[cfg(test)]
 mod tests {

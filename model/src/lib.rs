@@ -12,8 +12,6 @@ pub mod energy;
 pub mod event;
 pub mod filter;
 pub mod finding;
-#[cfg(feature = "fixtures")]
-pub mod fixture;
 pub mod flow_class;
 pub mod histogram;
 pub mod host;
@@ -30,3 +28,4 @@ pub mod subflow;
 pub mod timeline;
 pub mod unit;
 pub mod wire;
+mod words;

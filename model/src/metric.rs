@@ -10,7 +10,7 @@ pub mod row;
 pub mod unit;
 
 pub use flow::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO};
-pub use format::{compact, display, watts};
+pub use format::{compact, count, display, prefixed, watts};
 pub use row::{HasEnergy, InfoMetric, Kind, Metric, find};
 pub use unit::Unit;
 

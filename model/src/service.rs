@@ -3,8 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::metric::row::{Kind, Metric};
-use crate::metric::unit::Unit;
+use crate::metric::row::metrics;
 use crate::unit::{Bytes, Nanos};
 
 /// State of the daemon.
@@ -82,44 +81,32 @@ fn count(number: Option<u64>) -> Option<f64> {
     number.map(|number| number as f64)
 }
 
-macro_rules! rows {
-    ($($name:literal $kind:ident $unit:ident $help:literal $read:expr;)*) => {
-        /// Metrics of the daemon.
-        pub static SERVICE: &[Metric<Service>] = &[$(Metric {
-            name: $name,
-            help: $help,
-            kind: Kind::$kind,
-            unit: Unit::$unit,
-            title: "",
-            read: $read,
-            column: None,
-        }),*];
-    };
-}
-
-rows! {
-    "mpwatch_agent_ticks_total" Counter Count "Snapshots published since the daemon started." |s| Some(s.ticks as f64);
-    "mpwatch_agent_interval_seconds" Gauge Seconds "Time between two snapshots, as configured." |s| Some(s.interval.seconds());
-    "mpwatch_agent_tick_work_seconds" Gauge Seconds "Time the daemon spent on the latest snapshot." |s| Some(s.tick_took.seconds());
-    "mpwatch_agent_config_last_reload_successful" Gauge Count "Whether the latest reload of the configuration succeeded; if not, the previous one stays in force." |s| Some(f64::from(u8::from(s.config_ok)));
-    "mpwatch_agent_web_config_last_reload_successful" Gauge Count "Whether the latest reload of the web-config file and its certificates succeeded; if not, the previous one stays in force." |s| Some(f64::from(u8::from(s.web_config_ok)));
-    "mpwatch_agent_config_last_reload_success_timestamp_seconds" Gauge Seconds "When the configuration in force was loaded." |s| unix_time(s.config_read_at);
-    "mpwatch_agent_socket_readers" Gauge Count "Clients of the Unix socket." |s| count(s.readers);
-    "mpwatch_agent_socket_frames_dropped_total" Counter Count "Snapshots not sent to clients of the Unix socket that were too slow." |s| count(s.frames_dropped);
-    "mpwatch_agent_clients_refused_total" Counter Count "Clients of the Unix socket or the web server that were refused or disconnected because there were too many." |s| Some(s.clients_refused as f64);
-    "mpwatch_agent_series_merged_total" Counter Count "Label values merged into __other__." |s| Some(s.series_merged as f64);
-    "mpwatch_agent_store_paused" Gauge Count "Whether the store cannot be written, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
-    "mpwatch_agent_store_connections_written_total" Counter Count "Connections written to the store; one that is updated counts again." |s| s.store.map(|store| store.written as f64);
-    "mpwatch_agent_store_connections_retired_total" Counter Count "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
-    "mpwatch_agent_store_waiting_connections" Gauge Count "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
-    "mpwatch_agent_store_size_bytes" Gauge Bytes "Size of the data in the store's file, without free pages." |s| s.store.map(|store| store.size.0 as f64);
-    "mpwatch_agent_scrapes_total" Counter Count "Scrapes answered." |s| Some(s.scrapes as f64);
-    "mpwatch_agent_scrape_seconds" Gauge Seconds "Time taken by the previous scrape." |s| s.scrape_took.map(Nanos::seconds);
-    "process_cpu_seconds_total" Counter Seconds "CPU time of the daemon's process, without its BPF programs." |s| s.process.cpu.map(Nanos::seconds);
-    "process_resident_memory_bytes" Gauge Bytes "Resident memory of the daemon's process." |s| s.process.resident.map(|bytes| bytes.0 as f64);
-    "process_virtual_memory_bytes" Gauge Bytes "Mapped memory of the daemon's process." |s| s.process.mapped.map(|bytes| bytes.0 as f64);
-    "process_open_fds" Gauge Count "Open file descriptors of the daemon's process." |s| count(s.process.open_files);
-    "process_max_fds" Gauge Count "Limit of open file descriptors of the daemon's process." |s| count(s.process.most_files);
-    "process_threads" Gauge Count "Threads of the daemon's process." |s| count(s.process.threads);
-    "process_start_time_seconds" Gauge Seconds "When the daemon's process started." |s| unix_time(s.process.started_at);
+metrics! {
+    /// Metrics of the daemon.
+    SERVICE: Service {
+        "mpwatch_agent_ticks_total" Counter Count "" "Snapshots published since the daemon started." |s| Some(s.ticks as f64);
+        "mpwatch_agent_interval_seconds" Gauge Seconds "" "Time between two snapshots, as configured." |s| Some(s.interval.seconds());
+        "mpwatch_agent_tick_work_seconds" Gauge Seconds "" "Time the daemon spent on the latest snapshot." |s| Some(s.tick_took.seconds());
+        "mpwatch_agent_config_last_reload_successful" Gauge Count "" "Whether the latest reload of the configuration succeeded; if not, the previous one stays in force." |s| Some(f64::from(u8::from(s.config_ok)));
+        "mpwatch_agent_web_config_last_reload_successful" Gauge Count "" "Whether the latest reload of the web-config file and its certificates succeeded; if not, the previous one stays in force." |s| Some(f64::from(u8::from(s.web_config_ok)));
+        "mpwatch_agent_config_last_reload_success_timestamp_seconds" Gauge Seconds "" "When the configuration in force was loaded." |s| unix_time(s.config_read_at);
+        "mpwatch_agent_socket_readers" Gauge Count "" "Clients of the Unix socket." |s| count(s.readers);
+        "mpwatch_agent_socket_frames_dropped_total" Counter Count "" "Snapshots not sent to clients of the Unix socket that were too slow." |s| count(s.frames_dropped);
+        "mpwatch_agent_clients_refused_total" Counter Count "" "Clients of the Unix socket or the web server that were refused or disconnected because there were too many." |s| Some(s.clients_refused as f64);
+        "mpwatch_agent_series_merged_total" Counter Count "" "Label values merged into __other__." |s| Some(s.series_merged as f64);
+        "mpwatch_agent_store_paused" Gauge Count "" "Whether the store cannot be written, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
+        "mpwatch_agent_store_connections_written_total" Counter Count "" "Connections written to the store; one that is updated counts again." |s| s.store.map(|store| store.written as f64);
+        "mpwatch_agent_store_connections_retired_total" Counter Count "" "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
+        "mpwatch_agent_store_waiting_connections" Gauge Count "" "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
+        "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages." |s| s.store.map(|store| store.size.0 as f64);
+        "mpwatch_agent_scrapes_total" Counter Count "" "Scrapes answered." |s| Some(s.scrapes as f64);
+        "mpwatch_agent_scrape_seconds" Gauge Seconds "" "Time taken by the previous scrape." |s| s.scrape_took.map(Nanos::seconds);
+        "process_cpu_seconds_total" Counter Seconds "" "CPU time of the daemon's process, without its BPF programs." |s| s.process.cpu.map(Nanos::seconds);
+        "process_resident_memory_bytes" Gauge Bytes "" "Resident memory of the daemon's process." |s| s.process.resident.map(|bytes| bytes.0 as f64);
+        "process_virtual_memory_bytes" Gauge Bytes "" "Mapped memory of the daemon's process." |s| s.process.mapped.map(|bytes| bytes.0 as f64);
+        "process_open_fds" Gauge Count "" "Open file descriptors of the daemon's process." |s| count(s.process.open_files);
+        "process_max_fds" Gauge Count "" "Limit of open file descriptors of the daemon's process." |s| count(s.process.most_files);
+        "process_threads" Gauge Count "" "Threads of the daemon's process." |s| count(s.process.threads);
+        "process_start_time_seconds" Gauge Seconds "" "When the daemon's process started." |s| unix_time(s.process.started_at);
+    }
 }

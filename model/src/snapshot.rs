@@ -72,23 +72,3 @@ pub struct Run {
     #[serde(default)]
     pub cut_short: Option<String>,
 }
-
-#[cfg(all(test, feature = "fixtures"))]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    #[test]
-    fn a_snapshot_is_read_back_as_it_was_written() {
-        let mut written = fixture::snapshot(vec![
-            fixture::connection(1, 2),
-            fixture::closed(2),
-            fixture::failover(3),
-            fixture::fallen_back(4),
-        ]);
-        written.host.missing.push(fixture::missing_hook());
-        let text = serde_json::to_string(&written).unwrap();
-        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), written);
-        assert!(serde_json::from_str::<Snapshot>(&text.replace("1001-", "1001")).is_err());
-    }
-}

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::Micros;
+use crate::words::json_words;
 
 /// One event in the life of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,23 +26,13 @@ pub struct TimelineEntry {
     pub event: TimelineEvent,
 }
 
-/// How mpwatch knows of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ObservedBy {
-    /// A kernel tracepoint reported it: the time is exact.
-    Tracepoint,
-    /// Two samples differ: the time is up to one interval late.
-    Sampled,
-}
-
-impl ObservedBy {
-    /// The word that reports show.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tracepoint => "tracepoint",
-            Self::Sampled => "sampled",
-        }
+json_words! {
+    /// How mpwatch knows of an event.
+    pub enum ObservedBy {
+        /// A kernel tracepoint reported it: the time is exact.
+        Tracepoint = "tracepoint",
+        /// Two samples differ: the time is up to one interval late.
+        Sampled = "sampled",
     }
 }
 

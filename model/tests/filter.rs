@@ -2,9 +2,9 @@
 //! Tests of the filter language.
 #![allow(clippy::unwrap_used, reason = "the filters here are right")]
 
+use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::filter::{Filter, HELP};
-use mpwatch_model::fixture;
 use proptest::prelude::*;
 
 fn passes(filter: &str, connection: &Connection) -> bool {

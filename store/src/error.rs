@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a store cannot be used, and what to do about it.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -8,40 +9,13 @@ use rusqlite::ErrorCode;
 
 use crate::schema::VERSION;
 
-/// Why a store cannot be used.
+/// Why a store cannot be used. The text names the file, the cause and what to do.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages show the fields")]
-pub enum StoreError {
-    /// It cannot be opened, read or written at all.
-    #[error("cannot open the database {path}: {why}; {advice}")]
-    Open {
-        path: PathBuf,
-        why: String,
-        advice: &'static str,
-        /// Whether it may work later without help: the disk is full.
-        is_temporary: bool,
-    },
-    /// Some other file.
-    #[error("{path} is not a database of mpwatch ({why}); name another file, or a new one to be created")]
-    NotOurs { path: PathBuf, why: String },
-    /// From a later version.
-    #[error(
-        "{path} has schema {got}, this mpwatch knows up to {VERSION}; use a newer mpwatch, or another file"
-    )]
-    Newer { path: PathBuf, got: i64 },
-    /// Another process writes it.
-    #[error("{path} is being written by another mpwatch; stop that one, or name another file")]
-    InUse { path: PathBuf },
-    /// The file has this run already: everything in it would be counted twice.
-    #[error(
-        "{path} has this recording already: run {run}, which began at {began}; name another file to read it in again"
-    )]
-    Duplicate { path: PathBuf, run: i64, began: Timestamp },
-    /// It was opened, and then reading failed.
-    #[error(
-        "cannot read {path}: {why}; if the file is damaged, `sqlite3 FILE .recover` saves what can be saved"
-    )]
-    Read { path: PathBuf, why: String },
+#[error("{text}")]
+pub struct StoreError {
+    pub(crate) text: String,
+    /// It may work later without help: the disk is full.
+    pub(crate) is_temporary: bool,
 }
 
 /// What to do about a file that may only be read.
@@ -50,32 +24,71 @@ pub(crate) const MAY_WRITE: &str = "this user must be allowed to write the file 
 impl StoreError {
     /// Whether the same may work later without help.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Open { is_temporary: true, .. })
+        self.is_temporary
     }
 
+    fn lasting(text: String) -> Self {
+        Self { text, is_temporary: false }
+    }
+
+    /// It cannot be opened, read or written at all.
+    pub(crate) fn refused(path: &Path, why: impl Display, advice: &str) -> Self {
+        Self::lasting(format!("cannot open the database {}: {why}; {advice}", path.display()))
+    }
+
+    /// Some other file.
+    pub(crate) fn not_ours(path: &Path, why: impl Display) -> Self {
+        let advice = "name another file, or a new one to be created";
+        Self::lasting(format!("{} is not a database of mpwatch ({why}); {advice}", path.display()))
+    }
+
+    /// From a later version, with this schema.
+    pub(crate) fn newer(path: &Path, schema: i64) -> Self {
+        let advice = "use a newer mpwatch, or another file";
+        Self::lasting(format!(
+            "{} has schema {schema}, this mpwatch knows up to {VERSION}; {advice}",
+            path.display()
+        ))
+    }
+
+    /// Another process writes it.
+    pub(crate) fn in_use(path: &Path) -> Self {
+        let advice = "stop that one, or name another file";
+        Self::lasting(format!("{} is being written by another mpwatch; {advice}", path.display()))
+    }
+
+    /// The file has this run already, under this number: everything in it would be counted twice.
+    pub(crate) fn duplicate(path: &Path, run: i64, began: Timestamp) -> Self {
+        let path = path.display();
+        let advice = "name another file to read it in again";
+        Self::lasting(format!(
+            "{path} has this recording already: run {run}, which began at {began}; {advice}"
+        ))
+    }
+
+    /// It was opened, and then reading failed.
     pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
-        Self::Read { path: path.to_owned(), why: error.to_string() }
+        let advice = "if the file is damaged, `sqlite3 FILE .recover` saves what can be saved";
+        Self::lasting(format!("cannot read {}: {error}; {advice}", path.display()))
     }
 
-    /// For a file that SQLite does not open.
-    pub(crate) fn open(path: &Path, error: &rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        let why = error.to_string();
+    /// For a file that SQLite does not open. `advice`: what to do, whatever the error is.
+    pub(crate) fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         let is_temporary = is_full(error);
-        let advice = match error.sqlite_error_code() {
+        let usual = match error.sqlite_error_code() {
             _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
-            Some(ErrorCode::NotADatabase) => return Self::NotOurs { path, why },
+            Some(ErrorCode::NotADatabase) => return Self::not_ours(path, error),
             Some(ErrorCode::DatabaseCorrupt) => {
                 "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
             }
             Some(ErrorCode::ReadOnly) => MAY_WRITE,
-            Some(ErrorCode::CannotOpen) if beside(&path, "-wal").exists() => {
+            Some(ErrorCode::CannotOpen) if beside(path, "-wal").exists() => {
                 "its writer was killed, and what it left in the -wal file takes write access to the folder once: run this as the user that wrote it"
             }
             Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
-        Self::Open { path, why, advice, is_temporary }
+        Self { is_temporary, ..Self::refused(path, error, advice.unwrap_or(usual)) }
     }
 }
 

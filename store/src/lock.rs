@@ -19,18 +19,17 @@ impl Lock {
     /// Takes it; fails where another writer has it.
     pub(crate) fn take(path: &Path) -> Result<Self, StoreError> {
         let name = beside(path, ".lock");
-        let refuse = |error: io::Error| StoreError::Open {
-            path: path.to_owned(),
-            why: format!("{}: {error}", name.display()),
-            advice: "its folder must exist, and this user must be allowed to write there",
+        let advice = "its folder must exist, and this user must be allowed to write there";
+        let refuse = |error: io::Error| StoreError {
             is_temporary: error.kind() == io::ErrorKind::StorageFull,
+            ..StoreError::refused(path, format!("{}: {error}", name.display()), advice)
         };
         loop {
             let file =
                 File::options().create(true).truncate(false).write(true).open(&name).map_err(refuse)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Err(StoreError::InUse { path: path.to_owned() }),
+                Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
             // If another process has removed the name meanwhile, this lock excludes no other process.

@@ -22,16 +22,11 @@ const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Opens for writing: creates the file, or upgrades it. The lock must be kept while the file is open.
 pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError> {
     let lock = Lock::take(path)?;
-    let refused = |error: rusqlite::Error| StoreError::open(path, &error);
+    let refused = |error: rusqlite::Error| StoreError::open(path, &error, None);
     let database = Connection::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading, and would report that only when the first connection is written.
     if database.is_readonly("main").map_err(refused)? {
-        return Err(StoreError::Open {
-            path: path.to_owned(),
-            why: "it may only be read".to_owned(),
-            advice: MAY_WRITE,
-            is_temporary: false,
-        });
+        return Err(StoreError::refused(path, "it may only be read", MAY_WRITE));
     }
     let found = check(path, &database)?;
     prepare(&database, found).map_err(refused)?;
@@ -50,12 +45,8 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
 /// Opens for reading, also on a read-only file system. With the stamp of the file if no process writes it.
 pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), StoreError> {
     if !path.exists() {
-        return Err(StoreError::Open {
-            path: path.to_owned(),
-            why: "there is no such file".to_owned(),
-            advice: "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one",
-            is_temporary: false,
-        });
+        let advice = "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one";
+        return Err(StoreError::refused(path, "there is no such file", advice));
     }
     // A file without a log has no writer, so nothing is created beside it. The log of a killed writer needs its shared memory.
     let stamp = stamp_without_writer(path);
@@ -68,9 +59,9 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
         version(&database)?;
         Ok(database)
     };
-    let database = open().map_err(|error: rusqlite::Error| StoreError::open(path, &error))?;
+    let database = open().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))?;
     match check(path, &database)? {
-        0 => Err(StoreError::NotOurs { path: path.to_owned(), why: "it is empty".to_owned() }),
+        0 => Err(StoreError::not_ours(path, "it is empty")),
         VERSION => Ok((database, stamp)),
         found => Ok((upgraded_copy(path, &database, found)?, stamp)),
     }
@@ -83,19 +74,14 @@ fn upgraded_copy(path: &Path, database: &Connection, found: i64) -> Result<Conne
         Backup::new(database, &mut copy)?.run_to_completion(i32::MAX, Duration::ZERO, None)?;
         Ok(copy)
     };
-    let copy = copy().map_err(|error: rusqlite::Error| StoreError::open(path, &error))?;
+    let copy = copy().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))?;
     upgrade(path, &copy, found)?;
     Ok(copy)
 }
 
 fn upgrade(path: &Path, database: &Connection, found: i64) -> Result<(), StoreError> {
-    schema::upgrade(database, found).map_err(|error| match StoreError::open(path, &error) {
-        StoreError::Open { path, why, is_temporary, .. } => {
-            let advice = "the file is as it was before; remove the cause and try again";
-            StoreError::Open { path, why, advice, is_temporary }
-        }
-        other => other,
-    })
+    let advice = "the file is as it was before; remove the cause and try again";
+    schema::upgrade(database, found).map_err(|error| StoreError::open(path, &error, Some(advice)))
 }
 
 /// What changes when a file is written.
@@ -130,14 +116,13 @@ fn check(path: &Path, database: &Connection) -> Result<i64, StoreError> {
         let tables = database.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((application, version(database)?, tables))
     };
-    let (application, found, tables) = read().map_err(|error| StoreError::open(path, &error))?;
+    let (application, found, tables) = read().map_err(|error| StoreError::open(path, &error, None))?;
     let is_new = application == 0 && found == 0 && tables == 0;
     if !is_new && application != APPLICATION {
-        let why = "it is the database of another program".to_owned();
-        return Err(StoreError::NotOurs { path: path.to_owned(), why });
+        return Err(StoreError::not_ours(path, "it is the database of another program"));
     }
     if found > VERSION {
-        return Err(StoreError::Newer { path: path.to_owned(), got: found });
+        return Err(StoreError::newer(path, found));
     }
     Ok(found)
 }

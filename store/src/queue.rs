@@ -146,7 +146,7 @@ impl Drop for CloseOnDrop {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 

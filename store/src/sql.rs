@@ -5,11 +5,11 @@ use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::series::CounterSample;
 use rusqlite::{CachedStatement, Connection, Params};
 
-use crate::columns::{Binder, Column, Reader};
+use crate::columns::{Binder, Reader};
 use crate::names::{NameIndex, Names};
 use crate::record::{self, Key, Rows};
 use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, Table};
-use crate::tables::column_names;
+use crate::tables::{TableInfo, column_names};
 use crate::timeline;
 
 /// Tables with rows of a connection, and their column with its number.
@@ -21,12 +21,6 @@ pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
     ("sample", "connection"),
 ];
 
-fn columns<R: Table>() -> Vec<Column> {
-    let mut columns = Vec::with_capacity(R::count());
-    R::describe("", &mut columns);
-    columns
-}
-
 /// Inserts rows; a row with the same key is replaced.
 pub(crate) struct Insertion<'d> {
     statement: CachedStatement<'d>,
@@ -34,7 +28,7 @@ pub(crate) struct Insertion<'d> {
 
 impl<'d> Insertion<'d> {
     pub(crate) fn of<R: Table>(database: &'d Connection) -> rusqlite::Result<Self> {
-        let columns = columns::<R>();
+        let TableInfo { columns, .. } = TableInfo::of::<R>();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let values = vec!["?"; names.len()].join(",");
         let sql = format!("INSERT OR REPLACE INTO {} ({}) VALUES ({values})", R::NAME, names.join(","));
@@ -108,7 +102,7 @@ impl<'d> Insertions<'d> {
 /// A query for all columns of a table; `condition` follows its name. A column that the file lacks reads as unknown, or zero.
 pub(crate) fn select<R: Table>(database: &Connection, condition: &str) -> rusqlite::Result<String> {
     let known = column_names(database, R::NAME)?;
-    let columns = columns::<R>();
+    let TableInfo { columns, .. } = TableInfo::of::<R>();
     let values = columns.iter().map(|column| match known.contains(&column.name) {
         true => column.name.as_str(),
         false if column.required => "0",

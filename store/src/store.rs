@@ -44,7 +44,7 @@ impl Store {
         if let Some(run) = run
             && let Some(number) = earlier::number_of(&database, run).map_err(unreadable)?
         {
-            return Err(StoreError::Duplicate { path: path.to_owned(), run: number, began: run.at });
+            return Err(StoreError::duplicate(path, number, run.at));
         }
         let began = run.map(|run| run.at);
         let status = Arc::new(SharedStatus::new(Status { limits: *limits, began, ..Status::default() }));
@@ -63,12 +63,8 @@ impl Store {
             writer.finish(of_writer.with(|status| status.close_timeout).unwrap_or(CLOSE_TIMEOUT));
         };
         let thread = std::thread::Builder::new().name("mpwatch-store".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| StoreError::Open {
-            path: path.to_owned(),
-            why: error.to_string(),
-            advice: "the system has no thread left for this user",
-            is_temporary: false,
-        })?;
+        let advice = "the system has no thread left for this user";
+        let thread = thread.map_err(|error| StoreError::refused(path, error, advice))?;
         Ok(Self { queue: CloseOnDrop(queue), status, thread: Some(thread), done })
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct TableInfo {
 }
 
 impl TableInfo {
-    fn of<R: Table>() -> Self {
+    pub(crate) fn of<R: Table>() -> Self {
         let mut columns = Vec::with_capacity(R::count());
         R::describe("", &mut columns);
         Self { name: R::NAME, key: R::KEY, columns }

@@ -88,11 +88,11 @@ words!(
     EnergySource,
     Convention,
     IdleSource,
-    DetectionMethod
+    DetectionMethod,
+    Verdict
 );
 
 one_column! {
-    Verdict: Name, |value, to| to.word(verdict_word(*value)), |from| from.word();
     Shared: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.into()));
     Ppm: Ppm, |value, to| to.value(millionths(value.0)), |from| from.value().map(|parts: i64| Self(parts as f64 / 1e6));
     TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
@@ -143,15 +143,6 @@ pub(crate) struct TextId(pub(crate) SubflowId);
 #[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates")]
 fn millionths(value: f64) -> i64 {
     (value * 1e6).round() as i64
-}
-
-fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Shared => "shared",
-        Verdict::Disjoint => "disjoint",
-        Verdict::NoBottleneck => "no_bottleneck",
-        Verdict::Unknown => "unknown",
-    }
 }
 
 impl Columns for SocketAddr {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_store::{Archive, Limits, Period, Store};
 

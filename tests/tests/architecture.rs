@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, NodeDep, PackageId};
 
-/// The crates of the workspace that each crate may depend on. Benches and tests may use all; no crate uses the tests.
+/// The crates of the workspace that each crate may depend on. Benches and tests may use all; no crate uses the tests, except that the
+/// tests of each crate may use the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
@@ -32,6 +33,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
+/// Sample values of the model: only tests and benches use them.
+const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
@@ -54,7 +57,8 @@ fn is_ours(dependency: &Dependency) -> bool {
 #[test]
 fn crates_depend_only_on_allowed_crates() {
     let metadata = metadata();
-    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    allowed.insert(FIXTURES, &["mpwatch-model"]);
     let mut wrong = Vec::new();
     for package in &metadata.packages {
         if [BENCH, TESTS].contains(&package.name.as_str()) {
@@ -67,8 +71,9 @@ fn crates_depend_only_on_allowed_crates() {
             ));
             continue;
         };
-        // A crate's own tests may enable features of itself.
-        let used = package.dependencies.iter().filter(|used| is_ours(used) && used.name != *package.name);
+        let is_fixture =
+            |used: &Dependency| used.name == FIXTURES && used.kind == DependencyKind::Development;
+        let used = package.dependencies.iter().filter(|used| is_ours(used) && !is_fixture(used));
         let strangers = used.filter(|used| !allowed.contains(&used.name.as_str()));
         wrong.extend(strangers.map(|used| format!("{} uses {}", package.name, used.name)));
     }
@@ -88,6 +93,7 @@ fn the_program_uses_every_room_and_nobody_uses_the_tests() {
     }
     assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
+    assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, TESTS]));
     assert_eq!(users_of(TESTS), BTreeSet::new());
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use mpwatch_exporters::prometheus::{Settings, Totals, expose};
+use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::fixture;
 use mpwatch_model::id::{SocketCookie, Token};
 use mpwatch_model::service::Service;
 use mpwatch_model::unit::Bytes;

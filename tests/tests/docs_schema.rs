@@ -4,9 +4,9 @@
 
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::schema::{report_schema, snapshot_schema};
+use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::fixture;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
@@ -74,7 +74,7 @@ fn all_kinds() -> Vec<Connection> {
 fn a_snapshot_is_valid_by_its_schema() {
     let mut snapshot = fixture::snapshot(all_kinds());
     snapshot.host.missing.push(fixture::missing_hook());
-    let text = json::snapshot(&snapshot, Layout::Line).expect("it can be written");
+    let text = json::text(&snapshot, Layout::Line).expect("it can be written");
     assert!(!text.contains('\n'), "one line");
     let value = parse_valid(&snapshot_schema(), &text);
     let connection = &value["connections"][3];
@@ -85,7 +85,7 @@ fn a_snapshot_is_valid_by_its_schema() {
     assert_eq!(connection["timeline"][11]["gap_us"], 412_300);
     parse_valid(
         &snapshot_schema(),
-        &json::snapshot(&fixture::snapshot(Vec::new()), Layout::Pretty).expect("it can be written"),
+        &json::text(&fixture::snapshot(Vec::new()), Layout::Pretty).expect("it can be written"),
     );
 }
 
@@ -93,13 +93,13 @@ fn a_snapshot_is_valid_by_its_schema() {
 fn a_report_is_valid_by_its_schema() {
     parse_valid(
         &report_schema(),
-        &json::report(&fixture::report(all_kinds()), Layout::Pretty).expect("it can be written"),
+        &json::text(&fixture::report(all_kinds()), Layout::Pretty).expect("it can be written"),
     );
 }
 
 #[test]
 fn the_schema_rejects_invalid_values() {
-    let text = json::report(&fixture::report(all_kinds()), Layout::Line).expect("it can be written");
+    let text = json::text(&fixture::report(all_kinds()), Layout::Line).expect("it can be written");
     let valid: Value = serde_json::from_str(&text).expect("valid JSON");
     let invalid_values: [(&str, Value); 6] = [
         ("/connections/0/id", json!("nonsense")),

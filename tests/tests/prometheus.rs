@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use jiff::{SignedDuration, Timestamp};
 use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
+use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
-use mpwatch_model::fixture;
 use mpwatch_model::service::{DaemonProcess, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};

@@ -14,30 +14,14 @@ use crate::digest::{ConnectionDigest, Entry, Path, SubflowDigest};
 /// Values of an aggregate that are drawn over time.
 pub(crate) const TREND: usize = 40;
 
-/// By what the peers view groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Grouping {
-    #[default]
-    Peer,
-    Process,
-    Namespace,
-}
-
-impl Grouping {
-    pub(crate) fn next(self) -> Self {
-        match self {
-            Self::Peer => Self::Process,
-            Self::Process => Self::Namespace,
-            Self::Namespace => Self::Peer,
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Peer => "peer",
-            Self::Process => "process",
-            Self::Namespace => "namespace",
-        }
+mpwatch_model::words! {
+    /// By what the peers view groups.
+    #[derive(Default)]
+    pub(crate) enum Grouping {
+        #[default]
+        Peer = "peer",
+        Process = "process",
+        Namespace = "namespace",
     }
 }
 

@@ -2,7 +2,6 @@
 //! The screen's memory: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
 
 mod activity;
-mod hash;
 mod series;
 mod tracks;
 
@@ -186,7 +185,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 

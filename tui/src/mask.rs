@@ -79,7 +79,7 @@ impl Mask {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text in several inks with a width on the screen, and drawings of characters. Wide characters count two, combining marks none.
 
+pub(crate) use mpwatch_model::metric::count;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::theme::{Ink, Theme};
@@ -83,11 +84,6 @@ impl Text {
     pub(crate) fn string(&self) -> String {
         self.0.iter().map(|(text, _)| text.as_str()).collect()
     }
-}
-
-/// `1 connection`, `2 connections`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// The text cut to this width; an ellipsis shows that something is missing.

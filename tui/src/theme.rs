@@ -27,44 +27,23 @@ pub(crate) enum Ink {
     Group(usize),
 }
 
-/// A set of colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Theme {
-    /// The sixteen colours of the terminal.
-    #[default]
-    Dark,
-    /// For light backgrounds.
-    Light,
-    /// For every colour vision (after Okabe and Ito).
-    Safe,
-    /// Bold, dim and reversed only; selected by `NO_COLOR`.
-    Mono,
+mpwatch_model::words! {
+    /// A set of colours, with its name in the configuration. The key that changes it goes through them in this order.
+    #[derive(Default)]
+    pub enum Theme {
+        /// The sixteen colours of the terminal.
+        #[default]
+        Dark = "dark",
+        /// For light backgrounds.
+        Light = "light",
+        /// For every colour vision (after Okabe and Ito).
+        Safe = "colour-blind",
+        /// Bold, dim and reversed only; selected by `NO_COLOR`.
+        Mono = "mono",
+    }
 }
 
 impl Theme {
-    /// All themes, in the order of the key that changes them.
-    pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Safe, Self::Mono];
-
-    /// The name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dark => "dark",
-            Self::Light => "light",
-            Self::Safe => "colour-blind",
-            Self::Mono => "mono",
-        }
-    }
-
-    /// The theme of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| theme.as_str() == name)
-    }
-
-    pub(crate) fn next(self) -> Self {
-        let index = Self::ALL.iter().position(|theme| *theme == self).unwrap_or(0);
-        Self::ALL[(index + 1) % Self::ALL.len()]
-    }
-
     /// Alarm, warning, good and accent; then the colours of subflows.
     fn palette(self) -> Option<[Color; 11]> {
         use Color::{
@@ -135,9 +114,9 @@ mod tests {
     #[test]
     fn themes_are_found_by_their_names_and_follow_each_other() {
         for theme in Theme::ALL {
-            assert_eq!(Theme::from_name(theme.as_str()), Some(theme));
+            assert_eq!(Theme::from_word(theme.as_str()), Some(theme));
         }
         assert_eq!(Theme::Mono.next(), Theme::Dark);
-        assert_eq!(Theme::from_name("pink"), None);
+        assert_eq!(Theme::from_word("pink"), None);
     }
 }

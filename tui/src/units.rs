@@ -37,21 +37,7 @@ impl Units {
 }
 
 fn watt_hours(joules: f64) -> String {
-    let hours = joules / 3600.0;
-    let (value, unit) = match hours {
-        _ if hours >= 1000.0 => (hours / 1e3, "kWh"),
-        _ if hours >= 1.0 => (hours, "Wh"),
-        _ if hours >= 1e-3 => (hours * 1e3, "mWh"),
-        _ => (hours * 1e6, "uWh"),
-    };
-    let digits = if value >= 100.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.digits$} {unit}")
+    metric::prefixed(joules / 3600.0, "Wh")
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use insta::assert_snapshot;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::fixture;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{list, table};
 

@@ -21,7 +21,7 @@ fn views(snapshot: fn() -> Snapshot, (columns, rows): (u16, u16)) -> String {
     let mut text = String::new();
     for (key, tab) in (1..).zip(Tab::ALL) {
         stage.press(&key.to_string());
-        let _ = write!(text, "==== {} ====\n{}\n", tab.title(), stage.text());
+        let _ = write!(text, "==== {} ====\n{}\n", tab.as_str(), stage.text());
     }
     stage.press("1 g enter");
     let _ = write!(text, "==== Detail ====\n{}\n", stage.text());

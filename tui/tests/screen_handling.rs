@@ -7,7 +7,7 @@ mod stage;
 
 use std::time::Duration;
 
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 use mpwatch_tui::screen::{
@@ -225,7 +225,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     click(&mut stage, "[1 Connections]");
     stage.lacks("Sort by").has("RATE▼");
     for tab in Tab::ALL.into_iter().rev() {
-        click(&mut stage, tab.title());
+        click(&mut stage, tab.as_str());
         assert_eq!(stage.app.tab(), tab);
     }
     let mut stage = open(|| many(300), 120, 40);

@@ -5,7 +5,7 @@
 #[path = "screen/stage.rs"]
 mod stage;
 
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_tui::screen::Settings;

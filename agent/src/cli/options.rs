@@ -78,7 +78,7 @@ pub(crate) struct CounterOptions {
 pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
     let names = DetectionMethod::ALL.iter();
     let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));
-    PossibleValuesParser::new(names).map(|name| DetectionMethod::of(&name).unwrap_or_default())
+    PossibleValuesParser::new(names).map(|name| DetectionMethod::from_word(&name).unwrap_or_default())
 }
 
 fn parse_filter(text: &str) -> Result<Filter, String> {

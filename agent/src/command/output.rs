@@ -21,7 +21,7 @@ pub(super) fn print_report(
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
-        Format::Json => json::report(report, Layout::Pretty)?,
+        Format::Json => json::text(report, Layout::Pretty)?,
         Format::Csv => csv::list(&report.connections)?,
         Format::Links => links::per_minute(report, series)?,
     };

@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(300);
 pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
     print(&match (options.json, options.csv) {
-        (true, _) => json::snapshot(&snapshot, Layout::Line)?,
+        (true, _) => json::text(&snapshot, Layout::Line)?,
         (_, true) => csv::list(&snapshot.connections)?,
         _ => mpwatch_tui::list(&snapshot),
     })
@@ -33,7 +33,7 @@ pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
     let connection = find(&snapshot.connections, &options.id)?;
     print(&if options.json {
-        json::connection(connection, Layout::Pretty)?
+        json::text(connection, Layout::Pretty)?
     } else {
         text::connection(connection)
     })

@@ -208,7 +208,7 @@ impl Output {
 
 /// A snapshot as a line of JSON. `None`: a bug, which is logged.
 fn line(snapshot: &Snapshot) -> Option<Line> {
-    json::snapshot(snapshot, Layout::Line)
+    json::text(snapshot, Layout::Line)
         .map(|text| Arc::new(text + "\n"))
         .inspect_err(|error| tracing::error!(%error, "cannot format a snapshot as JSON"))
         .ok()

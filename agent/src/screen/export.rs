@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<Str
 
 fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     Ok(match format {
-        ExportFormat::Json => format!("{}\n", json::report(report, Layout::Pretty)?),
+        ExportFormat::Json => format!("{}\n", json::text(report, Layout::Pretty)?),
         ExportFormat::Csv => csv::list(&report.connections)?,
         ExportFormat::Markdown => markdown::report(report),
     })
@@ -60,7 +60,7 @@ fn write_to(directory: &Path, stem: &str, ending: &str, text: &str) -> anyhow::R
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
 
     use super::*;
 

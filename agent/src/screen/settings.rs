@@ -79,7 +79,7 @@ fn nearest(wrong: &str, names: &[&str]) -> String {
 
 fn theme(value: &Value) -> Result<Theme, String> {
     let words: Vec<&str> = Theme::ALL.into_iter().map(Theme::as_str).collect();
-    let found = value.as_str().and_then(Theme::from_name);
+    let found = value.as_str().and_then(Theme::from_word);
     found.ok_or_else(|| format!("use one of {}", words.join(", ")))
 }
 

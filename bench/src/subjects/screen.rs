@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Instant;
 
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::BitsPerSecond;

@@ -191,9 +191,9 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_fixtures as fixture;
     use mpwatch_model::connection::Connection;
     use mpwatch_model::cpu::CpuTimes;
-    use mpwatch_model::fixture;
     use mpwatch_model::id::ConnectionId;
     use mpwatch_model::metric::CONNECTION;
     use mpwatch_model::unit::Bytes;

@@ -11,7 +11,7 @@ use mpwatch_model::unit::Bytes;
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
-use super::words::{bytes, estimate_mark, mean, or_dash};
+use super::words::{bytes, mean, or_dash};
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "flow classes";
@@ -44,7 +44,7 @@ const COLUMNS: &[Column<ClassTotals>] = &[
     ("mean overhead", Right, |c| metric::display(Unit::Ratio, c.overhead)),
     ("mean Jain", Right, |c| or_dash(c.jain.map(|index| format!("{index:.3}")))),
     ("J/GB", Right, |c| {
-        let mark = if c.energy.j_per_gb.is_some() { estimate_mark(c.energy.source) } else { "" };
+        let mark = if c.energy.j_per_gb.is_some() { c.energy.source.mark() } else { "" };
         format!("{mark}{}", metric::compact(Unit::JoulesPerGigabyte, c.energy.j_per_gb))
     }),
 ];

@@ -14,7 +14,7 @@ use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
 
 use super::grid::Align::Right;
 use super::grid::Column;
-use super::words::{bytes, count, estimate_mark, of_subflow, or_dash};
+use super::words::{bytes, count, of_subflow, or_dash};
 
 /// CPU time of a connection by the kind of work. `None`: not accounted for.
 pub(super) fn cpu(connection: &Connection) -> Option<String> {
@@ -36,7 +36,7 @@ pub(super) fn cpu(connection: &Connection) -> Option<String> {
 pub(super) fn energy(connection: &Connection) -> Option<String> {
     let energy = connection.energy?;
     let (active, full) = (energy.active?, energy.full?);
-    let mark = estimate_mark(energy.source);
+    let mark = energy.source.mark();
     let mut text = format!("{mark}{} above idle", joules(active));
     if let (Some(lo), Some(hi)) = (energy.lo, energy.hi) {
         let _ = write!(text, " [{} to {}]", joules(lo), joules(hi));
@@ -65,7 +65,7 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
     );
     let costs: Vec<FlowEnergy> = others.iter().filter_map(|subflow| subflow.energy).collect();
     if let Some(active) = FlowEnergy::sum(&costs).active {
-        let _ = write!(text, ", {}{}", estimate_mark(FlowEnergy::sum(&costs).source), joules(active));
+        let _ = write!(text, ", {}{}", FlowEnergy::sum(&costs).source.mark(), joules(active));
     }
     Some(text)
 }
@@ -123,7 +123,7 @@ fn total(protocol: Protocol, connections: &[&Connection]) -> Option<(String, Str
     let costs: Vec<FlowEnergy> = known.iter().filter_map(|connection| connection.energy).collect();
     let sum = FlowEnergy::sum(&costs);
     if let (Some(active), Some(full)) = (sum.active, sum.full) {
-        let mark = estimate_mark(sum.source);
+        let mark = sum.source.mark();
         let _ = write!(
             text,
             ", {mark}{} above idle{}, {mark}{} with idle share{}, {}",
@@ -138,11 +138,11 @@ fn total(protocol: Protocol, connections: &[&Connection]) -> Option<(String, Str
 }
 
 fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
-    let mark = estimate_mark(energy.source);
+    let mark = energy.source.mark();
     let zone = |zone: &mpwatch_model::energy::ZoneEnergy| {
-        let parts = zone.parts().into_iter().filter(|(_, part)| part.0 > 0);
+        let parts = zone.parts().into_iter().filter(|(.., part)| part.0 > 0);
         let parts: Vec<String> =
-            parts.map(|(consumer, part)| format!("{mark}{} {consumer}", joules(part))).collect();
+            parts.map(|(_, consumer, part)| format!("{mark}{} {consumer}", joules(part))).collect();
         let lost = match zone.windows_lost {
             0 => String::new(),
             lost => format!(

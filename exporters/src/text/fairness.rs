@@ -80,7 +80,7 @@ fn retransmitted(flow: &Connection) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::fixture;
+    use mpwatch_fixtures as fixture;
     use mpwatch_model::unit::Bytes;
 
     use super::*;

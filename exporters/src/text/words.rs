@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values in words.
 
-use mpwatch_model::energy::EnergySource;
+pub(crate) use mpwatch_model::metric::count;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
 use mpwatch_model::subflow::Subflow;
 
@@ -29,19 +29,9 @@ pub(crate) fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `1 connection`, `2 connections`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
-
 /// The value, or a dash if it is unknown.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
-/// `~` for energy that was estimated.
-pub(crate) fn estimate_mark(source: EnergySource) -> &'static str {
-    if source.is_measured() { "" } else { "~" }
 }
 
 /// The mean. `None`: there are no values.

@@ -45,8 +45,6 @@ const KEYS: &[(&str, &str)] = &[
     ("class", "query, short or long"),
 ];
 
-const STATES: u8 = 12;
-
 pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
     tokens(text)
         .map(|(position, token)| {
@@ -74,17 +72,16 @@ fn test(text: &str) -> Result<Test, String> {
     if let Some(value) = rest.strip_prefix(':') {
         return keyed(key, value);
     }
-    let comparison = Comparison::ALL.into_iter().find(|comparison| rest.starts_with(comparison.sign()));
+    let comparison = Comparison::ALL.into_iter().find(|comparison| rest.starts_with(comparison.as_str()));
     let comparison = comparison.ok_or("compare with <, <=, >= or >; a name is given as key:value")?;
-    compare(key, comparison, &rest[comparison.sign().len()..])
+    compare(key, comparison, &rest[comparison.as_str().len()..])
 }
 
 fn word(text: &str) -> Result<Test, String> {
-    let known = Word::ALL.into_iter().find(|word| word.text() == text);
-    known.map(Test::Word).ok_or_else(|| {
+    Word::from_word(text).map(Test::Word).ok_or_else(|| {
         if KEYS.iter().any(|(key, _)| *key == text) {
             format!("needs a value: {text}:{}", example(text))
-        } else if Subject::ALL.iter().any(|subject| subject.as_str() == text) {
+        } else if Subject::from_word(text).is_some() {
             format!("needs a comparison, such as {text}>{}", sample(text))
         } else {
             unknown(text)
@@ -102,17 +99,10 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "netns" => Pattern::parse(value).map(Test::Netns),
         "cgroup" => Pattern::parse(value).map(Test::Cgroup),
         "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
-        "state" => {
-            (1..=STATES).map(TcpState::from_kernel).find(|state| state.as_str() == value).map(Test::State)
-        }
-        "role" => {
-            [Role::Client, Role::Server].into_iter().find(|role| role.as_str() == value).map(Test::Role)
-        }
-        "class" => {
-            let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
-            classes.into_iter().find(|class| class.as_str() == value).map(Test::Class)
-        }
-        _ if Subject::ALL.iter().any(|subject| subject.as_str() == key) => {
+        "state" => TcpState::from_word(value).map(Test::State),
+        "role" => Role::from_word(value).map(Test::Role),
+        "class" => FlowClass::from_word(value).map(Test::Class),
+        _ if Subject::from_word(key).is_some() => {
             return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", sample(key)));
         }
         _ => return Err(unknown(key)),
@@ -125,7 +115,7 @@ fn is_id_prefix(text: &str) -> bool {
 }
 
 fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, String> {
-    let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.as_str() == key) else {
+    let Some(subject) = Subject::from_word(key) else {
         let known = KEYS.iter().any(|(name, _)| *name == key);
         return Err(if known { format!("cannot be compared; write {key}:VALUE") } else { unknown(key) });
     };
@@ -154,9 +144,7 @@ fn sample(subject: &str) -> &'static str {
 
 fn unknown(word: &str) -> String {
     let keys = KEYS.iter().map(|(key, _)| *key);
-    let subjects = Subject::ALL.iter().map(|subject| subject.as_str());
-    let words = Word::ALL.iter().map(|word| word.text());
-    let all: Vec<&str> = keys.chain(subjects).chain(words).collect();
+    let all: Vec<&str> = keys.chain([Subject::WORDS, Word::WORDS].concat()).collect();
     let nearest = all.iter().map(|known| (strsim::levenshtein(word, known), *known)).min();
     match nearest {
         Some((steps, known)) if steps <= 2 && steps < known.len() => {

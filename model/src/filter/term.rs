@@ -8,6 +8,7 @@ use super::value::{Comparison, Network, Pattern, Quantity, Subject};
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{Protocol, Role, TcpState};
+use crate::words;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
@@ -32,15 +33,16 @@ pub(super) enum Test {
     Word(Word),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    Mptcp,
-    Tcp,
-    Fallback,
-    Shared,
-    Open,
-    Closed,
-    Stale,
+words! {
+    pub(super) enum Word {
+        Mptcp = "mptcp",
+        Tcp = "tcp",
+        Fallback = "fallback",
+        Shared = "shared",
+        Open = "open",
+        Closed = "closed",
+        Stale = "stale",
+    }
 }
 
 impl fmt::Display for Test {
@@ -58,9 +60,9 @@ impl fmt::Display for Test {
             Self::Role(role) => write!(f, "role:{}", role.as_str()),
             Self::Class(class) => write!(f, "class:{}", class.as_str()),
             Self::Compare(subject, comparison, quantity) => {
-                write!(f, "{}{}{quantity}", subject.as_str(), comparison.sign())
+                write!(f, "{}{}{quantity}", subject.as_str(), comparison.as_str())
             }
-            Self::Word(word) => f.write_str(word.text()),
+            Self::Word(word) => f.write_str(word.as_str()),
         }
     }
 }
@@ -106,21 +108,6 @@ fn has_port(c: &Connection, port: u16) -> bool {
 }
 
 impl Word {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Mptcp, Self::Tcp, Self::Fallback, Self::Shared, Self::Open, Self::Closed, Self::Stale];
-
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Mptcp => "mptcp",
-            Self::Tcp => "tcp",
-            Self::Fallback => "fallback",
-            Self::Shared => "shared",
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::Stale => "stale",
-        }
-    }
-
     pub(super) fn holds(self, c: &Connection) -> bool {
         match self {
             Self::Mptcp => c.protocol == Protocol::Mptcp,

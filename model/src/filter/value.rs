@@ -5,36 +5,29 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::connection::Connection;
+use crate::words;
 
-/// The value that a comparison reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Subject {
-    Rate,
-    Rtt,
-    Bytes,
-    Subflows,
+words! {
+    /// The value that a comparison reads.
+    pub(super) enum Subject {
+        Rate = "rate",
+        Rtt = "rtt",
+        Bytes = "bytes",
+        Subflows = "subflows",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Less,
-    AtMost,
-    AtLeast,
-    More,
+words! {
+    /// Longer signs first: `>=` begins with `>`.
+    pub(super) enum Comparison {
+        AtMost = "<=",
+        AtLeast = ">=",
+        Less = "<",
+        More = ">",
+    }
 }
 
 impl Subject {
-    pub(super) const ALL: [Self; 4] = [Self::Rate, Self::Rtt, Self::Bytes, Self::Subflows];
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Rtt => "rtt",
-            Self::Bytes => "bytes",
-            Self::Subflows => "subflows",
-        }
-    }
-
     /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
@@ -55,18 +48,6 @@ impl Subject {
 }
 
 impl Comparison {
-    /// Longer signs first: `>=` begins with `>`.
-    pub(super) const ALL: [Self; 4] = [Self::AtMost, Self::AtLeast, Self::Less, Self::More];
-
-    pub(super) fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::AtMost => "<=",
-            Self::AtLeast => ">=",
-            Self::More => ">",
-        }
-    }
-
     pub(super) fn holds(self, value: u64, limit: u64) -> bool {
         match self {
             Self::Less => value < limit,

@@ -21,26 +21,6 @@ pub struct EventCounter<T: 'static> {
 
 const ROLES: &[&str] = &["client", "server", "unknown"];
 
-const CLOSE_REASONS: &[&str] = &{
-    let mut words = [""; CloseReason::ALL.len()];
-    let mut n = 0;
-    while n < words.len() {
-        words[n] = CloseReason::ALL[n].as_str();
-        n += 1;
-    }
-    words
-};
-
-const FALLBACK_REASONS: &[&str] = &{
-    let mut words = [""; FallbackReason::ALL.len()];
-    let mut n = 0;
-    while n < words.len() {
-        words[n] = FallbackReason::ALL[n].as_str();
-        n += 1;
-    }
-    words
-};
-
 fn role(connection: &Connection) -> &'static str {
     connection.role.map_or("unknown", Role::as_str)
 }
@@ -65,7 +45,7 @@ pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
         name: "mpwatch_host_fallbacks_total",
         help: "Connections that fell back to plain TCP, of those whose opening was traced.",
         label: "reason",
-        values: FALLBACK_REASONS,
+        values: FallbackReason::WORDS,
         of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
     },
 ];
@@ -83,7 +63,7 @@ pub static SUBFLOW_EVENTS: &[EventCounter<Subflow>] = &[
         name: "mpwatch_host_subflows_closed_total",
         help: "Subflows that ended.",
         label: "reason",
-        values: CLOSE_REASONS,
+        values: CloseReason::WORDS,
         of: |s| s.closed.map(|closed| closed.reason.as_str()),
     },
 ];

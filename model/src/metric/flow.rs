@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metrics of connections and subflows. A value that is computed from others names its column after `=>`.
 
-use super::row::{HasEnergy, InfoMetric, Kind, Metric};
-use super::unit::Unit;
+use super::row::{HasEnergy, InfoMetric, metrics};
 use crate::connection::Connection;
 use crate::derived::tabled;
 use crate::energy::FlowEnergy;
@@ -11,18 +10,6 @@ use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 tabled!(Connection, CONNECTION);
 tabled!(Subflow, SUBFLOW);
-
-impl HasEnergy for Connection {
-    fn energy(&self) -> Option<&FlowEnergy> {
-        self.energy.as_ref()
-    }
-}
-
-impl HasEnergy for Subflow {
-    fn energy(&self) -> Option<&FlowEnergy> {
-        self.energy.as_ref()
-    }
-}
 
 fn bytes(value: Bytes) -> f64 {
     value.0 as f64
@@ -38,30 +25,6 @@ fn seconds(value: Micros) -> f64 {
 
 fn joules(subject: &impl HasEnergy, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
     subject.energy().and_then(read).map(Microjoules::joules)
-}
-
-macro_rules! column {
-    () => {
-        None
-    };
-    ($name:literal) => {
-        Some($name)
-    };
-}
-
-macro_rules! metrics {
-    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr $(=> $column:literal)?;)* }) => {
-        $(#[$doc])*
-        pub static $table: &[Metric<$subject>] = &[$(Metric {
-            name: $name,
-            help: $help,
-            kind: Kind::$kind,
-            unit: Unit::$unit,
-            title: $title,
-            read: $read,
-            column: column!($($column)?),
-        }),*];
-    };
 }
 
 metrics! {

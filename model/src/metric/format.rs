@@ -13,7 +13,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
         Unit::Seconds if value < 1.0 => format!("{} ms", significant(value * 1e3)),
         Unit::Seconds => format!("{} s", significant(value)),
         Unit::Ratio => format!("{:.1} %", value * 100.0),
-        Unit::Joules => small(value, "J"),
+        Unit::Joules => prefixed(value, "J"),
         Unit::JoulesPerGigabyte => format!("{} J/GB", significant(value)),
         Unit::Segments | Unit::Count => format!("{value:.0}"),
     }
@@ -24,13 +24,18 @@ pub fn compact(unit: Unit, value: Option<f64>) -> String {
     display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
 }
 
-/// Power as people read it: watts, or milliwatts.
-pub fn watts(value: f64) -> String {
-    small(value, "W")
+/// `1 connection`, `2 connections`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Formats a value that is often below one.
-fn small(value: f64, unit: &str) -> String {
+/// Power as people read it: watts, or milliwatts.
+pub fn watts(value: f64) -> String {
+    prefixed(value, "W")
+}
+
+/// An amount that is often below one, with a unit to which `u`, `m`, `k` or `M` is added.
+pub fn prefixed(value: f64, unit: &str) -> String {
     match value {
         v if v >= 999.5 => scaled(v, 1000.0, &[unit, &format!("k{unit}"), &format!("M{unit}")]),
         v if v >= 0.999_5 || v == 0.0 => format!("{} {unit}", significant(v)),

@@ -9,7 +9,6 @@ use crate::cpu::CpuAccounts;
 use crate::energy::ZoneEnergy;
 use crate::lifecycle::TcpState;
 use crate::snapshot::Snapshot;
-use crate::unit::Microjoules;
 
 /// Receives the label values and the number.
 pub type Emit<'a> = dyn FnMut(&[&str], f64) + 'a;
@@ -56,7 +55,7 @@ families! {
     "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the elapsed time of all CPUs." cpu_accounts;
     "mpwatch_energy_info" Gauge Count ["source", "idle"] "Sources of the energy figures and of the idle power; always 1." |s, emit| if let Some(e) = &s.energy { emit(&[e.source.as_str(), e.idle.as_str()], 1.0) };
     "mpwatch_zone_joules_total" Counter Joules ["zone"] "Energy of a zone since tracing began; zones do not overlap." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.zone_uj.joules()));
-    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| parts(zone).into_iter().for_each(|(part, energy)| emit(&[&zone.zone, part], energy.joules())));
+    "mpwatch_zone_part_joules_total" Counter Joules ["zone", "part"] "Energy of a zone by use; the parts sum to mpwatch_zone_joules_total." |s, emit| zones(s, |zone| zone.parts().into_iter().for_each(|(part, _, energy)| emit(&[&zone.zone, part], energy.joules())));
     "mpwatch_zone_lost_windows_total" Counter Count ["zone"] "Windows whose energy is unknown; they are in no total." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.windows_lost as f64));
     "mpwatch_zone_lost_seconds_total" Counter Seconds ["zone"] "Total length of the windows whose energy is unknown." |s, emit| zones(s, |zone| emit(&[&zone.zone], zone.lost_ns.seconds()));
     "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains other zones or is inside one; never add it to another zone." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
@@ -87,67 +86,36 @@ families! {
     "mpwatch_loss_ticks_failed_total" Counter Count [] "Snapshots that could not be read from the kernel." |s, emit| emit(&[], s.losses.ticks_failed as f64);
 }
 
-/// States of open connections. Each has a series from the start, so that a first connection shows as a change.
-const OPEN_STATES: [TcpState; 9] = [
-    TcpState::Established,
-    TcpState::SynSent,
-    TcpState::SynRecv,
-    TcpState::FinWait1,
-    TcpState::FinWait2,
-    TcpState::CloseWait,
-    TcpState::LastAck,
-    TcpState::Closing,
-    TcpState::Unknown,
-];
-
 fn open(snapshot: &Snapshot) -> impl Iterator<Item = &Connection> {
     snapshot.connections.iter().filter(|connection| connection.is_open())
 }
 
-const VERDICTS: [(Verdict, &str); 4] = [
-    (Verdict::Shared, "shared"),
-    (Verdict::Disjoint, "disjoint"),
-    (Verdict::NoBottleneck, "no_bottleneck"),
-    (Verdict::Unknown, "unknown"),
-];
+/// Emits how many of the values are each of these words, also if it is none.
+fn emit_counts<'a>(words: &[&str], values: impl Iterator<Item = &'a str>, emit: &mut Emit<'_>) {
+    let mut counts = vec![0_u64; words.len()];
+    for index in values.filter_map(|value| words.iter().position(|word| *word == value)) {
+        counts[index] += 1;
+    }
+    words.iter().zip(counts).for_each(|(word, count)| emit(&[word], count as f64));
+}
 
 fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let mut counts = [0_u64; VERDICTS.len()];
-    for pair in open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs) {
-        for ((verdict, _), count) in VERDICTS.iter().zip(&mut counts) {
-            *count += u64::from(pair.verdict == *verdict);
-        }
-    }
-    for ((_, word), count) in VERDICTS.iter().zip(counts) {
-        emit(&[word], count as f64);
-    }
+    let pairs = open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs);
+    emit_counts(Verdict::WORDS, pairs.map(|pair| pair.verdict.as_str()), emit);
 }
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let mut counts = [0_u64; OPEN_STATES.len()];
-    for connection in open(snapshot) {
-        // A socket may close between two reads: open, but in a state that only closed sockets have.
-        let index = OPEN_STATES.iter().position(|state| *state == connection.state);
-        counts[index.unwrap_or(OPEN_STATES.len() - 1)] += 1;
-    }
-    for (state, count) in OPEN_STATES.iter().zip(counts) {
-        emit(&[state.as_str()], count as f64);
-    }
+    // A socket may close between two reads: open, but in a state that only closed sockets have.
+    let is_of_open =
+        |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
+    let words: Vec<&str> = TcpState::ALL.into_iter().filter(is_of_open).map(TcpState::as_str).collect();
+    let states = open(snapshot).map(|c| Some(c.state).filter(is_of_open).unwrap_or(TcpState::Unknown));
+    emit_counts(&words, states.map(TcpState::as_str), emit);
 }
 
 fn cpu_accounts(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let Some(cpus) = &snapshot.cpus else { return };
-    let mut totals =
-        [("flow", 0), ("app", 0), ("other", 0), ("net_shared", 0), ("irq", 0), ("self", 0), ("idle", 0)];
-    for CpuAccounts { cpu: _, wall: _, flow, app, other, net_shared, irq, mpwatch, idle } in cpus {
-        for ((_, total), account) in totals.iter_mut().zip([flow, app, other, net_shared, irq, mpwatch, idle])
-        {
-            *total += account.0;
-        }
-    }
-    for (account, total) in totals {
-        emit(&[account], total as f64 / 1e9);
-    }
+    let accounts = snapshot.cpus.iter().flat_map(|cpus| CpuAccounts::parts(cpus));
+    accounts.for_each(|(account, _, time)| emit(&[account], time.seconds()));
 }
 
 fn mapping_problems(snapshot: &Snapshot, emit: &mut Emit<'_>) {
@@ -160,47 +128,4 @@ fn mapping_problems(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 
 fn zones<'a>(snapshot: &'a Snapshot, each: impl FnMut(&'a ZoneEnergy)) {
     snapshot.energy.iter().flat_map(|energy| &energy.zones).for_each(each);
-}
-
-fn parts(zone: &ZoneEnergy) -> [(&'static str, Microjoules); 8] {
-    [
-        ("flows", zone.flows_uj),
-        ("app", zone.app_uj),
-        ("other", zone.other_uj),
-        ("net_shared", zone.net_shared_uj),
-        ("irq", zone.irq_uj),
-        ("self", zone.self_uj),
-        ("unexplained", zone.unexplained_uj),
-        ("idle", zone.idle_uj),
-    ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::Losses;
-
-    #[test]
-    fn every_loss_counter_has_a_row() {
-        let losses = serde_json::to_value(Losses::default()).unwrap();
-        let rows = HOST_METRICS.iter().filter(|row| row.name.starts_with("mpwatch_loss_")).count();
-        assert_eq!(losses.as_object().unwrap().len(), rows);
-    }
-
-    #[test]
-    fn the_parts_of_a_zone_are_those_that_explain_it() {
-        let one = Microjoules(1);
-        let zone = ZoneEnergy {
-            flows_uj: one,
-            app_uj: one,
-            other_uj: one,
-            net_shared_uj: one,
-            irq_uj: one,
-            self_uj: one,
-            unexplained_uj: one,
-            idle_uj: one,
-            ..ZoneEnergy::default()
-        };
-        assert_eq!(parts(&zone).into_iter().map(|(_, energy)| energy).sum::<Microjoules>(), zone.explained());
-    }
 }

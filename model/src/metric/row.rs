@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row of the metric table: name, help, kind, unit, screen title and how to read the value.
 
-use super::format::{compact, display};
+use super::format::display;
 use super::unit::Unit;
 use crate::energy::FlowEnergy;
 
@@ -68,22 +68,30 @@ pub struct InfoMetric<T> {
 impl<T: HasEnergy> Metric<T> {
     /// Its value with its unit. Energy that was not measured by counters of this machine begins with `~`.
     pub fn display(&self, subject: &T) -> String {
-        self.marked(subject, display)
-    }
-
-    /// Its value for a narrow column; marked like [`Self::display`].
-    pub fn compact(&self, subject: &T) -> String {
-        self.marked(subject, compact)
-    }
-
-    fn marked(&self, subject: &T, form: fn(Unit, Option<f64>) -> String) -> String {
         let value = (self.read)(subject);
-        let is_estimate = value.is_some()
-            && self.unit.is_energy()
-            && subject.energy().is_some_and(|energy| !energy.source.is_measured());
-        format!("{}{}", if is_estimate { "~" } else { "" }, form(self.unit, value))
+        let energy = subject.energy().filter(|_| value.is_some() && self.unit.is_energy());
+        format!("{}{}", energy.map_or("", |energy| energy.source.mark()), display(self.unit, value))
     }
 }
+
+/// Declares a table of metrics. A value that is computed from others names its column after `=>`.
+macro_rules! metrics {
+    ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr $(=> $column:literal)?;)* }) => {
+        $(#[$doc])*
+        pub static $table: &[$crate::metric::row::Metric<$subject>] = &[$($crate::metric::row::Metric {
+            name: $name,
+            help: $help,
+            kind: $crate::metric::row::Kind::$kind,
+            unit: $crate::metric::unit::Unit::$unit,
+            title: $title,
+            read: $read,
+            column: $crate::metric::row::metrics!(@column $($column)?),
+        }),*];
+    };
+    (@column) => { None };
+    (@column $name:literal) => { Some($name) };
+}
+pub(crate) use metrics;
 
 /// The row with this name.
 pub fn find<T>(table: &'static [Metric<T>], name: &str) -> Option<&'static Metric<T>> {

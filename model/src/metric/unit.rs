@@ -42,7 +42,8 @@ impl Unit {
         matches!(self, Self::Joules | Self::Seconds)
     }
 
-    pub(super) fn is_energy(self) -> bool {
+    /// Whether values in this unit may be estimates.
+    pub fn is_energy(self) -> bool {
         matches!(self, Self::Joules | Self::JoulesPerGigabyte)
     }
 }

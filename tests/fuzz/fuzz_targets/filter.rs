@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use mpwatch_model::filter::Filter;
-use mpwatch_model::fixture;
+use mpwatch_fixtures as fixture;
 
 fuzz_target!(|expression: &str| {
     if let Ok(filter) = Filter::parse(expression) {

@@ -111,7 +111,6 @@ impl Column {
 
 /// A value in the units of the user; `~` marks estimated energy.
 pub(super) fn shown(row: &Row<'_>, unit: Unit, value: Option<f64>) -> Text {
-    let is_energy = matches!(unit, Unit::Joules | Unit::JoulesPerGigabyte);
-    let mark = if is_energy && value.is_some() { row.estimate_mark() } else { "" };
+    let mark = if unit.is_energy() && value.is_some() { row.estimate_mark() } else { "" };
     Text::plain(format!("{mark}{}", row.context.units.compact(unit, value)))
 }

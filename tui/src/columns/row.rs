@@ -87,7 +87,7 @@ impl<'a> Row<'a> {
 
     /// `~` where energy is an estimate.
     pub(super) fn estimate_mark(&self) -> &'static str {
-        if self.energy().is_some_and(|energy| !energy.source.is_measured()) { "~" } else { "" }
+        self.energy().map_or("", |energy| energy.source.mark())
     }
 
     pub(super) fn watts(&self) -> Option<f64> {

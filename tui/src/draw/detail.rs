@@ -83,7 +83,7 @@ fn ends(app: &App, c: &Connection) -> Text {
 fn totals(app: &App, c: &Connection) -> Text {
     let bytes = |value: Option<Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     let energy = c.energy.and_then(|energy| {
-        let mark = if energy.source.is_measured() { "" } else { "~" };
+        let mark = energy.source.mark();
         let parts = [energy.active?, energy.lo?, energy.hi?];
         let [active, lo, hi] = parts.map(|part| app.settings.units.energy(part.joules()));
         let ratio = energy.j_per_gb.map(|ratio| format!(", {mark}{ratio:.1} J/GB")).unwrap_or_default();

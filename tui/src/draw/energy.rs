@@ -30,17 +30,13 @@ pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
     if !energy.shown.is_empty() {
         let zones = energy.shown.iter().map(|zone| {
             let joules = app.settings.units.energy(zone.zone_uj.joules());
-            format!("{} {}{joules}", zone.zone, estimate_mark(energy))
+            format!("{} {}{joules}", zone.zone, energy.source.mark())
         });
         let text = format!("overlapping zones, in no sum: {}", zones.collect::<Vec<_>>().join(", "));
         lines.push(Text::new(text, Ink::Faint));
     }
     lines.push(extra_subflows(app, width));
     lines
-}
-
-fn estimate_mark(energy: &SnapshotEnergy) -> &'static str {
-    if energy.source.is_measured() { "" } else { "~" }
 }
 
 fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
@@ -69,7 +65,7 @@ fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
 
 /// Name and energy of a zone, its bar, and the legend.
 fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usize) -> Vec<Text> {
-    let (units, theme, mark) = (app.settings.units, app.settings.theme, estimate_mark(energy));
+    let (units, theme, mark) = (app.settings.units, app.settings.theme, energy.source.mark());
     let power = zone.power_uw.map(|power| format!("  {mark}{} now", watts(power as f64 / 1e6)));
     let lost = (zone.windows_lost > 0).then(|| {
         let windows = usize::try_from(zone.windows_lost).unwrap_or(usize::MAX);
@@ -79,7 +75,7 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
         .and(format!("  {mark}{} since tracing began", units.energy(zone.zone_uj.joules())), Ink::Normal)
         .and(power.unwrap_or_default(), Ink::Normal)
         .and(lost.unwrap_or_default(), Ink::Warning);
-    let parts = zone.parts().into_iter().enumerate().map(|(index, (consumer, part))| {
+    let parts = zone.parts().into_iter().enumerate().map(|(index, (_, consumer, part))| {
         (consumer, part, if consumer == "idle" { Ink::Faint } else { Ink::Path(index) })
     });
     let parts: Vec<_> = parts.collect();

@@ -95,7 +95,7 @@ fn power(energy: &SnapshotEnergy) -> Option<(String, &'static str)> {
 /// The tabs with their text and their first column.
 fn tab_texts() -> impl Iterator<Item = (Tab, String, u16)> {
     Tab::ALL.into_iter().zip(1..).scan(0, |left, (tab, number)| {
-        let text = format!(" {number} {} ", tab.title());
+        let text = format!(" {number} {} ", tab.as_str());
         let at = *left;
         *left += u16::try_from(text.len()).unwrap_or(0) + 1;
         Some((tab, text, at))

@@ -114,22 +114,16 @@ fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     let Some(cpus) = snapshot.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
         return vec![Text::new("  not accounted for (--no-ledger, or a hook is missing)", Ink::Warning)];
     };
-    let sum = |read: fn(&CpuAccounts) -> u64| cpus.iter().map(read).sum::<u64>();
-    let parts = [
-        ("flows", sum(|cpu| cpu.flow.0), Ink::Path(0)),
-        ("their applications", sum(|cpu| cpu.app.0), Ink::Path(1)),
-        ("unattributed network", sum(|cpu| cpu.net_shared.0), Ink::Path(2)),
-        ("other processes", sum(|cpu| cpu.other.0), Ink::Path(3)),
-        ("interrupts", sum(|cpu| cpu.irq.0), Ink::Path(4)),
-        ("mpwatch", sum(|cpu| cpu.mpwatch.0), Ink::Path(5)),
-        ("idle", sum(|cpu| cpu.idle.0), Ink::Faint),
-    ];
-    let wall = sum(|cpu| cpu.wall.0).max(1);
-    let bar = stacked(&parts.map(|(_, time, ink)| (time, ink)), width.saturating_sub(4), theme);
+    let ink = |index, name| if name == "idle" { Ink::Faint } else { Ink::Path(index) };
+    let parts = CpuAccounts::parts(cpus).into_iter().enumerate();
+    let parts: Vec<_> = parts.map(|(index, (_, name, time))| (name, time, ink(index, name))).collect();
+    let wall = cpus.iter().map(|cpu| cpu.wall.0).sum::<u64>().max(1);
+    let amounts: Vec<(u64, Ink)> = parts.iter().map(|(_, time, ink)| (time.0, *ink)).collect();
+    let bar = stacked(&amounts, width.saturating_sub(4), theme);
     let mut lines = vec![Text::plain("  ").join(bar)];
     for (index, (name, time, ink)) in parts.into_iter().enumerate() {
-        let percent = time as f64 / wall as f64 * 100.0;
-        let seconds = display(Unit::Seconds, Some(time as f64 / 1e9));
+        let percent = time.0 as f64 / wall as f64 * 100.0;
+        let seconds = display(Unit::Seconds, Some(time.seconds()));
         let of_one = percent * cpus.len() as f64;
         let of_one = if name == "mpwatch" { format!("   {of_one:.1} % of one CPU") } else { String::new() };
         let text = format!("{name:<20} {seconds:>9} {percent:>6.1} %{of_one}");

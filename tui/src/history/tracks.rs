@@ -2,13 +2,12 @@
 //! Latest values of many flows, a column per tick, read front to back: with ten thousand flows, any other order waits for memory.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use mpwatch_model::unit::{BitsPerSecond, Microjoules, Micros};
+use rustc_hash::FxHashMap;
 
 use super::activity::Activity;
-use super::hash::FastHash;
 use super::series::{Column, Columns, Series, Tick};
 
 /// The values of a flow in a snapshot.
@@ -47,11 +46,12 @@ struct Kept {
 /// The values of all flows of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracks<Id> {
-    slot_of: HashMap<Id, u32, FastHash>,
+    /// A fast hash: ids are numbers of the kernel, so that collisions are no attack; tens of thousands are looked up in each snapshot.
+    slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
     columns: Columns,
-    kept: HashMap<Id, Kept, FastHash>,
+    kept: FxHashMap<Id, Kept>,
     /// The slot after the one found last: flows are mostly looked up in the order of the snapshot.
     next: Cell<usize>,
 }
@@ -59,11 +59,11 @@ pub(crate) struct Tracks<Id> {
 impl<Id> Default for Tracks<Id> {
     fn default() -> Self {
         Self {
-            slot_of: HashMap::default(),
+            slot_of: FxHashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             columns: Columns::default(),
-            kept: HashMap::default(),
+            kept: FxHashMap::default(),
             next: Cell::new(0),
         }
     }

@@ -90,16 +90,9 @@ impl App {
     }
 
     fn show_closed(&mut self) {
-        self.closed = match self.closed {
-            Closed::Recent => Closed::All,
-            Closed::All => Closed::Hidden,
-            Closed::Hidden => Closed::Recent,
-        };
-        self.notify(&match self.closed {
-            Closed::Recent => "closed connections: recent".to_owned(),
-            Closed::All => format!("closed connections: all, up to {MAX_CLOSED}"),
-            Closed::Hidden => "closed connections: none".to_owned(),
-        });
+        self.closed = self.closed.next();
+        let most = if self.closed == Closed::All { format!(", up to {MAX_CLOSED}") } else { String::new() };
+        self.notify(&format!("closed connections: {}{most}", self.closed.as_str()));
         self.rebuild();
     }
 

@@ -130,11 +130,11 @@ impl App {
     }
 
     pub(crate) fn table(&self) -> &TableState {
-        &self.tables[self.tab.index()]
+        &self.tables[self.tab as usize]
     }
 
     pub(crate) fn table_mut(&mut self) -> &mut TableState {
-        &mut self.tables[self.tab.index()]
+        &mut self.tables[self.tab as usize]
     }
 
     /// The columns of the table that is shown, unless they are empty because no energy is known.

@@ -7,44 +7,28 @@ use crate::aggregate::AggregateKey;
 use crate::columns::{AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, CONNECTIONS, Choice, ENERGY, Rows};
 use crate::state::edit::Edit;
 
-/// The five views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tab {
-    /// Connections and their subflows.
-    #[default]
-    Connections,
-    /// Interfaces and pairs of addresses.
-    Paths,
-    /// Zones and consumers of energy.
-    Energy,
-    /// Peers, processes, namespaces.
-    Peers,
-    /// mpwatch itself.
-    Health,
+mpwatch_model::words! {
+    /// The five views in the order of their keys, with their titles.
+    #[derive(Default)]
+    pub enum Tab {
+        /// Connections and their subflows.
+        #[default]
+        Connections = "Connections",
+        /// Interfaces and pairs of addresses.
+        Paths = "Paths",
+        /// Zones and consumers of energy.
+        Energy = "Energy",
+        /// Peers, processes, namespaces.
+        Peers = "Peers",
+        /// mpwatch itself.
+        Health = "Health",
+    }
 }
 
 impl Tab {
-    /// In the order of their keys.
-    pub const ALL: [Self; 5] = [Self::Connections, Self::Paths, Self::Energy, Self::Peers, Self::Health];
-
-    /// Its title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Connections => "Connections",
-            Self::Paths => "Paths",
-            Self::Energy => "Energy",
-            Self::Peers => "Peers",
-            Self::Health => "Health",
-        }
-    }
-
-    pub(crate) fn index(self) -> usize {
-        Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0)
-    }
-
     /// The tab this many places further; after the last comes the first.
     pub(crate) fn after(self, places: usize) -> Self {
-        Self::ALL[(self.index() + places) % Self::ALL.len()]
+        Self::ALL[(self as usize + places) % Self::ALL.len()]
     }
 
     /// The columns that its table shows by default.
@@ -68,15 +52,17 @@ impl Tab {
     }
 }
 
-/// Which closed connections are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Closed {
-    /// Those of the snapshot.
-    #[default]
-    Recent,
-    /// All that are remembered.
-    All,
-    Hidden,
+mpwatch_model::words! {
+    /// Which closed connections are listed.
+    #[derive(Default)]
+    pub(crate) enum Closed {
+        /// Those of the snapshot.
+        #[default]
+        Recent = "recent",
+        /// All that are remembered.
+        All = "all",
+        Hidden = "none",
+    }
 }
 
 /// What a row is about; the same in every snapshot.

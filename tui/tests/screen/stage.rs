@@ -7,10 +7,10 @@
     reason = "each test program uses a part of it"
 )]
 
+use mpwatch_fixtures as fixture;
 use mpwatch_model::bottleneck::Bottlenecks;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{EnergySource, FlowEnergy, SnapshotEnergy};
-use mpwatch_model::fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::BitsPerSecond;

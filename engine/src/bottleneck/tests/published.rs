@@ -89,7 +89,7 @@ fn no_method_panics() {
     ];
     for method in DetectionMethod::ALL {
         for rows in &some {
-            for pair in detect_by(*method, rows) {
+            for pair in detect_by(method, rows) {
                 assert!(pair.a < pair.b, "{method:?}");
                 assert_eq!(pair.since.is_none(), pair.verdict == Verdict::Unknown, "{method:?}");
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sample values for tests of outputs and for the examples in docs/. Only with the feature `fixtures`, which no program enables.
+//! Sample values for tests of outputs and for the examples in docs/. No program depends on this crate.
 
 pub mod bottleneck;
 
@@ -7,19 +7,19 @@ use std::net::SocketAddr;
 
 use jiff::Timestamp;
 
-use crate::connection::{Connection, Fallback, SecondPath};
-use crate::cpu::{CpuAccounts, CpuTimes};
-use crate::endpoint::Name;
-use crate::energy::{Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy};
-use crate::event::Process;
-use crate::flow_class::FlowClass;
-use crate::host::{Host, KernelCounters, Losses, MissingHook};
-use crate::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use crate::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
-use crate::snapshot::{Report, Run, SCHEMA, Snapshot};
-use crate::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use crate::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
-use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
+use mpwatch_model::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
+use mpwatch_model::endpoint::Name;
+use mpwatch_model::energy::{Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy};
+use mpwatch_model::event::Process;
+use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::host::{Host, KernelCounters, Losses, MissingHook};
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
+use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.
 const OPENING: i64 = 1_772_366_400_000_000;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! JSON has every field and every computed value, and is read back unchanged.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use mpwatch_fixtures as fixture;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::derived::columns;
+use mpwatch_model::snapshot::Snapshot;
+
+#[test]
+fn json_has_the_fields_and_the_computed_values() {
+    let connection = fixture::connection(1, 2);
+    let json = serde_json::to_value(&connection).unwrap();
+    for (column, metric) in columns::<Connection>() {
+        assert_eq!(json[column].as_f64(), (metric.read)(&connection), "{column}");
+    }
+    assert_eq!(json["subflows"].as_array().unwrap().len(), 2);
+    assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), connection);
+}
+
+#[test]
+fn the_schema_describes_the_computed_values() {
+    let schema = schemars::schema_for!(Connection).to_value();
+    for (column, metric) in columns::<Connection>() {
+        assert_eq!(schema["properties"][column]["description"], metric.help);
+        assert!(schema["required"].as_array().unwrap().contains(&column.into()), "{column}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_read_back_as_it_was_written() {
+    let mut written = fixture::snapshot(vec![
+        fixture::connection(1, 2),
+        fixture::closed(2),
+        fixture::failover(3),
+        fixture::fallen_back(4),
+    ]);
+    written.host.missing.push(fixture::missing_hook());
+    let text = serde_json::to_string(&written).unwrap();
+    assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), written);
+    assert!(serde_json::from_str::<Snapshot>(&text.replace("1001-", "1001")).is_err());
+}
