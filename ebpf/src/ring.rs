@@ -78,11 +78,6 @@ impl Rings {
         self.deliver(sink)
     }
 
-    /// A descriptor that is readable when records have arrived.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.events.epoll_fd()
-    }
-
     /// Decodes the records that have arrived, then the samples.
     fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.samples.consume().map_err(bpf_error("read the ring of samples"))?;

@@ -68,7 +68,6 @@ impl Facts {
             in_initial_user_namespace: read(proc.join("self/uid_map")).map(|map| is_initial(&map)),
             lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
-            cgroup2: read(proc.join("self/mounts")).and_then(|mounts| cgroup2_mount(&mounts)),
             energy: Energy {
                 source: sampler.source(),
                 zones: sampler.zones(),

@@ -2,7 +2,7 @@
 //! A run in which all sources agree, and runs in which one differs.
 
 use mpwatch_fixtures as fixture;
-use mpwatch_lab::{MptcpInfo, SocketInfo, TcpInfo};
+use mpwatch_lab::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};
 use mpwatch_model::id::Token;
 use mpwatch_model::unit::Micros;
 
