@@ -3,6 +3,7 @@
 //! Only values are compared: keys may be added.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -90,4 +91,39 @@ fn a_value_that_differs_is_found() {
     let mut differences = Vec::new();
     compare("", &before, &serde_json::json!({ "a": [1, { "b": 3 }], "c": 0, "new": 1 }), &mut differences);
     assert_eq!(differences, [".a[1].b: 2 is now 3", ".c: null is now 0"]);
+}
+
+/// Bounds that derived values keep whatever the traffic was.
+fn check_bounds(connection: &Value) {
+    let subflows = connection["subflows"].as_array().unwrap();
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let is_ratio = |value: &Value| value.as_f64().is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
+    for key in ["excess_ratio", "jain_index"] {
+        assert!(is_ratio(&connection[key]), "{key}: {connection:#}");
+    }
+    let shares: Vec<f64> = subflows.iter().filter_map(|subflow| subflow["share_sent"].as_f64()).collect();
+    assert!(shares.is_empty() || (shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{connection:#}");
+    if subflows.len() < 2 {
+        assert_eq!(number(&connection["bytes_reinjected"]), 0.0, "{connection:#}");
+    }
+    for subflow in subflows {
+        assert!(number(&subflow["bytes_retransmitted"]) <= number(&subflow["bytes_sent"]), "{connection:#}");
+        assert!(number(&subflow["wire_bytes_sent_estimate"]) >= number(&subflow["bytes_sent"]), "{connection:#}");
+    }
+    let initial: Vec<&Value> = subflows.iter().filter(|subflow| subflow["initial"] == true).collect();
+    assert!(initial.len() < 2 || connection["protocol"] == "mptcp", "{connection:#}");
+    if let Some(first) = initial.first() {
+        assert_eq!((&connection["local"], &connection["remote"]), (&first["local"], &first["remote"]));
+    }
+}
+
+#[test]
+fn derived_values_keep_their_bounds() {
+    for recording in recordings() {
+        let report: Value = serde_json::from_str(&replay(&recording, &["--format", "json"])).unwrap();
+        let connections = report["connections"].as_array().unwrap();
+        connections.iter().for_each(check_bounds);
+        let ids: BTreeSet<&str> = connections.iter().filter_map(|one| one["id"].as_str()).collect();
+        assert_eq!(ids.len(), connections.len(), "ids are unique in {}", recording.display());
+    }
 }

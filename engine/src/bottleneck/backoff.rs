@@ -75,11 +75,9 @@ impl Backoff {
             State::Evaluating { .. } => Step::Evaluate,
         };
         self.state = State::Evaluating { since: at };
-        if change != Change::None {
-            self.length = Nanos(0);
-        }
+        // A value out of range ends a backoff, but the next one may be as long: in a crowded queue values keep leaving their ranges.
         if change == Change::Restart {
-            self.changed = at;
+            (self.length, self.changed) = (Nanos(0), at);
         }
         step
     }
