@@ -11,8 +11,8 @@ pub fn online() -> Vec<u32> {
 /// The numbers in a list. Omits what is not a number or a range.
 pub fn parse(list: &str) -> Vec<u32> {
     let ranges = list.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        Some(from.parse().ok()?..=to.parse().ok()?)
     });
     ranges.flatten().collect()
 }

@@ -78,13 +78,9 @@ pub(crate) fn attach(
 
 fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {
     let program = find_program(object, hook)?;
-    match hook.attach {
-        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called { .. } => program.attach(),
-        Attach::StorageIterator { map } => {
-            let map = object.maps().find(|candidate| candidate.name() == map);
-            program.attach_iter(map.ok_or_else(|| absent("the iterator's map"))?.as_fd())
-        }
-    }
+    let Attach::StorageIterator { map } = hook.attach else { return program.attach() };
+    let map = object.maps().find(|candidate| candidate.name() == map);
+    program.attach_iter(map.ok_or_else(|| absent("the iterator's map"))?.as_fd())
 }
 
 fn find_program<'a>(object: &'a Object, hook: &Hook) -> libbpf_rs::Result<ProgramMut<'a>> {

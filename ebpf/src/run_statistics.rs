@@ -10,19 +10,10 @@ use libbpf_sys::bpf_insn;
 
 use crate::program::{self, ProgramStats};
 
-/// Run-time statistics of all BPF programs of this machine, enabled until this is dropped. Changes no sysctl.
-#[derive(Debug)]
-pub struct RunStatistics {
-    _enabled: OwnedFd,
-}
-
-impl RunStatistics {
-    /// Enables them.
-    pub fn switch_on() -> io::Result<Self> {
-        // SAFETY: takes no pointers.
-        let enabled = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-        Ok(Self { _enabled: owned(enabled)? })
-    }
+/// Enables run-time statistics of all BPF programs of this machine, until the result is dropped. Changes no sysctl.
+pub fn enable() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
 }
 
 /// A program that returns at once, attached to a tracepoint. Its run time is the overhead of the statistics.

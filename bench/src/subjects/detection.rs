@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::run_statistics::RunStatistics;
+use mpwatch_ebpf::run_statistics;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};
@@ -82,7 +82,7 @@ fn table(workload: &DetectionWorkload, effort: Effort) -> String {
     (spec.connections, spec.concurrency) = (connections, connections);
     let control = Arc::new(Control::default());
     let traffic = Transfer::start(lab.client(), lab.server(), &spec, &control).expect("traffic begins");
-    let _statistics = RunStatistics::switch_on().expect("root may enable run-time statistics");
+    let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let rows: Vec<_> = MODES.iter().map(|mode| measure(mode, lab.client(), &control, effort)).collect();
     drop(traffic);
     format!(

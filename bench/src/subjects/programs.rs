@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_ebpf::program::ProgramStats;
-use mpwatch_ebpf::run_statistics::{EmptyProgram, RunStatistics};
+use mpwatch_ebpf::run_statistics::{self, EmptyProgram};
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::Topology;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(lab: &Topology, effort: Effort) -> String {
 
 fn measure(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> BTreeMap<String, RunTime> {
     let tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
-    let _statistics = RunStatistics::switch_on().expect("root may enable run-time statistics");
+    let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let empty = EmptyProgram::attach(c"sys_enter").expect("an empty program can be attached");
     let traffic = Traffic::start(lab, workload, effort);
     let read_all = || {

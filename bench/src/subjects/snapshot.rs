@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use mpwatch_ebpf::run_statistics::RunStatistics;
+use mpwatch_ebpf::run_statistics;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
@@ -95,7 +95,7 @@ fn snapshot_ms(tracer: &mut Tracer) -> f64 {
 
 /// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
 fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
-    let _statistics = RunStatistics::switch_on().expect("root may enable run-time statistics");
+    let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let total = |tracer: &Tracer| -> u64 {
         let all = tracer.programs().expect("the kernel reports our programs");
         let reading = all.iter().filter(|(name, _)| name.starts_with("read_"));

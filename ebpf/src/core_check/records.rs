@@ -100,6 +100,15 @@ fn type_name(of: &BtfType<'_>) -> String {
     name.split("___").next().unwrap_or_default().to_owned()
 }
 
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
+}
+
+/// A zero-terminated string in a table of strings.
+fn text(table: &[u8], at: usize) -> Option<&str> {
+    std::ffi::CStr::from_bytes_until_nul(table.get(at..)?).ok()?.to_str().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,13 +133,4 @@ mod tests {
         assert!(accesses(b"").is_none());
         assert!(accesses(&crate::OBJECT[..100]).is_none());
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
-}
-
-/// A zero-terminated string in a table of strings.
-fn text(table: &[u8], at: usize) -> Option<&str> {
-    std::ffi::CStr::from_bytes_until_nul(table.get(at..)?).ok()?.to_str().ok()
 }
