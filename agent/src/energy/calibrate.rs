@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steps of `mpwatch calibrate`: [`Spinners`] load CPUs, the sampler reads the power of each zone. The plan of the steps and the
+//! The steps of `mpwatch calibrate`: threads load CPUs, the sampler reads the power of each zone. The plan of the steps and the
 //! fit are in `mpwatch_engine::energy::fit`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use mpwatch_engine::energy::fit::Reading;
@@ -32,7 +31,7 @@ pub(crate) fn measure(
     timing: StepTiming,
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
-    let _load = Spinners::start(cpus);
+    let _load = load(cpus);
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
@@ -52,37 +51,19 @@ pub(crate) fn measure(
     window.zones.iter().filter_map(reading).collect()
 }
 
-/// Threads that keep CPUs busy, one bound to each CPU, until this is dropped.
-pub(crate) struct Spinners {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Spinners {
-    /// One on each of these CPUs.
-    pub(crate) fn start(cpus: &[u32]) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let spin = |cpu: u32| {
-            let stop = Arc::clone(&stop);
-            thread::spawn(move || {
-                let mut set = CpuSet::new();
-                // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
-                let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::black_box(());
-                }
-            })
-        };
-        let threads = cpus.iter().map(|cpu| spin(*cpu)).collect();
-        Self { stop, threads }
+/// Keeps CPUs busy, with one thread bound to each, until the returned value is dropped.
+fn load(cpus: &[u32]) -> Arc<()> {
+    let alive = Arc::new(());
+    for &cpu in cpus {
+        let alive = Arc::downgrade(&alive);
+        thread::spawn(move || {
+            let mut set = CpuSet::new();
+            // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
+            let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+            while alive.strong_count() > 0 {
+                std::hint::black_box(());
+            }
+        });
     }
-}
-
-impl Drop for Spinners {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
+    alive
 }

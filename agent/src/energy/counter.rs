@@ -9,17 +9,6 @@ const MAX_POWER: u64 = 500_000_000;
 /// Short peaks relative to the long-term limit, in tenths.
 const PEAK_TENTHS: u64 = 12;
 
-/// Result of a new value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// There is no previous value.
-    First,
-    /// Energy since the previous value.
-    Energy(Microjoules),
-    /// The energy is unknown.
-    Lost(LostReason),
-}
-
 /// State of a counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
@@ -54,23 +43,23 @@ impl Counter {
         if after >= before { before + (after - before) / 2 } else { after }
     }
 
-    /// Takes a value that was read `elapsed` after the previous one.
-    pub(crate) fn step(&mut self, value: u64, elapsed: Nanos) -> Step {
-        let Some(last) = self.last.replace(value) else { return Step::First };
+    /// Energy since the previous value, which was read `elapsed` ago, or why it is unknown. `None`: there is no previous value.
+    pub(crate) fn step(&mut self, value: u64, elapsed: Nanos) -> Option<Result<Microjoules, LostReason>> {
+        let last = self.last.replace(value)?;
         let max_energy = u128::from(self.peak) * u128::from(elapsed.0) / 1_000_000_000;
         if self.modulus.is_some_and(|modulus| max_energy > u128::from(modulus)) {
-            return Step::Lost(LostReason::Ambiguous);
+            return Some(Err(LostReason::Ambiguous));
         }
         let energy = match self.modulus {
             _ if value >= last => value - last,
             Some(modulus) if last < modulus => modulus - last + value,
-            _ => return Step::Lost(LostReason::Backwards),
+            _ => return Some(Err(LostReason::Backwards)),
         };
         // A counter may be updated late, so one joule more is accepted.
         if u128::from(energy) > max_energy + 1_000_000 {
-            return Step::Lost(LostReason::Backwards);
+            return Some(Err(LostReason::Backwards));
         }
-        Step::Energy(Microjoules(energy))
+        Some(Ok(Microjoules(energy)))
     }
 }
 
@@ -86,7 +75,7 @@ mod tests {
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
-    fn steps(max: Option<u64>, values: &[u64]) -> Vec<Step> {
+    fn steps(max: Option<u64>, values: &[u64]) -> Vec<Option<Result<Microjoules, LostReason>>> {
         let mut counter = Counter::new(max, None);
         values.iter().map(|value| counter.step(*value, SECOND)).collect()
     }
@@ -102,29 +91,29 @@ mod tests {
     #[test]
     fn a_wrap_loses_no_energy() {
         let found = steps(Some(262_143_328_850), &[262_143_328_850, 61 * 3]);
-        assert_eq!(found, [Step::First, Step::Energy(Microjoules(61 + 61 * 3))]);
+        assert_eq!(found, [None, Some(Ok(Microjoules(61 + 61 * 3)))]);
     }
 
     #[test]
     fn a_backwards_step_of_unknown_range_is_lost_and_the_next_is_known() {
-        let back = Step::Lost(LostReason::Backwards);
-        assert_eq!(steps(None, &[500, 400, 450]), [Step::First, back, Step::Energy(Microjoules(50))]);
+        let back = Some(Err(LostReason::Backwards));
+        assert_eq!(steps(None, &[500, 400, 450]), [None, back, Some(Ok(Microjoules(50)))]);
     }
 
     #[test]
     fn a_jump_beyond_the_highest_power_is_lost() {
         // A counter that was set back a little looks as if it had wrapped: 262 kW.
         let found = steps(Some(262_143_328_850), &[100_000_000_000, 99_000_000_000, 99_010_000_000]);
-        assert_eq!(found[1], Step::Lost(LostReason::Backwards));
-        assert_eq!(found[2], Step::Energy(Microjoules(10_000_000)));
+        assert_eq!(found[1], Some(Err(LostReason::Backwards)));
+        assert_eq!(found[2], Some(Ok(Microjoules(10_000_000))));
     }
 
     #[test]
     fn a_window_that_may_include_two_wraps_is_lost() {
         let mut counter = Counter::new(Some(65_532_610_987), None);
         counter.step(0, SECOND);
-        assert_eq!(counter.step(1_000_000, Nanos(200 * SECOND.0)), Step::Lost(LostReason::Ambiguous));
-        assert_eq!(counter.step(2_000_000, Nanos(60 * SECOND.0)), Step::Energy(Microjoules(1_000_000)));
+        assert_eq!(counter.step(1_000_000, Nanos(200 * SECOND.0)), Some(Err(LostReason::Ambiguous)));
+        assert_eq!(counter.step(2_000_000, Nanos(60 * SECOND.0)), Some(Ok(Microjoules(1_000_000))));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mpwatch_ebpf::cpus;
 use mpwatch_model::energy::EnergySource;
 
 use super::estimate::CpuPower;
@@ -48,16 +49,11 @@ impl Hardware {
             perf: root.is_none().then_some(perf::open as perf::Open),
             in_vm: root.is_none() && has_flag("hypervisor"),
             simulated: false,
-            cpus: online(),
+            // All of them, even those that this process may not use: energy is that of the whole machine.
+            cpus: u32::try_from(cpus::online().len()).unwrap_or(u32::MAX).max(1),
             model: CpuPower::of(&cpuinfo),
         }
     }
-}
-
-/// Number of CPUs online, including those that this process may not use: energy is that of the whole machine.
-fn online() -> u32 {
-    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    u32::try_from(perf::parse_list(list.trim()).len()).unwrap_or(u32::MAX).max(1)
 }
 
 /// Something that the user should know about energy counters.

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mpwatch_ebpf::cpus;
 use perf_event::Builder;
 use perf_event::events::Software;
 
@@ -44,7 +45,7 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
     let (Some(pmu), Some(cpus)) = (text("type").and_then(|text| text.parse().ok()), text("cpumask")) else {
         return Vec::new();
     };
-    let cpus = parse_list(&cpus);
+    let cpus = cpus::parse(&cpus);
     let mut found = Vec::new();
     for (event, name) in EVENTS {
         let Some(config) = text(&format!("events/{event}")).as_deref().and_then(parse_config) else {
@@ -128,15 +129,6 @@ fn parse_config(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("event=")?.trim_start_matches("0x"), 16).ok()
 }
 
-/// `0,8-9`.
-pub(crate) fn parse_list(text: &str) -> Vec<u32> {
-    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
-    };
-    text.split(',').filter_map(range).flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -201,7 +193,7 @@ mod tests {
         assert_eq!(unit.microjoules((1 << 32) * 1_000_000_007), 1_000_000_007_000_000);
         assert_eq!(Unit::parse("1").unwrap().microjoules(3), 3_000_000);
         assert_eq!((Unit::parse("0"), Unit::parse("x")), (None, None));
-        assert_eq!((parse_list("0,8-9"), parse_config("event=0x0f")), (vec![0, 8, 9], Some(15)));
+        assert_eq!((cpus::parse("0,8-9"), parse_config("event=0x0f")), (vec![0, 8, 9], Some(15)));
     }
 
     #[test]

@@ -8,39 +8,28 @@ use std::path::Path;
 use mpwatch_model::energy::window::Cpus;
 
 use super::zone::CpuLocation;
+use crate::procfs;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cpu {
-    number: u32,
-    package: u32,
-    die: Option<u32>,
-}
-
-/// All CPUs of the machine.
+/// All CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Topology(Vec<Cpu>);
+pub(crate) struct Topology(BTreeMap<u32, CpuLocation>);
 
 impl Topology {
     /// Empty: the directory does not have it.
     pub(crate) fn read(root: &Path) -> Self {
         let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
-        let mut cpus: Vec<Cpu> = entries
-            .filter_map(|entry| {
-                let number = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-                let read = |name: &str| -> Option<u32> {
-                    fs::read_to_string(entry.path().join("topology").join(name)).ok()?.trim().parse().ok()
-                };
-                Some(Cpu { number, package: read("physical_package_id")?, die: read("die_id") })
-            })
-            .collect();
-        cpus.sort_by_key(|cpu| cpu.number);
-        Self(cpus)
+        let cpus = entries.filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+            let read = |name: &str| procfs::read(entry.path().join("topology").join(name))?.parse().ok();
+            let location = CpuLocation { package: read("physical_package_id"), die: read("die_id") };
+            location.package.map(|_| (number, location))
+        });
+        Self(cpus.collect())
     }
 
     /// Package and die of a CPU.
     pub(crate) fn location(&self, number: u32) -> Option<CpuLocation> {
-        let cpu = self.0.iter().find(|cpu| cpu.number == number)?;
-        Some(CpuLocation { package: Some(cpu.package), die: cpu.die })
+        self.0.get(&number).copied()
     }
 
     /// The CPUs of each package. A machine of unknown topology is one package with all its `cpus`.
@@ -48,19 +37,18 @@ impl Topology {
         if self.0.is_empty() {
             return vec![(0..cpus).collect()];
         }
-        let mut packages = BTreeMap::<u32, Vec<u32>>::new();
-        for cpu in &self.0 {
-            packages.entry(cpu.package).or_default().push(cpu.number);
+        let mut packages = BTreeMap::<_, Vec<u32>>::new();
+        for (number, location) in &self.0 {
+            packages.entry(location.package).or_default().push(*number);
         }
         packages.into_values().collect()
     }
 
     /// The CPUs at a location; all CPUs if the location is unknown.
-    pub(crate) fn cpus(&self, location: CpuLocation) -> Cpus {
-        let Some(package) = location.package else { return Cpus::All };
-        let inside = self.0.iter().filter(|cpu| cpu.package == package);
-        let inside = inside.filter(|cpu| location.die.is_none() || cpu.die == location.die);
-        let numbers: Vec<u32> = inside.map(|cpu| cpu.number).collect();
+    pub(crate) fn cpus(&self, CpuLocation { package, die }: CpuLocation) -> Cpus {
+        let is_inside = |cpu: &CpuLocation| cpu.package == package && (die.is_none() || cpu.die == die);
+        let inside = self.0.iter().filter(|(_, location)| is_inside(location));
+        let numbers: Vec<u32> = inside.map(|(number, _)| *number).collect();
         if numbers.is_empty() { Cpus::All } else { Cpus::These(numbers) }
     }
 }

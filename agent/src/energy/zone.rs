@@ -25,19 +25,17 @@ impl Domain {
     /// From the content of `name`. `None`: there is no such file.
     pub(crate) fn parse(name: Option<&str>) -> Self {
         let Some(name) = name else { return Self::Unnamed };
-        let package = |text: &str| text.parse().ok();
         match name {
             "dram" => Self::Dram,
             "core" | "uncore" | "psys" => Self::Overlapping,
-            _ => name
-                .strip_prefix("package-")
-                .and_then(|rest| match rest.split_once("-die-") {
-                    Some((id, die)) => {
-                        Some(Self::Package { package: package(id)?, die: Some(die.parse().ok()?) })
-                    }
-                    None => Some(Self::Package { package: package(rest)?, die: None }),
-                })
-                .unwrap_or(Self::Other),
+            _ => {
+                let rest = name.strip_prefix("package-").unwrap_or_default();
+                let (package, die) = rest.split_once("-die-").unzip();
+                match (package.unwrap_or(rest).parse(), die.map(str::parse).transpose()) {
+                    (Ok(package), Ok(die)) => Self::Package { package, die },
+                    _ => Self::Other,
+                }
+            }
         }
     }
 }

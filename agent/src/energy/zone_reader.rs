@@ -10,7 +10,7 @@ use mpwatch_model::energy::window::{WindowEnergy, ZoneId, ZoneOutcome};
 use mpwatch_model::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
-use super::counter::{Counter, Step};
+use super::counter::Counter;
 use super::discovery::{Note, unreadable};
 use super::powercap::{FoundZone, ReadCounter};
 use super::zone::{Domain, Role, Zone};
@@ -257,10 +257,9 @@ impl ZoneReader {
         }
         let outcome = self.counter.step(value, elapsed);
         (self.open, self.unchanged) = (Nanos(0), Nanos(0));
-        match outcome {
-            Step::First => None,
-            Step::Lost(reason) => Some(ZoneOutcome::Lost { reason, elapsed }),
-            Step::Energy(energy) => {
+        match outcome? {
+            Err(reason) => Some(ZoneOutcome::Lost { reason, elapsed }),
+            Ok(energy) => {
                 self.last = Some((energy.0, value));
                 let update = if is_guest { GUEST_UPDATE_INTERVAL } else { UPDATE_INTERVAL };
                 // Each end of the window may be off by one update.

@@ -11,7 +11,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Dice, Rig, SECOND, account, flow};
-use crate::energy::counter::{Counter, Step};
+use crate::energy::counter::Counter;
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
@@ -69,14 +69,14 @@ impl Wild {
         let jumps = dice.once_in(500);
         self.value = if jumps { dice.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
         match self.counter.step(self.value, elapsed) {
-            Step::Energy(found) => {
+            Some(Ok(found)) => {
                 // Less than a range of the counter may look like a small step; what is believed is what is divided.
                 assert!(jumps || found.0 == energy, "{found:?} {energy}");
                 self.truth += found.0;
                 ZoneOutcome::Energy(WindowEnergy { energy: found, elapsed, edge: 0.002, estimate: None })
             }
-            Step::Lost(reason) => ZoneOutcome::Lost { reason, elapsed },
-            Step::First => ZoneOutcome::Pending,
+            Some(Err(reason)) => ZoneOutcome::Lost { reason, elapsed },
+            None => ZoneOutcome::Pending,
         }
     }
 }
