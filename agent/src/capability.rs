@@ -2,11 +2,11 @@
 //! The Linux capabilities that mpwatch uses. `doctor` checks them; the daemon gives up those that it needs only to start.
 //! What each is needed for was found by running with each of them removed, on Linux 6.18.
 
+use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
+
 /// A capability.
 pub(crate) struct Capability {
-    pub(crate) name: &'static str,
-    /// As in linux/capability.h.
-    pub(crate) number: u8,
+    pub(crate) id: caps::Capability,
     pub(crate) purpose: &'static str,
     /// What is lost without it. `None`: mpwatch does not run.
     pub(crate) loss: Option<&'static str>,
@@ -14,42 +14,31 @@ pub(crate) struct Capability {
     pub(crate) is_kept: bool,
 }
 
-/// Includes everything that CAP_BPF and CAP_PERFMON allow.
-pub(crate) const CAP_SYS_ADMIN: u8 = 21;
-
 /// All capabilities that mpwatch uses.
 pub(crate) static USED: [Capability; 4] = [
     Capability {
-        name: "cap_bpf",
-        number: 39,
+        id: CAP_BPF,
         purpose: "loading BPF programs and reading their maps",
         loss: None,
         is_kept: true,
     },
     Capability {
-        name: "cap_perfmon",
-        number: 38,
+        id: CAP_PERFMON,
         purpose: "attaching BPF programs to tracepoints and reading energy counters",
         loss: None,
         is_kept: true,
     },
     Capability {
-        name: "cap_sys_admin",
-        number: CAP_SYS_ADMIN,
+        // It includes everything that CAP_BPF and CAP_PERFMON allow.
+        id: CAP_SYS_ADMIN,
         purpose: "entering network namespaces",
         loss: Some("connections older than mpwatch stay unseen"),
         is_kept: false,
     },
     Capability {
-        name: "cap_sys_ptrace",
-        number: 19,
+        id: CAP_SYS_PTRACE,
         purpose: "finding the network namespaces of other users' processes",
         loss: Some("connections in them that are older than mpwatch stay unseen"),
         is_kept: true,
     },
 ];
-
-/// Whether the daemon still needs the capability of this number once it traces.
-pub(crate) fn is_kept(number: u8) -> bool {
-    USED.iter().any(|used| used.is_kept && used.number == number)
-}

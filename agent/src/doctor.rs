@@ -9,6 +9,7 @@ mod render;
 mod rules;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use mpwatch_ebpf::core_check;
@@ -32,7 +33,9 @@ pub(crate) struct Diagnosis {
 pub(crate) fn run(options: &DoctorOptions, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let checks = match &options.btf {
         Some(path) => rules::kernel(&core_check::check_file(path)?),
-        None => rules::machine(&Facts::gather(options.sysfs_root.as_deref())),
+        None => {
+            rules::machine(&Facts::read(Path::new("/proc"), Path::new("/sys"), options.sysfs_root.as_deref()))
+        }
     };
     let outcome = Outcome::of(&checks);
     if options.json {

@@ -12,7 +12,7 @@ use crate::capability;
 
 /// Gives up, for this thread and those that it will start, every capability that tracing no longer needs.
 pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
-    keep(&caps::all().into_iter().filter(|one| capability::is_kept(one.index())).collect())
+    keep(&capability::USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
 }
 
 /// Runs `work` on a thread without capabilities. Threads started by `work` have none either.

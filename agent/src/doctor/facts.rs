@@ -32,14 +32,6 @@ pub(super) struct Energy {
     pub(super) notes: Vec<Note>,
 }
 
-impl Energy {
-    fn read(sysfs_root: Option<&Path>) -> Self {
-        // No window is closed here, so the clock is never read.
-        let sampler = Sampler::new(Hardware::detect(sysfs_root), Box::new(Default::default));
-        Self { source: sampler.source(), zones: sampler.zones(), notes: sampler.notes().to_vec() }
-    }
-}
-
 /// Facts about a machine and this process on it.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
@@ -65,11 +57,9 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Reads all facts of this machine. `sysfs_root` has the energy counters, if not `/sys`.
-    pub(super) fn gather(sysfs_root: Option<&Path>) -> Self {
-        Self::read(Path::new("/proc"), Path::new("/sys"), sysfs_root)
-    }
-
-    fn read(proc: &Path, sys: &Path, sysfs_root: Option<&Path>) -> Self {
+    pub(super) fn read(proc: &Path, sys: &Path, sysfs_root: Option<&Path>) -> Self {
+        // No window is closed here, so the clock is never read.
+        let sampler = Sampler::new(Hardware::detect(sysfs_root), Box::new(Default::default));
         let sysctl = |name: &str| read(proc.join("sys").join(name));
         let btf = sys.join("kernel/btf/vmlinux");
         Self {
@@ -82,7 +72,11 @@ impl Facts {
             lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
             cgroup2: read(proc.join("self/mounts")).and_then(|mounts| cgroup2_mount(&mounts)),
-            energy: Energy::read(sysfs_root),
+            energy: Energy {
+                source: sampler.source(),
+                zones: sampler.zones(),
+                notes: sampler.notes().to_vec(),
+            },
         }
     }
 }

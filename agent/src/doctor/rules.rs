@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks from facts. Pure functions.
 
+use caps::Capability::CAP_SYS_ADMIN;
 use mpwatch_ebpf::core_check::CoreReport;
 use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::plan::AttachPlan;
@@ -8,7 +9,7 @@ use mpwatch_ebpf::support::{Field, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
-use crate::capability::{self, CAP_SYS_ADMIN, Capability};
+use crate::capability::{self, Capability};
 
 const GRANT: &str =
     "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
@@ -62,12 +63,10 @@ fn mptcp(report: &CoreReport) -> Check {
 }
 
 fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
-    let name = match hook.attach {
-        Attach::StorageIterator { map } => format!("hooks/{}/{map}", hook.target),
-        Attach::Tracepoint | Attach::Iterator | Attach::Run | Attach::Called { .. } => {
-            format!("hooks/{}", hook.target)
-        }
-    };
+    let mut name = format!("hooks/{}", hook.target);
+    if let Attach::StorageIterator { map } = hook.attach {
+        name = format!("{name}/{map}");
+    }
     // The CPU ledger is off if one of its hooks is missing; its other hooks are present all the same.
     if !plan.missing.iter().any(|missing| missing.what == hook.target) && !hook.required
         || plan.programs.contains(&hook.program)
@@ -129,8 +128,8 @@ fn capabilities(facts: &Facts) -> impl Iterator<Item = Check> {
 
 fn capability(used: &Capability, held: Capabilities) -> Check {
     let Capability { purpose, .. } = used;
-    let name = format!("capabilities/{}", used.name);
-    if held.has(used.number) || used.loss.is_none() && held.has(CAP_SYS_ADMIN) {
+    let name = format!("capabilities/{}", used.id.to_string().to_lowercase());
+    if held.has(used.id.index()) || used.loss.is_none() && held.has(CAP_SYS_ADMIN.index()) {
         let later =
             if used.is_kept { "the daemon keeps it" } else { "the daemon gives it up once it traces" };
         return Check::ok(name, format!("granted, for {purpose}; {later}"));
