@@ -82,16 +82,9 @@ impl Daemon {
     }
 
     fn read_greeting(&mut self) -> Result<(), AttachError> {
-        let path = self.path.clone();
         let timeout = self.lines.get_ref().set_read_timeout(Some(STOP_CHECK_INTERVAL));
-        let line = match timeout.and_then(|()| self.line()) {
-            Ok(Some(line)) => line,
-            Ok(None) => return Err(AttachError::Full { path }),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(AttachError::Silent { path });
-            }
-            Err(error) => return Err(self.protocol_error(&error)),
-        };
+        timeout.map_err(|error| self.protocol_error(&error))?;
+        let line = self.line()?.ok_or_else(|| AttachError::Full { path: self.path.clone() })?;
         let Greeting { proto, version } =
             serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if proto == protocol::VERSION {
@@ -111,13 +104,10 @@ impl Daemon {
 
     /// The next snapshot. `None`: the stop flag is set.
     pub(crate) fn next(&mut self) -> Result<Option<Snapshot>, AttachError> {
-        let line = match self.line() {
-            Ok(Some(line)) => line,
-            Ok(None) if self.stop.load(Ordering::Relaxed) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Err(AttachError::Silent { path: self.path.clone() });
-            }
-            Ok(None) | Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
+        let line = match self.line()? {
+            Some(line) => line,
+            None if self.stop.load(Ordering::Relaxed) => return Ok(None),
+            None => return Err(AttachError::Gone { path: self.path.clone() }),
         };
         let snapshot: Snapshot = serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if snapshot.schema != SCHEMA {
@@ -128,23 +118,23 @@ impl Daemon {
     }
 
     /// A complete line. `None`: the stop flag is set, or the daemon closed the socket.
-    fn line(&mut self) -> io::Result<Option<String>> {
+    fn line(&mut self) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;
         while !self.stop.load(Ordering::Relaxed) {
             match self.lines.read_until(b'\n', &mut line) {
                 Ok(_) if line.ends_with(b"\n") => {
-                    return String::from_utf8(line).map(Some).map_err(io::Error::other);
+                    return String::from_utf8(line).map(Some).map_err(|error| self.protocol_error(&error));
                 }
                 Ok(_) => return Ok(None),
                 // `line` keeps what was read so far.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     if Instant::now() >= deadline {
-                        return Err(io::ErrorKind::TimedOut.into());
+                        return Err(AttachError::Silent { path: self.path.clone() });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
             }
         }
         Ok(None)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exit codes, and the errors that exist only because they have one. `exit.rs` gives every error its code.
+//! Exit codes, and the error that carries one. `exit.rs` gives every error its code.
 
 /// A command failed while it ran.
 pub(crate) const RUNTIME: u8 = 1;
@@ -12,22 +12,17 @@ pub(crate) const PERMISSION: u8 = 4;
 /// No connection has the requested id.
 pub(crate) const NO_SUCH_CONNECTION: u8 = 5;
 
+/// An error with an exit code of its own.
 #[derive(Debug, thiserror::Error)]
-#[error("no connection matches `{id}`; `mpwatch ls` lists the open connections")]
-pub(crate) struct NoSuchConnection {
-    pub(crate) id: String,
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
 }
 
-/// Calibration needs energy counters, and this process can read none.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot calibrate: {reason}")]
-pub(crate) struct NoEnergyCounters {
-    pub(crate) reason: String,
-}
-
-impl NoEnergyCounters {
-    /// Whether another user could read them.
-    pub(crate) fn is_permission(&self) -> bool {
-        self.reason.contains("permission denied")
+impl Failure {
+    /// The command line or a configuration is wrong.
+    pub(crate) fn usage(message: String) -> Self {
+        Self { code: USAGE, message }
     }
 }

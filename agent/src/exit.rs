@@ -9,24 +9,16 @@ use mpwatch_ebpf::tracer::TracerError;
 use mpwatch_lab::Error as LabError;
 
 use crate::attach::AttachError;
-use crate::config::ConfigError;
-use crate::error::{
-    KERNEL, NO_SUCH_CONNECTION, NoEnergyCounters, NoSuchConnection, PERMISSION, RUNTIME, USAGE,
-};
+use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 
 /// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
-    let no_counters = error.downcast_ref::<NoEnergyCounters>();
     ExitCode::from(match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
         _ if is_not_permitted(error) || is_lab_permission(error) => PERMISSION,
-        _ if no_counters.is_some_and(NoEnergyCounters::is_permission) => PERMISSION,
-        _ if no_counters.is_some() => KERNEL,
-        _ if error.is::<NoSuchConnection>() => NO_SUCH_CONNECTION,
-        _ if error.is::<ConfigError>() => USAGE,
         _ => match error.downcast_ref::<AttachError>() {
             Some(AttachError::TracingOptions { .. }) => USAGE,
-            _ => RUNTIME,
+            _ => error.downcast_ref::<Failure>().map_or(RUNTIME, |failure| failure.code),
         },
     })
 }

@@ -10,10 +10,10 @@ use crate::lock::lock;
 /// How often the stop flag is checked: a signal cannot wake the condition variable.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Request {
     interval: Option<Duration>,
-    plays: bool,
+    is_paused: bool,
     steps: u32,
 }
 
@@ -28,8 +28,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(stop: Arc<AtomicBool>) -> Self {
-        let request = Request { interval: None, plays: true, steps: 0 };
-        Self { request: Mutex::new(request), changed: Condvar::new(), stop }
+        Self { request: Mutex::default(), changed: Condvar::new(), stop }
     }
 
     fn change(&self, change: impl FnOnce(&mut Request)) {
@@ -42,7 +41,7 @@ impl Pace {
     }
 
     pub(crate) fn play(&self, plays: bool) {
-        self.change(|request| (request.plays, request.steps) = (plays, 0));
+        self.change(|request| (request.is_paused, request.steps) = (!plays, 0));
     }
 
     pub(crate) fn step(&self) {
@@ -77,10 +76,10 @@ impl Pace {
                 return true;
             }
             let left = request.interval.unwrap_or(recorded).saturating_sub(shown.elapsed());
-            if request.plays && left.is_zero() {
+            if !request.is_paused && left.is_zero() {
                 return true;
             }
-            let timeout = if request.plays { left } else { Duration::MAX };
+            let timeout = if request.is_paused { Duration::MAX } else { left };
             request = self.wait(request, timeout);
         }
     }

@@ -2,8 +2,6 @@
 //! The loop that all commands share: it feeds events from a source to the tracker, and to a file when recording, and takes a
 //! snapshot after every tick.
 
-use std::ops::ControlFlow;
-
 use anyhow::Result;
 use mpwatch_engine::tracker::{Closed, Tracker};
 use mpwatch_model::bottleneck::DetectionMethod;
@@ -22,12 +20,12 @@ pub(crate) struct TrackerSettings {
     pub(crate) method: DetectionMethod,
 }
 
-/// Runs until the source ends or `each` breaks. Returns the report over the whole run.
+/// Runs until the source ends or `each` returns `false`. Returns the report over the whole run.
 pub(crate) fn run(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
     mut recorder: Option<&mut Recorder>,
-    mut each: impl FnMut(Snapshot) -> Result<ControlFlow<()>>,
+    mut each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
     let mut tracker = Tracker::new(source.start().clone(), settings.closed).with_method(settings.method);
     loop {
@@ -38,9 +36,9 @@ pub(crate) fn run(
             tracker.apply(event);
             Ok(())
         })?;
-        let is_over = each(tracker.snapshot())?.is_break();
+        let goes_on = each(tracker.snapshot())?;
         // A full disk ends the run, but the report still has the events that could not be written.
-        if !more || is_over || recorder.as_deref().is_some_and(Recorder::has_failed) {
+        if !more || !goes_on || recorder.as_deref().is_some_and(Recorder::has_failed) {
             let mut report = tracker.report();
             report.run.cut_short = source.cut_short().map(str::to_owned);
             return Ok(report);

@@ -20,7 +20,7 @@ use crate::energy::calibrate::{StepTiming, measure};
 use crate::energy::calibration::{MachineSetup, PowerFile};
 use crate::energy::sampler::Sampler;
 use crate::energy::topology::Topology;
-use crate::error::NoEnergyCounters;
+use crate::error::{Failure, KERNEL, PERMISSION};
 
 /// Highest CPU use by other programs; with more, the machine is not idle.
 const MAX_OTHER_USE: f64 = 0.05;
@@ -85,7 +85,10 @@ impl Machine {
         if !source.is_measured() {
             let other_machines =
                 || format!("the counters (`{}`) include other machines' energy", source.as_str());
-            bail!(NoEnergyCounters { reason: self.sampler.advice().unwrap_or_else(other_machines) });
+            let reason = self.sampler.advice().unwrap_or_else(other_machines);
+            // Either another user may read them, or there are none.
+            let code = if reason.contains("permission denied") { PERMISSION } else { KERNEL };
+            bail!(Failure { code, message: format!("cannot calibrate: {reason}") });
         }
         let before = CpuTicks::now();
         thread::sleep(self.timing.settle.max(Duration::from_secs(1)));

@@ -4,7 +4,6 @@
 
 mod simulation;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -67,8 +66,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
             screen.show(snapshot);
         }
         let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
-        let is_over = is_over || stop.load(Ordering::Relaxed);
-        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(!is_over && !stop.load(Ordering::Relaxed))
     })?;
     if let Some(screen) = &screen {
         // The final state stays on the screen until the user quits.
@@ -122,16 +120,14 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
 
 /// The traffic of a scenario.
 struct Traffic {
-    transfers: Vec<Transfer>,
-    controls: Vec<Arc<Control>>,
+    transfers: Vec<(Transfer, Arc<Control>)>,
     path_failed: bool,
     ended_at: Option<Instant>,
 }
 
 impl Traffic {
     fn start(topology: &Topology, options: &DemoOptions, tcp_too: bool) -> anyhow::Result<Self> {
-        let mut traffic =
-            Self { transfers: Vec::new(), controls: Vec::new(), path_failed: false, ended_at: None };
+        let mut traffic = Self { transfers: Vec::new(), path_failed: false, ended_at: None };
         let spec = spec(topology, options)?;
         traffic.add(topology, &spec)?;
         if tcp_too {
@@ -144,8 +140,8 @@ impl Traffic {
 
     fn add(&mut self, topology: &Topology, spec: &TrafficSpec) -> anyhow::Result<()> {
         let control = Arc::new(Control::default());
-        self.transfers.push(Transfer::start(topology.client(), topology.server(), spec, &control)?);
-        self.controls.push(control);
+        let transfer = Transfer::start(topology.client(), topology.server(), spec, &control)?;
+        self.transfers.push((transfer, control));
         Ok(())
     }
 
@@ -161,7 +157,7 @@ impl Traffic {
             self.path_failed = true;
             topology.path(0)?.fail(PathFailure::LinkDown)?;
         }
-        let ended = self.controls.iter().all(|control| control.client_finished());
+        let ended = self.transfers.iter().all(|(_, control)| control.client_finished());
         if self.ended_at.is_none() && (ended || elapsed > total + CLOSE_TIMEOUT) {
             self.ended_at = Some(Instant::now());
         }
@@ -169,10 +165,10 @@ impl Traffic {
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        for control in &self.controls {
+        for (_, control) in &self.transfers {
             control.cancel();
         }
-        for transfer in self.transfers {
+        for (transfer, _) in self.transfers {
             transfer.join()?;
         }
         Ok(())

@@ -2,7 +2,6 @@
 //! The live view and its source of snapshots: a daemon, which may stop and come back, or a tracer of its own. Where neither is
 //! possible, the screen shows why and waits for a daemon.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -22,10 +21,10 @@ pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts to attach to a daemon.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Counts a snapshot. Breaks after the last of `left`.
-pub(super) fn count_down(left: &mut u64) -> ControlFlow<()> {
+/// Counts a snapshot. `false`: it was the last of `left`.
+pub(super) fn count_down(left: &mut u64) -> bool {
     *left = left.saturating_sub(1);
-    if *left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    *left > 0
 }
 
 pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
@@ -72,7 +71,7 @@ impl LiveView<'_> {
         let mut left = count.unwrap_or(u64::MAX);
         session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
             self.screen.show(view.filter.apply(snapshot));
-            Ok(if pace.has_quit() { ControlFlow::Break(()) } else { count_down(&mut left) })
+            Ok(!pace.has_quit() && count_down(&mut left))
         })?;
         Ok(())
     }
@@ -89,7 +88,7 @@ impl LiveView<'_> {
                     Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
                     Err(error) => return Err(error.into()),
                 }
-                if count_down(&mut left).is_break() {
+                if !count_down(&mut left) {
                     return Ok(());
                 }
             };

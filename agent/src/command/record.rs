@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,8 +29,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
         if let Some(database) = &mut database {
             database.offer(&Arc::new(snapshot));
         }
-        let is_over = end.is_some_and(|end| Instant::now() >= end);
-        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(end.is_none_or(|end| Instant::now() < end))
     })?;
     // The report is printed even if the disk is full.
     let written = recorder.finish();

@@ -2,7 +2,6 @@
 //! `mpwatch replay`: a recording as a report, as snapshots, or in the live view at its own pace, another, or step by step. The report
 //! is the one that `record` printed.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +41,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
         if options.snapshots {
             print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(true)
     })?;
     database.map(Database::close).transpose()?;
     if let Some(reason) = replay.cut_short() {
@@ -65,7 +64,7 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
         let recorded = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
         screen.show(options.filter.apply(snapshot));
         let goes_on = pace.wait_for_next(recorded);
-        Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(goes_on)
     });
     if outcome.is_ok() {
         screen.set_link(Link::Ended);

@@ -5,7 +5,6 @@
 mod check;
 mod compare;
 
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,8 +67,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let settings = TraceOptions::default().tracker(Closed::Keep);
     let report = session::run(live, settings, None, |snapshot| {
         ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
-        let is_over = traffic.advance(topology, snapshot)?;
-        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        traffic.advance(topology, snapshot)
     })?;
     ensure!(!stop.load(Ordering::Relaxed), "interrupted before the end of the transfer");
     let [requests, transfer] = traffic.outcomes.try_into().ok().context("a transfer has no outcome")?;
@@ -107,10 +105,10 @@ impl Traffic {
         Ok(Self { running, outcomes: Vec::new(), is_acknowledged: false, idle: None })
     }
 
-    /// Starts the transfer after the requests. `true`: all connections are closed.
+    /// Starts the transfer after the requests. `false`: all connections are closed.
     fn advance(&mut self, topology: &Topology, snapshot: Snapshot) -> anyhow::Result<bool> {
         let Some((running, control)) = self.running.take() else {
-            return Ok(!is_open(&snapshot, topology));
+            return Ok(is_open(&snapshot, topology));
         };
         if control.client_finished() {
             self.outcomes.push(running.join()?);
@@ -118,7 +116,7 @@ impl Traffic {
                 let upload = Workload::upload(TRANSFER);
                 self.running = Some(transfer(topology, upload, Control::holding())?);
             }
-            return Ok(false);
+            return Ok(true);
         }
         // This snapshot began after everything was acknowledged, so no counter changes until the connection closes.
         if self.is_acknowledged && self.idle.is_none() {
@@ -127,7 +125,7 @@ impl Traffic {
         }
         self.is_acknowledged = control.held() == 1;
         self.running = Some((running, control));
-        Ok(false)
+        Ok(true)
     }
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch ls` and `mpwatch show`: one snapshot of the open connections.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{csv, text};
@@ -14,7 +13,7 @@ use mpwatch_model::snapshot::Snapshot;
 use super::output::print;
 use crate::attach::Daemon;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
-use crate::error::NoSuchConnection;
+use crate::error::{Failure, NO_SUCH_CONNECTION};
 use crate::session;
 use crate::signals::stop_flag;
 
@@ -50,8 +49,7 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
         options.filter.warn_about_unknown_namespace();
         let mut live = options.trace.start(INTERVAL, stop)?;
         session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
-            let is_second = latest.replace(snapshot).is_some();
-            Ok(if is_second { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(latest.replace(snapshot).is_none())
         })?;
     }
     let latest = latest.ok_or_else(|| anyhow!("interrupted before the first snapshot"))?;
@@ -66,7 +64,10 @@ fn find<'a>(connections: &'a [Connection], wanted: &str) -> anyhow::Result<&'a C
     };
     let found: Vec<&Connection> = connections.iter().filter(matches).collect();
     match found[..] {
-        [] => Err(NoSuchConnection { id: wanted.to_owned() }.into()),
+        [] => bail!(Failure {
+            code: NO_SUCH_CONNECTION,
+            message: format!("no connection matches `{wanted}`; `mpwatch ls` lists the open connections"),
+        }),
         [connection] => Ok(connection),
         _ => {
             let exact = found.iter().find(|connection| connection.id.to_string() == wanted);

@@ -40,7 +40,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         && let Some(mut daemon) = Daemon::find(view, options.interval.is_some(), &stop)?
     {
         while let Some(snapshot) = daemon.next()? {
-            if print_next(snapshot)?.is_break() {
+            if !print_next(snapshot)? {
                 break;
             }
         }

@@ -235,11 +235,6 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn level(text: &str) -> Result<LevelFilter, String> {
-    match text {
-        "error" => Ok(LevelFilter::ERROR),
-        "warn" => Ok(LevelFilter::WARN),
-        "info" => Ok(LevelFilter::INFO),
-        "debug" => Ok(LevelFilter::DEBUG),
-        _ => Err("use error, warn, info or debug".to_owned()),
-    }
+    let level = if ["error", "warn", "info", "debug"].contains(&text) { text.parse().ok() } else { None };
+    level.ok_or_else(|| "use error, warn, info or debug".to_owned())
 }

@@ -5,7 +5,7 @@
 mod keys;
 mod values;
 
-use std::fmt;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,49 +14,31 @@ use serde_json::{Value, json};
 
 pub(crate) use values::Config;
 
+use crate::error::Failure;
 use crate::paths;
 use keys::{KEYS, Key};
 
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Default,
-    File(PathBuf),
-    Environment(String),
-    Flag(&'static str),
+/// A file of settings cannot be read.
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let advice = "choose another file with --config, or omit it for the default";
+    Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "file {}", path.display()),
-            Self::Environment(name) => write!(f, "environment {name}"),
-            Self::Flag(name) => write!(f, "flag {name}"),
-        }
-    }
+/// A file has a key that does not exist.
+pub(crate) fn unknown_key(path: &Path, key: &str, hint: &str) -> Failure {
+    Failure::usage(format!("{} sets `{key}`, which does not exist; {hint}", path.display()))
 }
 
-/// Why a configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    #[error(
-        "cannot read the configuration {path}: {source}; choose another file with --config, or omit it for the default"
-    )]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error("{path} is not TOML: {reason}")]
-    NotToml { path: PathBuf, reason: String },
-    #[error("{path} sets `{key}`, which does not exist; {hint}")]
-    UnknownKey { path: PathBuf, key: String, hint: String },
-    #[error("{origin} sets {key} to `{value}`: {reason}")]
-    BadValue { origin: Origin, key: &'static str, value: String, reason: String },
+/// A value is wrong. `origin`: where it comes from.
+pub(crate) fn bad_value(origin: &str, key: &str, value: &str, reason: &str) -> Failure {
+    Failure::usage(format!("{origin} sets {key} to `{value}`: {reason}"))
 }
 
 /// A configuration, and the origin of each value in the order of `KEYS`.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    origins: Vec<Origin>,
+    origins: Vec<String>,
 }
 
 /// Where the layers are; the same at each reload.
@@ -68,51 +50,47 @@ pub(crate) struct Layers {
     pub(crate) flags: Vec<(&'static str, String)>,
 }
 
-/// A value in a file.
-struct FileValue {
-    key: &'static Key,
-    text: String,
-    path: PathBuf,
-}
+/// The values of a file and their origin, by key.
+type FileValues = HashMap<&'static str, (String, String)>;
 
 impl Layers {
     /// Reads all layers.
-    pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         self.merge(&self.read_file()?, |name| std::env::var(name).ok())
     }
 
     fn merge(
         &self,
-        file: &[FileValue],
+        file: &FileValues,
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Loaded, ConfigError> {
+    ) -> Result<Loaded, Failure> {
         let mut loaded = Loaded { config: Config::default(), origins: Vec::new() };
         for key in KEYS {
             let flag = self.flags.iter().find(|(name, _)| *name == key.name);
-            let in_file = file.iter().find(|value| value.key.name == key.name);
             let variable = key.environment();
             let found = flag
-                .map(|(_, text)| (text.clone(), Origin::Flag(key.flag)))
-                .or_else(|| environment(&variable).map(|text| (text, Origin::Environment(variable))))
-                .or_else(|| in_file.map(|value| (value.text.clone(), Origin::File(value.path.clone()))));
+                .map(|(_, text)| (text.clone(), format!("flag {}", key.flag)))
+                .or_else(|| environment(&variable).map(|text| (text, format!("environment {variable}"))))
+                .or_else(|| file.get(key.name).cloned());
             let Some((value, origin)) = found else {
-                loaded.origins.push(Origin::Default);
+                loaded.origins.push("default".to_owned());
                 continue;
             };
-            if let Err(reason) = (key.set)(&mut loaded.config, &value) {
-                return Err(ConfigError::BadValue { origin, key: key.name, value, reason });
-            }
+            (key.set)(&mut loaded.config, &value)
+                .map_err(|reason| bad_value(&origin, key.name, &value, &reason))?;
             loaded.origins.push(origin);
         }
         Ok(loaded)
     }
 
-    fn read_file(&self) -> Result<Vec<FileValue>, ConfigError> {
+    fn read_file(&self) -> Result<FileValues, Failure> {
         let path = self.file.clone().unwrap_or_else(|| PathBuf::from(paths::CONFIG));
         match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text),
-            Err(source) if source.kind() == io::ErrorKind::NotFound && self.file.is_none() => Ok(Vec::new()),
-            Err(source) => Err(ConfigError::Unreadable { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.file.is_none() => {
+                Ok(HashMap::new())
+            }
+            Err(error) => Err(unreadable(&path, &error)),
         }
     }
 }
@@ -135,30 +113,24 @@ impl Loaded {
 }
 
 /// Reads TOML.
-pub(crate) fn read_toml(path: &Path, text: &str) -> Result<toml::Table, ConfigError> {
-    text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+pub(crate) fn read_toml(path: &Path, text: &str) -> Result<toml::Table, Failure> {
+    let table = text.parse::<toml::Table>();
+    table.map_err(|error| Failure::usage(format!("{} is not TOML: {error}", path.display())))
 }
 
 /// The values of a file.
-fn parse(path: &Path, text: &str) -> Result<Vec<FileValue>, ConfigError> {
+fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let mut values = Vec::new();
     flatten("", &read_toml(path, text)?, &mut values);
+    let origin = format!("file {}", path.display());
     let known = |(name, kind, text): (String, &str, String)| match KEYS.iter().find(|key| key.name == name) {
-        Some(key) if key.kind() == kind => Ok(FileValue { key, text, path: path.to_owned() }),
-        Some(key) => Err(ConfigError::BadValue {
-            origin: Origin::File(path.to_owned()),
-            key: key.name,
-            value: text,
-            reason: format!("use {}", in_toml(key.kind())),
-        }),
+        Some(key) if key.kind() == kind => Ok((key.name, (text, origin.clone()))),
+        Some(key) => Err(bad_value(&origin, key.name, &text, &format!("use {}", in_toml(key.kind())))),
         None => {
             let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             let hint =
                 suggest(&name, &names).unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
-            Err(ConfigError::UnknownKey { path: path.to_owned(), hint, key: name })
+            Err(unknown_key(path, &name, &hint))
         }
     };
     values.into_iter().map(known).collect()

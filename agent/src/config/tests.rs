@@ -3,11 +3,7 @@ use std::time::Duration;
 
 use super::*;
 
-fn load(
-    file: &str,
-    environment: &[(&str, &str)],
-    flags: &[(&'static str, &str)],
-) -> Result<Loaded, ConfigError> {
+fn load(file: &str, environment: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Result<Loaded, Failure> {
     let flags = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     let layers = Layers { file: None, flags };
     let lookup = |name: &str| {

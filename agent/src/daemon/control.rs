@@ -19,32 +19,23 @@ use crate::lock::lock;
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The tracker's end of the thread.
-pub(super) struct Control {
-    changed: Arc<Mutex<Option<Config>>>,
-}
-
-impl Control {
-    /// The configuration, if it was reloaded since the last call.
-    pub(super) fn changed(&self) -> Option<Config> {
-        lock(&self.changed).take()
-    }
-}
+/// The configuration, if it was reloaded since the tracker last took it.
+pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
 
 /// Starts the thread. From now on SIGHUP reloads the configuration.
-pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Control> {
+pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Reloaded> {
     let signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let changed = Arc::default();
-    let control = Control { changed: Arc::clone(&changed) };
-    let work = move || watch(signals, &Reload { layers, at_start: config, changed }, &status);
+    let changed = Reloaded::default();
+    let reload = Reload { layers, at_start: config, changed: Arc::clone(&changed) };
+    let work = move || watch(signals, &reload, &status);
     thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("cannot start a thread")?;
-    Ok(control)
+    Ok(changed)
 }
 
 struct Reload {
     layers: Layers,
     at_start: Config,
-    changed: Arc<Mutex<Option<Config>>>,
+    changed: Reloaded,
 }
 
 fn watch(mut signals: Signals, reload: &Reload, status: &Status) {

@@ -13,7 +13,6 @@ mod status;
 mod store;
 
 use std::net::TcpListener;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -25,11 +24,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
 use crate::live::Live;
+use crate::lock::lock;
 use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, TrackerSettings};
 use crate::signals::stop_flag_for;
 use crate::source::EventSource as _;
-use control::Control;
+use control::Reloaded;
 use metrics::{Metrics, Site};
 use sink::SnapshotSink;
 use socket::Socket;
@@ -52,7 +52,7 @@ pub(crate) fn run(
     let access =
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
-    let control = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
+    let reloaded = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     let mut live = trace(config, stop)?;
     drop_to_kept()?;
@@ -67,7 +67,7 @@ pub(crate) fn run(
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method };
-    let outcome = serve(&mut live, settings, &mut sinks, &control, &status);
+    let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");
     for sink in &mut sinks {
@@ -81,13 +81,14 @@ fn serve(
     live: &mut Live,
     settings: TrackerSettings,
     sinks: &mut [Box<dyn SnapshotSink>],
-    control: &Control,
+    reloaded: &Reloaded,
     status: &Status,
 ) -> anyhow::Result<()> {
     let mut is_ready = false;
     session::run(live, settings, None, |mut snapshot| {
         let began = Instant::now();
-        if let Some(config) = control.changed() {
+        let config = lock(reloaded).take();
+        if let Some(config) = config {
             for sink in sinks.iter_mut() {
                 sink.configure(&config);
             }
@@ -104,7 +105,7 @@ fn serve(
             is_ready = true;
             notify::send("READY=1");
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(true)
     })?;
     status.stopping.store(true, Ordering::Relaxed);
     Ok(())

@@ -45,9 +45,7 @@ type Line = Arc<String>;
 /// A connected reader.
 struct Reader {
     lines: SyncSender<Line>,
-    stream: UnixStream,
-    /// Since when a write waits for it. `None`: no write waits.
-    stalled_since: Arc<Mutex<Option<Instant>>>,
+    output: Arc<Output>,
 }
 
 /// What the threads share.
@@ -160,25 +158,24 @@ impl Shared {
     /// Disconnects the reader that has been stalled for longest. `false`: none has reached the timeout.
     fn disconnect_stalled(&self) -> bool {
         let mut readers = lock(&self.readers);
-        let since = readers.iter().map(|reader| *lock(&reader.stalled_since));
+        let since = readers.iter().map(|reader| *lock(&reader.output.stalled_since));
         let stalled = since.enumerate().filter_map(|(index, since)| Some((since?, index)));
         let Some((_, index)) = stalled.min().filter(|(since, _)| since.elapsed() >= STALL_TIMEOUT) else {
             return false;
         };
         // Its thread waits in `write` and ends with an error.
-        let _ = readers.swap_remove(index).stream.shutdown(Shutdown::Both);
+        let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
         self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
         true
     }
 
     fn serve(&self, stream: UnixStream) -> io::Result<()> {
         setsockopt(&stream, sockopt::SndBuf, &SEND_BUFFER)?;
-        let stalled_since = Arc::default();
-        let mut output = Output { stream: stream.try_clone()?, stalled_since: Arc::clone(&stalled_since) };
+        let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
         // In this order a snapshot may come twice, but none is missed.
-        lock(&self.readers).push(Reader { lines: sender, stream, stalled_since });
+        lock(&self.readers).push(Reader { lines: sender, output: Arc::clone(&output) });
         let latest = lock(&self.latest).clone();
         if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
             output.write(&line)?;
@@ -193,15 +190,16 @@ impl Shared {
 /// What the thread of a reader writes to.
 struct Output {
     stream: UnixStream,
-    stalled_since: Arc<Mutex<Option<Instant>>>,
+    /// Since when a write waits for the reader. `None`: no write waits.
+    stalled_since: Mutex<Option<Instant>>,
 }
 
 impl Output {
     /// Writes in parts, each with a timeout of its own: a slow reader of a large snapshot is not stalled.
-    fn write(&mut self, line: &str) -> io::Result<()> {
+    fn write(&self, line: &str) -> io::Result<()> {
         let outcome = line.as_bytes().chunks(SEND_BUFFER).try_for_each(|part| {
             *lock(&self.stalled_since) = Some(Instant::now());
-            self.stream.write_all(part)
+            (&self.stream).write_all(part)
         });
         *lock(&self.stalled_since) = None;
         outcome

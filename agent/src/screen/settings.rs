@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use mpwatch_tui::screen::{Keymap, Settings, Theme, column_names};
 use toml::Value;
 
-use crate::config::{ConfigError, Origin, read_toml, suggest};
+use crate::config::{bad_value, read_toml, suggest, unknown_key, unreadable};
+use crate::error::Failure;
 
 /// Environment variable with the path. Empty: no file, not even the default one.
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
@@ -18,7 +19,7 @@ const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 const KEYS: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
 
 /// Reads the settings. Without a file, all have their defaults.
-pub(crate) fn load() -> Result<Settings, ConfigError> {
+pub(crate) fn load() -> Result<Settings, Failure> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let mut settings = match named.clone().or_else(default_path) {
         None => Settings::default(),
@@ -26,7 +27,7 @@ pub(crate) fn load() -> Result<Settings, ConfigError> {
         Some(path) => match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => Settings::default(),
-            Err(source) => return Err(ConfigError::Unreadable { path, source }),
+            Err(error) => return Err(unreadable(&path, &error)),
         },
     };
     if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
@@ -42,19 +43,16 @@ fn default_path() -> Option<PathBuf> {
     Some(configuration.join("mpwatch/screen.toml"))
 }
 
-fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
+fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
+    let origin = format!("file {}", path.display());
     for (name, value) in &read_toml(path, text)? {
         let Some(key) = KEYS.into_iter().find(|known| known == name) else {
             let hint = nearest(name, &KEYS);
-            return Err(ConfigError::UnknownKey { path: path.to_owned(), key: name.clone(), hint });
+            return Err(unknown_key(path, name, &hint));
         };
-        set(&mut settings, key, value).map_err(|reason| ConfigError::BadValue {
-            origin: Origin::File(path.to_owned()),
-            key,
-            value: value.to_string(),
-            reason,
-        })?;
+        set(&mut settings, key, value)
+            .map_err(|reason| bad_value(&origin, key, &value.to_string(), &reason))?;
     }
     Ok(settings)
 }

@@ -5,7 +5,6 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mpwatch_lab::SubflowInfo;
 use mpwatch_lab::mib::Counters;
 use mpwatch_lab::traffic::ConnectionReport;
 use mpwatch_model::connection::Connection;
@@ -84,15 +83,11 @@ pub(super) fn all(evidence: &Evidence) -> Vec<Check> {
 
 /// Whether the transfer itself was correct; otherwise the other checks mean nothing.
 fn application(client: &End, server: &End) -> Vec<Check> {
-    let hash = |hash: u64| format!("{hash:016x}");
+    let hashes = [server.seen.received_hash, client.seen.sent_hash].map(|hash| format!("{hash:016x}"));
+    let [received, sent] = hashes;
     vec![
         Check::exact("bytes written and read", server.seen.received, client.seen.sent, APPLICATION),
-        Check::exact(
-            "hash of the stream",
-            hash(server.seen.received_hash),
-            hash(client.seen.sent_hash),
-            APPLICATION,
-        ),
+        Check::exact("hash of the stream", received, sent, APPLICATION),
     ]
 }
 
@@ -127,33 +122,30 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
     checks
 }
 
-fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
-    let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
-    let count = Check::exact(format!("{}: subflows", end.name), ours.subflows.len(), theirs.len(), FULL_INFO);
-    let each = theirs.iter().zip(1..).flat_map(|(info, place): (&SubflowInfo, usize)| {
-        one_subflow(&format!("{}: subflow {place}", end.name), ours, idle, info)
-    });
-    std::iter::once(count).chain(each).collect()
-}
-
 /// Bytes are compared at the end. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
 /// retransmitted later counts as one.
-fn one_subflow(name: &str, ours: &Connection, idle: &Connection, info: &SubflowInfo) -> Vec<Check> {
-    let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
-    let last = ours.subflows.iter().find(same);
-    let segments = idle.subflows.iter().find(same).map(|subflow| u64::from(subflow.segments_retransmitted));
-    let sent = last.map(|subflow| subflow.bytes_sent.0);
-    let retransmitted = last.map(|subflow| subflow.bytes_retransmitted.0);
-    vec![
-        Check::exact(format!("{name}: bytes sent"), sent, info.tcp.bytes_sent, TCP_INFO),
-        Check::exact(format!("{name}: bytes retransmitted"), retransmitted, info.tcp.bytes_retrans, TCP_INFO),
-        Check::exact(
-            format!("{name}: segments retransmitted"),
-            segments,
-            u64::from(info.tcp.total_retrans),
-            TCP_INFO,
-        ),
-    ]
+fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
+    let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
+    let name = format!("{}: subflows", end.name);
+    let mut checks = vec![Check::exact(name, ours.subflows.len(), theirs.len(), FULL_INFO)];
+    for (place, info) in (1..).zip(theirs) {
+        let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
+        let last = ours.subflows.iter().find(same);
+        let segments = idle.subflows.iter().find(same).map(|subflow| subflow.segments_retransmitted.into());
+        let numbers = [
+            ("bytes sent", last.map(|subflow| subflow.bytes_sent.0), info.tcp.bytes_sent),
+            (
+                "bytes retransmitted",
+                last.map(|subflow| subflow.bytes_retransmitted.0),
+                info.tcp.bytes_retrans,
+            ),
+            ("segments retransmitted", segments, info.tcp.total_retrans.into()),
+        ];
+        checks.extend(numbers.map(|(what, ours, theirs): (_, Option<u64>, u64)| {
+            Check::exact(format!("{}: subflow {place}: {what}", end.name), ours, theirs, TCP_INFO)
+        }));
+    }
+    checks
 }
 
 fn wire(evidence: &Evidence, client: &End) -> Check {

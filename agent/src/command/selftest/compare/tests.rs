@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run in which all sources agree, and runs in which one differs.
 
-use mpwatch_lab::{MptcpInfo, SocketInfo, TcpInfo};
+use mpwatch_lab::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};
 use mpwatch_model::fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::unit::Micros;
