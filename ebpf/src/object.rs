@@ -17,7 +17,7 @@ use crate::support::VMLINUX_BTF;
 
 /// Loads the programs of the plan.
 pub(crate) fn load(plan: &AttachPlan, settings: Settings, has_cast: bool) -> Result<Object, TracerError> {
-    let opened = ObjectBuilder::default().open_memory(crate::OBJECT);
+    let opened = ObjectBuilder::default().open_memory(crate::abi::OBJECT);
     let mut object = opened.map_err(bpf_error("open the BPF object"))?;
     for mut program in object.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
