@@ -4,6 +4,7 @@
 use std::io;
 
 use mpwatch_model::unit::Nanos;
+use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 
 /// Two clocks read together. Only suspending the machine drives them apart.
@@ -34,6 +35,5 @@ pub(crate) fn boot_epoch_ns() -> io::Result<i64> {
 }
 
 fn read(clock: ClockId) -> io::Result<i64> {
-    let time = clock_gettime(clock)?;
-    Ok(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+    Ok(clock_gettime(clock)?.num_nanoseconds())
 }
