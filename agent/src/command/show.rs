@@ -33,11 +33,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
 pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
     let connection = find(&snapshot.connections, &options.id)?;
-    print(&if options.json {
-        json::text(connection, Layout::Pretty)?
-    } else {
-        text::connection(connection)
-    })
+    print(&if options.json { json::text(connection, Layout::Pretty)? } else { text::connection(connection) })
 }
 
 /// The daemon's latest snapshot, or the second of two that we take ourselves: the first has no rates.

@@ -167,7 +167,8 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| {
             let names: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();
-            let method = DetectionMethod::from_word(text).ok_or_else(|| format!("use one of {}", names.join(", ")));
+            let method =
+                DetectionMethod::from_word(text).ok_or_else(|| format!("use one of {}", names.join(", ")));
             method.map(|method| config.method = method)
         },
         show: |config| quoted(config.method.as_str()),
