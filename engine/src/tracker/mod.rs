@@ -22,6 +22,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::clock::ClockChange;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
@@ -102,6 +103,7 @@ impl Tracker {
             KernelEvent::Samples(batch) => self.on_samples(batch),
             KernelEvent::Netns(name) => self.names.add_netns(name),
             KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
+            KernelEvent::Clock(change) => self.on_clock(*change),
             KernelEvent::Tick(tick) => self.on_tick(tick),
         }
     }
@@ -134,6 +136,7 @@ impl Tracker {
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
+            boot_epoch_ns: self.start.boot_epoch_ns,
         }
     }
 
@@ -227,6 +230,15 @@ impl Tracker {
         self.pending.take();
         for flow in self.flows.values_mut() {
             bottleneck::evaluate(flow, self.tick.at);
+        }
+    }
+
+    /// The latest calendar dates everything, also what happened before: it was wrong then.
+    fn on_clock(&mut self, change: ClockChange) {
+        let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
+        self.start.boot_epoch_ns = change.boot_epoch_ns;
+        for connection in &mut self.archive {
+            connection.shift(by_ns);
         }
     }
 
