@@ -197,7 +197,9 @@ impl Shared {
     /// Disconnects the reader that has read nothing, or too little, for longest. `false`: none has reached its timeout.
     fn disconnect_idle(&self) -> bool {
         let mut readers = lock(&self.readers);
-        readers.iter_mut().for_each(Reader::note_progress);
+        for reader in readers.iter_mut() {
+            reader.note_progress();
+        }
         let idle =
             readers.iter().enumerate().filter_map(|(index, reader)| Some((reader.idle_since()?, index)));
         let Some((_, index)) = idle.min() else { return false };
