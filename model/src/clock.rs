@@ -5,7 +5,6 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::Connection;
 use crate::unit::Nanos;
 
 /// A larger change of the calendar is a step; the clock is slewed within smaller ones.
@@ -29,20 +28,4 @@ pub fn step(from_epoch_ns: i64, to_epoch_ns: i64) -> Option<i64> {
 /// Moves a time by nanoseconds.
 pub fn shifted(at: Timestamp, by_ns: i64) -> Timestamp {
     at.checked_add(SignedDuration::from_nanos(by_ns)).unwrap_or(at)
-}
-
-impl Connection {
-    /// Moves all its times.
-    pub fn shift(&mut self, by_ns: i64) {
-        let shift = |at: &mut Timestamp| *at = shifted(*at, by_ns);
-        self.opened_at.iter_mut().chain(&mut self.closed_at).for_each(shift);
-        for subflow in &mut self.subflows {
-            subflow
-                .created_at
-                .iter_mut()
-                .chain(subflow.closed.iter_mut().map(|closed| &mut closed.at))
-                .for_each(shift);
-        }
-        self.timeline.iter_mut().for_each(|entry| shift(&mut entry.at));
-    }
 }

@@ -54,7 +54,9 @@ impl Batch {
         self.finals = earlier.finals;
         self.finals.extend(gone);
         if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
-            self.finals.iter_mut().for_each(|last| last.shift(by_ns));
+            for last in &mut self.finals {
+                last.shift(by_ns);
+            }
         }
         let lost = self.finals.len().saturating_sub(max_finals);
         self.finals.drain(..lost);

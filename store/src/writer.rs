@@ -144,7 +144,9 @@ impl Writer {
         if let Some(previous) = &mut self.previous {
             let previous = Arc::make_mut(previous);
             previous.at = clock::shifted(previous.at, by_ns);
-            previous.connections.iter_mut().for_each(|flow| flow.shift(by_ns));
+            for flow in &mut previous.connections {
+                flow.shift(by_ns);
+            }
         }
         Ok(())
     }

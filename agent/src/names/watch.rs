@@ -191,8 +191,8 @@ impl Learner {
         let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
         let found: HashSet<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let gone: Vec<PathBuf> = self.known.keys().filter(|path| !found.contains(*path)).cloned().collect();
-        for path in &gone {
-            self.forget(path);
+        for path in gone {
+            self.forget(&path);
         }
         self.pending.retain(|path| found.contains(path));
         for path in &found {

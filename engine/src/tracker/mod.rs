@@ -18,7 +18,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
@@ -38,12 +38,15 @@ use flow::Flow;
 use index::{Index, Key};
 use names::Names;
 
+/// Most closed connections that are kept for the report, about 1.7 kB each: a recording may go on for days.
+const MAX_ARCHIVED: usize = 50_000;
+
 /// What happens to a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// It is discarded, as in a live view.
     Forget,
-    /// It is kept for the report at the end of the run.
+    /// It is kept for the report at the end of the run, if it is one of the latest 50 000.
     Keep,
 }
 
@@ -61,7 +64,8 @@ pub struct Tracker {
     previous_tick: Option<Nanos>,
     vanished: u64,
     timeline_dropped: u64,
-    archive: Vec<Connection>,
+    archive: VecDeque<Connection>,
+    unreported: u64,
 }
 
 impl Tracker {
@@ -80,7 +84,8 @@ impl Tracker {
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
-            archive: Vec::new(),
+            archive: VecDeque::new(),
+            unreported: 0,
         }
     }
 
@@ -124,6 +129,10 @@ impl Tracker {
         if self.closed == Closed::Keep {
             let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
             self.archive.extend(over.cloned());
+            while self.archive.len() > MAX_ARCHIVED {
+                self.archive.pop_front();
+                self.unreported += 1;
+            }
         }
         self.index.clear_forgotten();
         Snapshot {
@@ -142,7 +151,7 @@ impl Tracker {
 
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
-        let mut connections = std::mem::take(&mut self.archive);
+        let mut connections = Vec::from(std::mem::take(&mut self.archive));
         connections.extend(self.connections());
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
@@ -287,6 +296,7 @@ impl Tracker {
         Losses {
             vanished: self.vanished,
             timeline_dropped: self.timeline_dropped,
+            connections_unreported: self.unreported,
             energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
             ..self.tick.losses
         }

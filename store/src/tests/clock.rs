@@ -10,7 +10,9 @@ const DAY: i64 = 24 * HOUR;
 fn dated(second: i64, ahead: i64, connections: &[Flow]) -> Arc<Snapshot> {
     let by_ns = ahead * 1_000_000_000;
     let mut connections = connections.to_vec();
-    connections.iter_mut().for_each(|flow| flow.shift(by_ns));
+    for flow in &mut connections {
+        flow.shift(by_ns);
+    }
     let mut snapshot = fixture::snapshot(connections);
     snapshot.at += SignedDuration::from_secs(second + ahead);
     snapshot.boot_epoch_ns = by_ns;
@@ -79,7 +81,9 @@ fn the_first_start_with_the_right_calendar_deletes_nothing() {
     let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
     let run = |snapshots: &[Arc<Snapshot>]| {
         let store = Store::open(&file, &limits).unwrap();
-        snapshots.iter().for_each(|snapshot| store.deliver(snapshot));
+        for snapshot in snapshots {
+            store.deliver(snapshot);
+        }
         assert_eq!(store.close(), StoreLosses::default());
     };
     // Two runs whose calendar is ten days behind.

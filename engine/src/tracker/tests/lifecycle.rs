@@ -58,6 +58,29 @@ proptest! {
 }
 
 #[test]
+fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
+    const EACH: u32 = 6_000;
+    let mut tracker = tracker(Closed::Keep);
+    for turn in 0..9_u32 {
+        let at = u64::from(2 + turn) * SECOND;
+        for number in turn * EACH..(turn + 1) * EACH {
+            let mut record = connection(at, 500);
+            (record.msk.cookie, record.msk.token) = (SocketCookie(1 + u64::from(number)), Token(1 + number));
+            (record.closed, record.last, record.msk.state) = (Some(Nanos(at)), true, TcpState::Close);
+            let mut last = subflow(u64::from(100_000 + number), at, 500);
+            (last.msk, last.closed, last.last) = (Some(record.msk.clone()), Some(Nanos(at)), true);
+            tracker.apply(&KernelEvent::Connection(record));
+            tracker.apply(&KernelEvent::Subflow(last));
+        }
+        tick(&mut tracker, at);
+    }
+    (11..21).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
+    let report = tracker.report();
+    assert_eq!((report.connections.len(), report.losses.connections_unreported), (50_000, 4_000));
+    assert!(report.connections.iter().all(|one| one.id.token > Token(4_000)), "the latest are kept");
+}
+
+#[test]
 fn times_follow_a_calendar_that_is_set_later() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 500)));
