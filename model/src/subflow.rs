@@ -54,15 +54,18 @@ pub struct Subflow {
     pub joined_after: Option<Micros>,
     /// Payload of the connection by then, both directions. `null` for the initial subflow.
     pub joined_after_bytes: Option<Bytes>,
-    /// Payload sent, retransmissions included (`tcpi_bytes_sent`, without segments that a full queue of this host refused: the kernel counts
-    /// those each time).
+    /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
     pub bytes_sent: Bytes,
     /// Payload acknowledged (`tcpi_bytes_acked`; the SYN of an active open and a FIN count as one byte each).
     pub bytes_acked: Bytes,
     /// Payload received (`tcpi_bytes_received`; a FIN counts as one byte).
     pub bytes_received: Bytes,
-    /// Payload retransmitted by TCP (`tcpi_bytes_retrans`, without refused segments).
+    /// Payload retransmitted by TCP (`tcpi_bytes_retrans` without refused attempts).
     pub bytes_retransmitted: Bytes,
+    /// Attempts to send payload that a full queue of this host refused. The kernel counts them in `tcpi_bytes_sent` and
+    /// `tcpi_bytes_retrans`.
+    #[serde(default)]
+    pub bytes_refused: Bytes,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
     /// Retransmitted segments by cause. `null`: the retransmission hook is missing, or the subflow is older than the agent.

@@ -145,7 +145,7 @@ record! {
         initial "initial", backup "backup", stale "stale", state "state", created_at "created_at_ns",
         handshake "handshake_us", joined_after "joined_after_us", joined_after_bytes "joined_after_bytes",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
-        bytes_retransmitted "bytes_retransmitted", segments_retransmitted "segments_retransmitted", retransmits "",
+        bytes_retransmitted "bytes_retransmitted", bytes_refused "bytes_refused", segments_retransmitted "segments_retransmitted", retransmits "",
         rtt "rtt_us", srtt "srtt_us", rttvar "rttvar_us", rtt_min "rtt_min_us", rtt_p50 "rtt_p50_us", rtt_p99 "rtt_p99_us",
         rtt_samples "rtt_samples", cwnd_segments "cwnd_segments", delivery "delivery_bps",
         lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps",

@@ -20,6 +20,8 @@ use mpwatch_model::id::NetnsCookie;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
+use crate::privilege;
+
 /// After a mount, all names are checked at most this often: one may have been mounted again without a new file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -45,7 +47,10 @@ impl Watcher {
         let mut names = Learner::new(reader, sender)?;
         names.learn_own();
         names.watch_directories();
-        let work = move || names.run(&stop);
+        let work = move || match privilege::drop_to_kept() {
+            Ok(()) => names.run(&stop),
+            Err(error) => tracing::warn!("names of network namespaces stay unknown: {error:#}"),
+        };
         thread::Builder::new().name("mpwatch-names".to_owned()).spawn(work)?;
         Ok(Self { changes, _running: running })
     }

@@ -115,6 +115,7 @@ impl Context<'_> {
             bytes_acked: tcp.bytes_acked,
             bytes_received: tcp.bytes_received,
             bytes_retransmitted: tcp.bytes_retransmitted,
+            bytes_refused: tcp.bytes_refused,
             segments_retransmitted: tcp.segments_retransmitted,
             retransmits: (traces.retransmits && record.seen_open).then_some(Retransmits {
                 fast: record.retransmits_fast,

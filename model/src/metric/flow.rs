@@ -30,6 +30,7 @@ metrics! {
         "mpwatch_subflow_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer." |s| Some(bytes(s.bytes_acked));
         "mpwatch_subflow_received_bytes_total" Counter Bytes "RECV" "Payload received." |s| Some(bytes(s.bytes_received));
         "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP." |s| Some(bytes(s.bytes_retransmitted));
+        "mpwatch_subflow_refused_bytes_total" Counter Bytes "REFUSED" "Attempts to send payload that a full queue of this host refused; the kernel counts them as sent." |s| Some(bytes(s.bytes_refused));
         "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETX" "Segments retransmitted, SYN included." |s| Some(f64::from(s.segments_retransmitted));
         "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
         "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);

@@ -121,7 +121,7 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
     checks
 }
 
-/// Bytes are compared at the end. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
+/// Bytes are compared at the end; the kernel's include attempts that a queue of this host refused, which may be retransmissions. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
 /// retransmitted later counts as one.
 fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
     let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
@@ -131,13 +131,12 @@ fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
         let same = |subflow: &&Subflow| (subflow.local, subflow.remote) == (info.local, info.remote);
         let last = ours.subflows.iter().find(same);
         let segments = idle.subflows.iter().find(same).map(|subflow| subflow.segments_retransmitted.into());
+        let refused = last.map_or(0, |subflow| subflow.bytes_refused.0);
+        let again = last.map(|subflow| subflow.bytes_retransmitted.0);
+        let refused_again = info.tcp.bytes_retrans.saturating_sub(again.unwrap_or(0)).min(refused);
         let numbers = [
-            ("bytes sent", last.map(|subflow| subflow.bytes_sent.0), info.tcp.bytes_sent),
-            (
-                "bytes retransmitted",
-                last.map(|subflow| subflow.bytes_retransmitted.0),
-                info.tcp.bytes_retrans,
-            ),
+            ("bytes sent", last.map(|subflow| subflow.bytes_sent.0 + refused), info.tcp.bytes_sent),
+            ("bytes retransmitted", again.map(|again| again + refused_again), info.tcp.bytes_retrans),
             ("segments retransmitted", segments, info.tcp.total_retrans.into()),
         ];
         checks.extend(numbers.map(|(what, ours, theirs): (_, Option<u64>, u64)| {
