@@ -8,6 +8,7 @@ use super::{Dice, Rig, SECOND, flow};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::charge::Charge;
+use mpwatch_model::energy::IdleSource;
 use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 
@@ -100,7 +101,8 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
             for truth in truths(&machine, &loads) {
                 assert!((lo..=hi).contains(&truth), "{} {nth}: {truth} not in {charge:?}", curve.name);
             }
-            assert!(charge.lo <= charge.active && charge.active <= charge.hi);
+            let active = charge.active.unwrap();
+            assert!(charge.lo <= active && active <= charge.hi);
             widest = widest.max(charge.hi.joules() / charge.lo.joules().max(1e-6));
         }
         println!("{}: widest interval {widest:.0} times", curve.name);
@@ -141,5 +143,44 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
                 busy: vec![BusyTime { cpu: 0, consumer: Consumer::Flow(0), time: SECOND.0 }],
             })[0];
         assert!(width <= 0.0021 * energy as f64 / 1e12, "{}: {charge:?}", curve.name);
+    }
+}
+
+/// Idle power in watts, and its source, after ten minutes of loads between `low` and `high`, without calibration.
+fn uncalibrated(curve: &RecordedCurve, low: f64, high: f64) -> (Option<f64>, IdleSource) {
+    let mut dice = Dice(9);
+    let mut rig = rig(machine(*curve));
+    let before = rig.split.snapshot();
+    assert_eq!(before.idle, IdleSource::Unknown);
+    for _ in 0..600 {
+        let load = low + (high - low) * dice.below(1_000) as f64 / 1e3;
+        let busy = (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64;
+        rig.work(&Load { elapsed: SECOND.0, busy: spread(0, busy.max(1), curve.cpus).collect() });
+    }
+    let idle = |rig: &Rig| rig.split.snapshot().zones[0].idle_uj.0;
+    let before = idle(&rig);
+    rig.work(&Load { elapsed: SECOND.0, busy: spread(0, SECOND.0, curve.cpus).collect() });
+    let source = rig.split.snapshot().idle;
+    ((source != IdleSource::Unknown).then(|| (idle(&rig) - before) as f64 / 1e6), source)
+}
+
+/// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
+#[test]
+fn observed_idle_power_beats_a_fitted_one_on_recorded_machines() {
+    for curve in RECORDED_CURVES {
+        let truth = f64::from(curve.points[0].1) / 1e3;
+        let (observed, source) = uncalibrated(&curve, 0.0, 0.3);
+        assert_eq!(source, IdleSource::Observed);
+        let error = |watts: f64| watts / truth - 1.0;
+        let observed = error(observed.unwrap());
+        let fitted = [(0.05, 0.3), (0.1, 0.5), (0.05, 0.9)].map(|(low, high)| {
+            let (watts, source) = uncalibrated(&curve, low, high);
+            assert!(source == IdleSource::Fitted || watts.is_none());
+            watts.map(error)
+        });
+        println!("{}: {truth} W, observed {observed:+.3}, fitted {fitted:+.3?}", curve.name);
+        for fitted in fitted.into_iter().flatten() {
+            assert!(observed.abs() <= fitted.abs() + 0.01, "{}: {observed} {fitted}", curve.name);
+        }
     }
 }
