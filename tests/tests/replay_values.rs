@@ -108,7 +108,10 @@ fn check_bounds(connection: &Value) {
     }
     for subflow in subflows {
         assert!(number(&subflow["bytes_retransmitted"]) <= number(&subflow["bytes_sent"]), "{connection:#}");
-        assert!(number(&subflow["wire_bytes_sent_estimate"]) >= number(&subflow["bytes_sent"]), "{connection:#}");
+        assert!(
+            number(&subflow["wire_bytes_sent_estimate"]) >= number(&subflow["bytes_sent"]),
+            "{connection:#}"
+        );
     }
     let initial: Vec<&Value> = subflows.iter().filter(|subflow| subflow["initial"] == true).collect();
     assert!(initial.len() < 2 || connection["protocol"] == "mptcp", "{connection:#}");

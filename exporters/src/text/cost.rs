@@ -37,9 +37,10 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
     let energy = connection.energy?;
     let full = energy.full?;
     let mark = energy.source.mark();
-    let mut text = energy
-        .active
-        .map_or_else(|| "above idle not known".to_owned(), |active| format!("{mark}{} above idle", joules(active)));
+    let mut text = energy.active.map_or_else(
+        || "above idle not known".to_owned(),
+        |active| format!("{mark}{} above idle", joules(active)),
+    );
     if let (Some(lo), Some(hi)) = (energy.lo, energy.hi) {
         let _ = write!(text, " [{} to {}]", joules(lo), joules(hi));
     }

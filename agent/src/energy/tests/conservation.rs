@@ -151,7 +151,8 @@ fn random_windows(
         if dice.once_in(10) {
             let place = dice.below(alive.len() as u64) as usize;
             if split.is_settled(alive[place]) {
-                closed += split.flow(alive[place]).and_then(|charge| charge.active).map_or(0, |active| active.0);
+                closed +=
+                    split.flow(alive[place]).and_then(|charge| charge.active).map_or(0, |active| active.0);
                 split.forget(alive[place]);
                 alive[place] = flow(next);
                 next += 1;

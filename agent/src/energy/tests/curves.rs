@@ -146,41 +146,80 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
     }
 }
 
-/// Idle power in watts, and its source, after ten minutes of loads between `low` and `high`, without calibration.
-fn uncalibrated(curve: &RecordedCurve, low: f64, high: f64) -> (Option<f64>, IdleSource) {
+/// A machine without calibration after ten minutes of loads between `low` and `high`, and where its idle power comes from.
+fn uncalibrated(curve: &RecordedCurve, low: f64, high: f64) -> (Rig, IdleSource) {
     let mut dice = Dice(9);
     let mut rig = rig(machine(*curve));
-    let before = rig.split.snapshot();
-    assert_eq!(before.idle, IdleSource::Unknown);
     for _ in 0..600 {
         let load = low + (high - low) * dice.below(1_000) as f64 / 1e3;
-        let busy = (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64;
-        rig.work(&Load { elapsed: SECOND.0, busy: spread(0, busy.max(1), curve.cpus).collect() });
+        work(&mut rig, &[1, (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64]);
     }
-    let idle = |rig: &Rig| rig.split.snapshot().zones[0].idle_uj.0;
-    let before = idle(&rig);
-    rig.work(&Load { elapsed: SECOND.0, busy: spread(0, SECOND.0, curve.cpus).collect() });
     let source = rig.split.snapshot().idle;
-    ((source != IdleSource::Unknown).then(|| (idle(&rig) - before) as f64 / 1e6), source)
+    (rig, source)
 }
+
+/// One second of these loads, the first of which is the flow's.
+fn work(rig: &mut Rig, loads: &[u64]) {
+    let cpus = rig.machine.cpus;
+    let busy = loads.iter().zip(0..).flat_map(|(load, nth)| spread(nth, *load, cpus));
+    rig.work(&Load { elapsed: SECOND.0, busy: busy.collect() });
+}
+
+/// Idle power that is subtracted, watts.
+fn idle_power(rig: &mut Rig) -> f64 {
+    let idle = |rig: &Rig| rig.split.snapshot().zones[0].idle_uj.0;
+    let before = idle(rig);
+    work(rig, &[SECOND.0]);
+    (idle(rig) - before) as f64 / 1e6
+}
+
+const RANGES: [(f64, f64); 3] = [(0.05, 0.3), (0.1, 0.5), (0.05, 0.9)];
 
 /// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
 #[test]
 fn observed_idle_power_beats_a_fitted_one_on_recorded_machines() {
     for curve in RECORDED_CURVES {
         let truth = f64::from(curve.points[0].1) / 1e3;
-        let (observed, source) = uncalibrated(&curve, 0.0, 0.3);
+        let (mut rig, source) = uncalibrated(&curve, 0.0, 0.3);
         assert_eq!(source, IdleSource::Observed);
-        let error = |watts: f64| watts / truth - 1.0;
-        let observed = error(observed.unwrap());
-        let fitted = [(0.05, 0.3), (0.1, 0.5), (0.05, 0.9)].map(|(low, high)| {
-            let (watts, source) = uncalibrated(&curve, low, high);
-            assert!(source == IdleSource::Fitted || watts.is_none());
-            watts.map(error)
+        let observed = idle_power(&mut rig) / truth - 1.0;
+        let fitted = RANGES.map(|(low, high)| {
+            let (mut rig, source) = uncalibrated(&curve, low, high);
+            (source == IdleSource::Fitted).then(|| idle_power(&mut rig) / truth - 1.0)
         });
         println!("{}: {truth} W, observed {observed:+.3}, fitted {fitted:+.3?}", curve.name);
         for fitted in fitted.into_iter().flatten() {
-            assert!(observed.abs() <= fitted.abs() + 0.01, "{}: {observed} {fitted}", curve.name);
+            assert!(observed.abs() <= fitted.abs() + 0.03, "{}: {observed} {fitted}", curve.name);
+        }
+    }
+}
+
+/// A fit does not see that power rises steeply below its lowest load. The bounds allow for that.
+#[test]
+fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
+    for curve in RECORDED_CURVES {
+        let machine = machine(curve);
+        for (low, high) in RANGES {
+            let (mut rig, source) = uncalibrated(&curve, low, high);
+            if source != IdleSource::Fitted {
+                assert_eq!(rig.split.flow(flow(0)).unwrap().active, None);
+                continue;
+            }
+            for part in [0.02, 0.05, 0.2] {
+                let of_all = |load: f64| (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64;
+                let loads = [part, low].map(of_all);
+                let before = rig.split.flow(flow(0)).unwrap();
+                work(&mut rig, &loads);
+                let after = rig.split.flow(flow(0)).unwrap();
+                let grain = 1e-3;
+                let (lo, hi) = (
+                    after.lo.joules() - before.lo.joules() - grain,
+                    after.hi.joules() - before.hi.joules() + grain,
+                );
+                for truth in truths(&machine, &loads) {
+                    assert!((lo..=hi).contains(&truth), "{} {part}: {truth} not in {lo}..{hi}", curve.name);
+                }
+            }
         }
     }
 }

@@ -72,7 +72,9 @@ fn without_zones_the_model_stands_in_and_says_so() {
     assert_eq!(rig.window.source, EnergySource::Model);
     let charge = rig.split.flow(flow(0)).unwrap();
     assert_eq!(charge.source, EnergySource::Model);
-    assert!(charge.hi.0 >= charge.active.unwrap().0 * 3 / 2 && charge.lo.0 <= charge.active.unwrap().0 / 2 + 1);
+    assert!(
+        charge.hi.0 >= charge.active.unwrap().0 * 3 / 2 && charge.lo.0 <= charge.active.unwrap().0 / 2 + 1
+    );
     assert!(rig.sampler.advice().unwrap().contains("modprobe"));
     assert_eq!(rig.split.snapshot().zones[0].zone, "model");
 }
