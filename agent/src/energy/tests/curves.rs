@@ -177,7 +177,7 @@ const RANGES: [(f64, f64); 3] = [(0.05, 0.3), (0.1, 0.5), (0.05, 0.9)];
 
 /// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
 #[test]
-fn observed_idle_power_beats_a_fitted_one_on_recorded_machines() {
+fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
         let truth = f64::from(curve.points[0].1) / 1e3;
         let (mut rig, source) = uncalibrated(&curve, 0.0, 0.3);
