@@ -12,6 +12,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::sampler::Sampler;
+use super::ticks::{self, CpuTicks};
 
 /// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,24 +23,32 @@ pub(crate) struct StepTiming {
     pub(crate) measure: Duration,
 }
 
-/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
+/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock. `busy_time` reads the time
+/// that each CPU was busy and the time that passed; without it, only the own load counts.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
     machine: u32,
     timing: StepTiming,
     mut wait: impl FnMut(Duration),
+    busy_time: Option<fn() -> Vec<CpuTicks>>,
 ) -> Vec<Reading> {
     let _load = load(cpus);
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
+    let before = busy_time.map(|read| read());
     wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
+    let after = busy_time.map(|read| read());
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;
-        let busy = inside / f64::from(zone.zone.cpus.count(machine).max(1));
+        let planned = inside / f64::from(zone.zone.cpus.count(machine).max(1));
+        let busy = match before.as_ref().zip(after.as_ref()) {
+            Some((before, after)) => ticks::busy(before, after, &zone.zone.cpus)?,
+            None => planned,
+        };
         let watts = spent.energy.joules() / spent.elapsed.seconds();
         (zone.zone.source.is_measured() && watts.is_finite()).then(|| Reading {
             zone: zone.zone.label.clone(),

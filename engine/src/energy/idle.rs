@@ -19,23 +19,31 @@ const MOST: f64 = 1.25;
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
-    calibrated: Option<IdlePower>,
+    /// With its source: a calibration beside other load only has a fitted idle power.
+    calibrated: Option<(IdlePower, IdleSource)>,
     observed: Baseline,
     fitted: IdleFit,
 }
 
 impl Idle {
     pub(crate) fn new(calibrated: Option<&ZonePower>) -> Self {
-        let calibrated = calibrated.map(|zone| IdlePower::spread(zone.idle_uw, zone.sigma_uw));
+        let calibrated = calibrated.map(|zone| {
+            let idle = IdlePower::spread(zone.idle_uw, zone.sigma_uw);
+            if zone.is_fitted {
+                (beyond_the_line(idle), IdleSource::Fitted)
+            } else {
+                (idle, IdleSource::Calibrated)
+            }
+        });
         Self { calibrated, ..Self::default() }
     }
 
     /// The best that is known now. Once known, it stays known.
     pub(crate) fn known(&self) -> Option<(IdlePower, IdleSource)> {
-        let calibrated = || Some((self.calibrated?, IdleSource::Calibrated));
+        let calibrated = self.calibrated.filter(|(_, source)| *source == IdleSource::Calibrated);
         let observed = || Some((self.observed.idle_power()?, IdleSource::Observed));
         let fitted = || Some((beyond_the_line(self.fitted.fitted()?.idle), IdleSource::Fitted));
-        calibrated().or_else(observed).or_else(fitted)
+        calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
     }
 
     /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.

@@ -32,7 +32,7 @@ fn the_curve_that_is_measured_is_the_machines() {
             now.monotonic += Nanos(elapsed);
             now.boot += Nanos(elapsed);
         };
-        readings.extend(measure(sampler, &step, 2, TIMING, wait));
+        readings.extend(measure(sampler, &step, 2, TIMING, wait, None));
     }
     let zones = summarise(&readings);
     assert_eq!(zones.len(), 1);

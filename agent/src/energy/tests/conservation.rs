@@ -104,6 +104,7 @@ fn calibration() -> Calibration {
         name: format!("package-{index}"),
         idle_watts: 17.7,
         idle_sigma_watts: 0.1,
+        is_fitted: false,
         knots: knots.clone(),
     };
     Calibration::of(&(0..ZONES).map(zone).collect::<Vec<_>>())

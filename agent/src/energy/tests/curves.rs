@@ -22,7 +22,13 @@ fn measured(curve: &RecordedCurve) -> Calibration {
     };
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
     let knots = curve.points.iter().map(knot).collect();
-    Calibration::of(&[MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots }])
+    Calibration::of(&[MeasuredZone {
+        name: "package-0".into(),
+        idle_watts,
+        idle_sigma_watts: 0.0,
+        is_fitted: false,
+        knots,
+    }])
 }
 
 fn machine(curve: RecordedCurve) -> SimulatedMachine {
@@ -128,7 +134,13 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
 
 fn zone(curve: &RecordedCurve) -> MeasuredZone {
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
-    MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots: Vec::new() }
+    MeasuredZone {
+        name: "package-0".into(),
+        idle_watts,
+        idle_sigma_watts: 0.0,
+        is_fitted: false,
+        knots: Vec::new(),
+    }
 }
 
 #[test]
