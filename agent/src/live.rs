@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_model::clock::ClockChange;
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::{Host, Losses};
 
 use crate::cli::CounterOptions;
-use crate::clock;
+use crate::clock::{self, Calendar};
 use crate::energy::meter::Meter;
 use crate::names::Names;
 use crate::pace::Pace;
@@ -27,6 +28,7 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct Live {
     tracer: Tracer,
     start: Start,
+    calendar: Calendar,
     names: Names,
     interval: Duration,
     next_tick: Instant,
@@ -53,11 +55,12 @@ impl Live {
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
         let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
+        let calendar = Calendar::of_system()?;
         let names = Names::watch(tracer.cookie_reader());
         let meter = tracer.traces().ledger.then(|| Meter::start(counters));
         let start = Start {
             host: this_host(&tracer),
-            boot_epoch_ns: clock::boot_epoch_ns()?,
+            boot_epoch_ns: calendar.boot_epoch_ns(),
             at: clock::boot_now()?,
             traces: tracer.traces(),
             backoff: true,
@@ -66,6 +69,7 @@ impl Live {
         Ok(Self {
             tracer,
             start,
+            calendar,
             names,
             interval,
             next_tick: Instant::now(),
@@ -120,6 +124,9 @@ impl Live {
         let tick = read?;
         for name in self.names.resolve() {
             sink(&name)?;
+        }
+        if let Some(boot_epoch_ns) = self.calendar.change() {
+            sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
         sink(&KernelEvent::Tick(tick))
     }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * Records and limits that the BPF programs and user space share. Plain C without kernel types: clang compiles it for BPF, and bindgen
- * generates the Rust types from it.
- *
+ * Records and limits that the BPF programs and user space share. Plain C without kernel types, for clang and bindgen.
  * Rules: fixed-width types, largest first, no implicit padding, no bitfields, no kernel pointer. Times are nanoseconds of
  * CLOCK_BOOTTIME; 0 means never. A record is zeroed before it is filled.
  */
@@ -14,20 +12,16 @@
 #define MPW_RTT_SUB_BUCKET_BITS 3
 #define MPW_RTT_LOWEST_OCTAVE	4
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
-/* Stalls that a subflow remembers; a new one overwrites the oldest. */
-#define MPW_STALLS 4
+#define MPW_STALLS		4 /* that a subflow remembers; a new one overwrites the oldest */
 /* An interval without progress is a stall from this length on: a retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
-/* Address ids in one REMOVE_ADDR (the kernel's MPTCP_RM_IDS_MAX). */
-#define MPW_RM_IDS   8
-#define MPW_NAME_LEN 16
+#define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
+#define MPW_NAME_LEN	 16
 /* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
-#define MPW_CGROUP_LEVELS 16
-#define MPW_CGROUP_NAME	  256
-/* RTT samples in one batch. */
-#define MPW_BATCH_SAMPLES 32
-/* Default sizes of the ring buffers. */
-#define MPW_EVENTS_BYTES   (8 << 20)
+#define MPW_CGROUP_LEVELS  16
+#define MPW_CGROUP_NAME	   256
+#define MPW_BATCH_SAMPLES  32	     /* RTT samples in one batch */
+#define MPW_EVENTS_BYTES   (8 << 20) /* default sizes of the ring buffers */
 #define MPW_OVERFLOW_BYTES (4 << 20)
 #define MPW_SAMPLES_BYTES  (4 << 20)
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Types of `include/mpwatch_abi.h`, generated at build time. They do not leave this crate.
+//! What the build generates: the types of `include/mpwatch_abi.h`, which do not leave this crate, and the BPF object.
 #![allow(missing_docs, non_camel_case_types, non_upper_case_globals, unreachable_pub, dead_code)]
 #![allow(clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks, reason = "generated")]
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+
+/// The compiled BPF programs, linked into one object for all kernels.
+pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));

@@ -94,13 +94,13 @@ fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     }
     let ours =
         |error: &dyn std::fmt::Display| anyhow!("the BPF object of this build cannot be read: {error}");
-    let mut object = Object::parse(crate::OBJECT).map_err(|error| ours(&error))?;
+    let mut object = Object::parse(crate::abi::OBJECT).map_err(|error| ours(&error))?;
     let btf =
         Btf::parse(btf, object.endianness).map_err(|error| anyhow!("this BTF cannot be read: {error}"))?;
     // Fails where a field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
     let relocated = object.relocate_btf(&btf);
     relocated.map_err(|error| anyhow!("the BPF object does not fit this kernel: {error}"))?;
-    let accesses = accesses(crate::OBJECT).ok_or_else(|| ours(&"bad .BTF.ext"))?;
+    let accesses = accesses(crate::abi::OBJECT).ok_or_else(|| ours(&"bad .BTF.ext"))?;
     let (mut guarded, mut unguarded) = (BTreeSet::new(), BTreeSet::new());
     for function in object.functions.values().filter(|function| is_loaded(function, &report.plan)) {
         let immediates = accesses.iter().filter_map(|access| Some((access, immediate(function, access)?)));

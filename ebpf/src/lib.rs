@@ -25,5 +25,4 @@ mod settings;
 pub mod support;
 pub mod tracer;
 
-/// The compiled BPF programs, linked into one object for all kernels.
-pub static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/mpwatch.bpf.o"));
+pub use abi::OBJECT;

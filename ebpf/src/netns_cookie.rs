@@ -58,7 +58,7 @@ impl CookieReader {
         let mut options = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
             ctx_in: arguments.as_ptr().cast(),
-            ctx_size_in: size_of_val(&arguments) as u32,
+            ctx_size_in: u32::try_from(size_of_val(&arguments)).map_err(io::Error::other)?,
             ctx_out: ptr::null_mut(),
             ..Default::default()
         };

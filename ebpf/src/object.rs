@@ -21,7 +21,7 @@ pub(crate) fn load(
     settings: Settings,
     support: &KernelSupport,
 ) -> Result<Object, TracerError> {
-    let opened = ObjectBuilder::default().open_memory(crate::OBJECT);
+    let opened = ObjectBuilder::default().open_memory(crate::abi::OBJECT);
     let mut object = opened.map_err(bpf_error("open the BPF object"))?;
     for mut program in object.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);

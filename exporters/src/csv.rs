@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV (RFC 4180): one row per subflow, which repeats the columns of its connection. Columns have the names of the JSON keys; nested keys
-//! are joined by dots (`process.pid`), and columns of the subflow start with `subflow.`. Empty: unknown.
+//! are joined by dots (`process.pid`), and columns of the subflow start with `subflow.`. Empty: unknown. A text that a spreadsheet would take
+//! for a formula begins with an apostrophe.
 
 use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::printable;
 use mpwatch_model::subflow::Subflow;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,6 +31,12 @@ pub fn list(connections: &[Connection]) -> Result<String, csv::Error> {
         subflows.into_iter().map(move |subflow| [&common[..], &subflow].concat())
     });
     text(std::iter::once(header).chain(rows))
+}
+
+/// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
+pub(crate) fn cell(text: &str) -> String {
+    let text = printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
 }
 
 /// The text of rows.
@@ -70,7 +78,7 @@ fn fields<T: Serialize>(subject: &T, paths: &[FieldPath]) -> Vec<String> {
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => cell(text),
         other => other.to_string(),
     }
 }
@@ -92,17 +100,36 @@ mod tests {
     #[test]
     fn each_subflow_has_a_row_that_can_be_read_back() {
         let mut connection = fixture::connection(0x9f3c_0a1b, 2);
-        connection.netns = "a,\"b\"\nc".to_owned();
+        connection.netns = "a,\"b\"".to_owned();
         connection.process = None;
         let rows = rows(&list(&[connection, fixture::failover(1)]).unwrap());
         assert_eq!(rows.len(), 1 + 2 + 3);
         let column = |name: &str| rows[0].iter().position(|title| title == name).unwrap();
-        assert_eq!(&rows[1][column("netns")], "a,\"b\"\nc");
+        assert_eq!(&rows[1][column("netns")], "a,\"b\"");
         assert_eq!(&rows[1][column("process.pid")], "");
         assert_eq!(&rows[2][column("subflow.local")], "10.0.2.1:43212");
         assert_eq!(&rows[2][column("subflow.srtt_us")], "41600");
         assert_eq!(&rows[3][column("subflow.closed.reason")], "timeout");
         assert_eq!(&rows[3][column("process.comm")], "iperf3");
+    }
+
+    #[test]
+    fn a_name_is_no_formula_and_does_not_steer_a_terminal() {
+        let mut connection = fixture::connection(1, 1);
+        for (name, expected) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@sum", "'@sum"),
+            ("\t=1", "\u{fffd}=1"),
+            ("\r=1", "\u{fffd}=1"),
+            ("a\x1b[2J\u{9b}\n\u{202e}", "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            connection.netns = name.to_owned();
+            let rows = rows(&list(std::slice::from_ref(&connection)).unwrap());
+            let column = rows[0].iter().position(|title| title == "netns").unwrap();
+            assert_eq!(&rows[1][column], expected);
+        }
     }
 
     #[test]

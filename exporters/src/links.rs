@@ -9,7 +9,7 @@ use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 
-use crate::csv::text;
+use crate::csv::{cell, text};
 
 const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 
@@ -106,7 +106,7 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
         let [sent, received] = bytes.map(|bytes| bytes.to_string());
         let [share_sent, share_received] =
             std::array::from_fn(|direction| share(bytes[direction], total[direction]));
-        vec![at.to_string(), netns.clone(), interface.clone(), sent, received, share_sent, share_received]
+        vec![at.to_string(), cell(netns), cell(interface), sent, received, share_sent, share_received]
     };
     std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(links.iter().map(row)).collect()
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottlenecks;
+use crate::clock::shifted;
 use crate::cpu::CpuTimes;
 use crate::derived;
 use crate::energy::FlowEnergy;
@@ -107,6 +108,20 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Moves all its times.
+    pub fn shift(&mut self, by_ns: i64) {
+        let shift = |at: &mut Timestamp| *at = shifted(*at, by_ns);
+        self.opened_at.iter_mut().chain(&mut self.closed_at).for_each(shift);
+        for subflow in &mut self.subflows {
+            subflow
+                .created_at
+                .iter_mut()
+                .chain(subflow.closed.iter_mut().map(|closed| &mut closed.at))
+                .for_each(shift);
+        }
+        self.timeline.iter_mut().for_each(|entry| shift(&mut entry.at));
+    }
+
     /// Payload in both directions, each byte once. Without a counter of the connection, the sum over its subflows.
     pub fn payload(&self) -> Bytes {
         let sent_by_subflows = || self.subflows.iter().map(Subflow::unique_sent).sum();

@@ -87,10 +87,19 @@ pub fn unmapped(address: Ipv6Addr, port: u16) -> SocketAddr {
     SocketAddr::new(address.to_canonical(), port)
 }
 
-/// Makes a name from outside safe for a terminal: it must not move the cursor or fake a line. JSON and CSV have it unchanged.
+/// Whether a character changes where or in which order the characters around it are drawn: controls, separators of lines, and the
+/// bidirectional controls (Unicode's `Bidi_Control`), with which a name can reorder the line that it is in.
+fn is_steering(c: char) -> bool {
+    let is_bidi =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor, fake a line or
+/// reorder one. JSON has the name unchanged.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    if text.chars().any(is_steering) {
+        Cow::Owned(text.chars().map(|c| if is_steering(c) { '\u{fffd}' } else { c }).collect())
     } else {
         Cow::Borrowed(text)
     }
@@ -139,5 +148,9 @@ mod tests {
     fn a_name_cannot_steer_the_terminal() {
         assert_eq!(printable("nginx: worker"), "nginx: worker");
         assert_eq!(printable("a\x1b[2Jb\n\u{9b}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
+        for bidi in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{2028}".chars() {
+            assert_eq!(printable(&format!("ssh{bidi}d")), "ssh\u{fffd}d");
+        }
+        assert_eq!(printable("שרת"), "שרת", "letters of any script stay");
     }
 }

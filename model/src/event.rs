@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::ClockChange;
 use crate::cpu::{CpuAccounts, CpuTimes};
 use crate::endpoint::{Interface, Name};
 use crate::energy::power::MachinePower;
@@ -38,6 +39,8 @@ pub enum KernelEvent {
     Netns(NetnsName),
     /// The path of a control group.
     Cgroup(CgroupName),
+    /// The calendar was set, or is being slewed.
+    Clock(ClockChange),
     /// All events up to this time have been reported.
     Tick(Tick),
 }

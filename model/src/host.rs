@@ -61,6 +61,9 @@ pub struct Losses {
     pub vanished: u64,
     /// Timeline entries discarded because a connection had too many.
     pub timeline_dropped: u64,
+    /// Connections that closed so long before the end that the report of `record` and `replay`, which has the latest 50 000 closed ones,
+    /// leaves them out. The recording has them, and so has a database (`--db`).
+    pub connections_unreported: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
     /// Ticks without a snapshot, because reading the kernel failed, for example for lack of descriptors or memory. Counters are
@@ -96,6 +99,7 @@ impl Losses {
             decode_errors,
             vanished,
             timeline_dropped,
+            connections_unreported,
             namespaces_unreadable,
             ticks_failed,
             store_snapshots_dropped,
@@ -112,6 +116,10 @@ impl Losses {
             (decode_errors, "records that could not be decoded"),
             (vanished, "flows that disappeared without a final record"),
             (timeline_dropped, "timeline entries discarded"),
+            (
+                connections_unreported,
+                "older connections left out of this report, which a database has (--db FILE)",
+            ),
             (namespaces_unreadable, "namespaces not searched for older connections"),
             (ticks_failed, "snapshots that could not be read from the kernel"),
             (store_snapshots_dropped, "snapshots skipped by the store"),

@@ -51,6 +51,20 @@ mod tests {
         assert_eq!(SUBFLOW[4].name_of("interface"), "mpwatch_interface_retransmitted_segments_total");
     }
 
+    /// What a name ends with, before `_total`.
+    fn suffix(unit: Unit) -> &'static str {
+        match unit {
+            Unit::Bytes => "_bytes",
+            Unit::Seconds => "_seconds",
+            Unit::BitsPerSecond => "_bits_per_second",
+            Unit::Ratio => "_ratio",
+            Unit::Segments => "_segments",
+            Unit::Joules => "_joules",
+            Unit::JoulesPerGigabyte => "_joules_per_gigabyte",
+            Unit::Count => "",
+        }
+    }
+
     #[test]
     fn names_are_unique_and_say_their_unit() {
         let mut seen = HashSet::new();
@@ -58,7 +72,7 @@ mod tests {
             assert!(seen.insert(name), "{name} stands twice in the table");
             let stem = name.strip_suffix("_total").unwrap_or(name);
             assert_eq!(kind == Kind::Counter, stem != name, "{name}: counters end in _total, gauges do not");
-            assert!(stem.ends_with(unit.suffix()), "{name} does not end in {}", unit.suffix());
+            assert!(stem.ends_with(suffix(unit)), "{name} does not end in {}", suffix(unit));
             assert!(
                 help.ends_with('.') && help.starts_with(char::is_uppercase),
                 "{name}: the help is no sentence"

@@ -36,6 +36,9 @@ pub struct Snapshot {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
+    /// Calendar time, in nanoseconds since 1970, of boot-clock zero, by which all times in it are dated. Not part of the format.
+    #[serde(skip)]
+    pub boot_epoch_ns: i64,
 }
 
 /// All connections of a run.

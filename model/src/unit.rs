@@ -73,6 +73,13 @@ impl Nanos {
     }
 }
 
+impl Micros {
+    /// Seconds as a floating-point number.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
 impl Microjoules {
     /// Joules as a floating-point number.
     pub fn joules(self) -> f64 {

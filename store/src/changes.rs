@@ -121,6 +121,18 @@ impl Changes {
         open.filter_map(|flow| Some(self.tracked.get(&flow.id)?.change(flow, last.at, false))).collect()
     }
 
+    /// The calendar was set: moves what is known of connections and the times of their samples.
+    pub(crate) fn shift(&mut self, by_ns: i64) {
+        for tracked in self.tracked.values_mut() {
+            if let Some((at_ns, _)) = &mut tracked.sampled {
+                *at_ns += by_ns;
+            }
+            if let Some(earlier) = &mut tracked.earlier {
+                earlier.shift(by_ns);
+            }
+        }
+    }
+
     /// Final states that only the replaced snapshots contained.
     fn of_replaced<'a>(
         &mut self,

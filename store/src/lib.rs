@@ -6,6 +6,7 @@
 mod archive;
 mod bottlenecks;
 mod changes;
+mod clock;
 mod columns;
 mod earlier;
 mod error;

@@ -26,6 +26,13 @@ pub(crate) struct EarlierRecord {
 }
 
 impl EarlierRecord {
+    /// Moves all its times.
+    pub(crate) fn shift(&mut self, by_ns: i64) {
+        self.flow.shift(by_ns);
+        self.began_ns = self.began_ns.saturating_add(by_ns);
+        self.until_ns = self.until_ns.saturating_add(by_ns);
+    }
+
     /// The record of all runs, and until when it is known.
     pub(crate) fn merge(&self, flow: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
         let until_ns = nanos(flow.closed_at.unwrap_or(seen_at));

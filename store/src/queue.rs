@@ -6,6 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use mpwatch_model::clock;
 use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
@@ -19,6 +20,13 @@ const MAX_WAITING: usize = 256;
 pub(crate) struct FinalState {
     pub(crate) flow: Flow,
     pub(crate) seen_at: Timestamp,
+}
+
+impl FinalState {
+    fn shift(&mut self, by_ns: i64) {
+        self.flow.shift(by_ns);
+        self.seen_at = clock::shifted(self.seen_at, by_ns);
+    }
 }
 
 /// A snapshot, and the final states that only the snapshots it replaced had.
@@ -45,6 +53,11 @@ impl Batch {
         let gone = gone.map(|flow| FinalState { flow: flow.clone(), seen_at });
         self.finals = earlier.finals;
         self.finals.extend(gone);
+        if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
+            for last in &mut self.finals {
+                last.shift(by_ns);
+            }
+        }
         let lost = self.finals.len().saturating_sub(max_finals);
         self.finals.drain(..lost);
         (self, lost as u64)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Params, params};
 
 use crate::columns::Kind;
 use crate::limits::Limits;
@@ -17,6 +17,15 @@ const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
 const PART: i64 = 20;
 /// After this many new names, those that no row uses are deleted.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
+
+/// Connections that ended before ?1 by the calendar and since whose end runs have lasted for ?2. A calendar that is set later makes rows
+/// look older than they are, but it makes no run longer: the rows of each run follow it (`clock.rs`).
+const EXPIRED: &str = "SELECT c.id FROM connection AS c JOIN (
+    SELECT id, to_ns + ifnull(sum(to_ns - from_ns) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS now_ns
+    FROM run) AS r ON r.id = c.run
+    WHERE c.began_ns + c.age_ns < ?1 AND c.began_ns + c.age_ns < r.now_ns - ?2";
+/// The first connections.
+const FIRST: &str = "SELECT id FROM connection WHERE id <= ?1";
 
 /// When the limits were last checked.
 #[derive(Default)]
@@ -36,8 +45,8 @@ impl Retention {
         names: &mut KnownNames,
     ) -> rusqlite::Result<u64> {
         let mut retired = 0;
-        if let Some(oldest) = self.oldest(limits, now_ns) {
-            retired += delete(database, "began_ns + age_ns < ?", oldest)?;
+        if let Some(age_ns) = self.due(limits, now_ns) {
+            retired += delete(database, EXPIRED, params![now_ns.saturating_sub(age_ns), age_ns])?;
         }
         if let Some(bytes) = limits.bytes {
             retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
@@ -51,24 +60,24 @@ impl Retention {
         Ok(retired)
     }
 
-    /// The time before which connections are too old. `None`: no check is due.
-    fn oldest(&mut self, limits: &Limits, now_ns: i64) -> Option<i64> {
+    /// The age of connections that are too old. `None`: no check is due.
+    fn due(&mut self, limits: &Limits, now_ns: i64) -> Option<i64> {
         let is_new = std::mem::replace(&mut self.age, limits.age) != limits.age;
         let age_ns = i64::try_from(limits.age?.as_nanos()).unwrap_or(i64::MAX);
         let interval = AGE_CHECK_INTERVAL_NS.min(age_ns);
-        if !is_new && self.age_checked_ns.is_some_and(|last| now_ns - last < interval) {
+        if !is_new && self.age_checked_ns.is_some_and(|last| (0..interval).contains(&(now_ns - last))) {
             return None;
         }
         self.age_checked_ns = Some(now_ns);
-        Some(now_ns.saturating_sub(age_ns))
+        Some(age_ns)
     }
 }
 
-/// Deletes connections with all their rows.
-fn delete(database: &Connection, condition: &str, value: i64) -> rusqlite::Result<u64> {
+/// Deletes the connections that a query finds, with all their rows.
+fn delete(database: &Connection, query: &str, values: impl Params) -> rusqlite::Result<u64> {
     let transaction = database.unchecked_transaction()?;
-    let mut old = transaction.prepare_cached(&format!("SELECT id FROM connection WHERE {condition}"))?;
-    let ids = old.query_map([value], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut old = transaction.prepare_cached(query)?;
+    let ids = old.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
     drop(old);
     for (table, column) in OF_CONNECTION {
         let mut deletion = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
@@ -101,7 +110,7 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
         let (first, last): (Option<i64>, Option<i64>) =
             database.query_row(range, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let (Some(first), Some(last)) = (first, last) else { break };
-        retired += delete(database, "id <= ?", first + (last - first) / PART)?;
+        retired += delete(database, FIRST, [first + (last - first) / PART])?;
     }
     if retired > 0 {
         database.execute_batch("PRAGMA incremental_vacuum")?;

@@ -26,6 +26,7 @@ use crate::values::nanos;
 use crate::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
+mod clock;
 mod runs;
 mod schema;
 mod views;

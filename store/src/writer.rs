@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mpwatch_model::clock;
 use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::host::Losses;
 use mpwatch_model::snapshot::Snapshot;
 use rusqlite::{Connection, params};
 
 use crate::changes::{Change, Changes};
+use crate::clock::shift_run;
 use crate::earlier::EarlierRuns;
 use crate::error::reason;
 use crate::limits::{Limits, SharedStatus};
@@ -48,6 +50,8 @@ pub(crate) struct Writer {
     retention: Retention,
     run: i64,
     began: Option<Timestamp>,
+    /// By which calendar the times of this run are dated.
+    boot_epoch_ns: Option<i64>,
     run_written_ns: Option<i64>,
     next_number: i64,
     /// Set with the first batch.
@@ -76,6 +80,7 @@ impl Writer {
             retention: Retention::default(),
             run,
             began: None,
+            boot_epoch_ns: None,
             run_written_ns: None,
             next_number,
             changes: None,
@@ -89,7 +94,8 @@ impl Writer {
     pub(crate) fn take(&mut self, batch: Batch) {
         let limits = self.status.with(|status| status.limits);
         let batch = self.with_unread(batch, &limits);
-        let mut changes = match self.changes(&batch.snapshot) {
+        let changes = self.follow_clock(&batch.snapshot).and_then(|()| self.changes(&batch.snapshot));
+        let mut changes = match changes {
             Ok(changes) => changes,
             Err(error) => {
                 // Without the earlier runs a connection could get a second row.
@@ -118,6 +124,31 @@ impl Writer {
             status.losses.flows_lost += lost;
         });
         batch
+    }
+
+    /// If the calendar was set since the previous batch, moves all times of this run, in the file and in memory.
+    fn follow_clock(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
+        let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
+        let Some(by_ns) = clock::step(before, snapshot.boot_epoch_ns) else { return Ok(()) };
+        shift_run(&self.database, self.run, by_ns)?;
+        self.boot_epoch_ns = Some(snapshot.boot_epoch_ns);
+        self.began = self.began.map(|at| clock::shifted(at, by_ns));
+        self.run_written_ns = None;
+        if let Some(changes) = &mut self.changes {
+            changes.shift(by_ns);
+        }
+        for pending in self.backlog.values_mut() {
+            pending.flow.shift(by_ns);
+            pending.seen_at = clock::shifted(pending.seen_at, by_ns);
+        }
+        if let Some(previous) = &mut self.previous {
+            let previous = Arc::make_mut(previous);
+            previous.at = clock::shifted(previous.at, by_ns);
+            for flow in &mut previous.connections {
+                flow.shift(by_ns);
+            }
+        }
+        Ok(())
     }
 
     /// The state of changes; the first call reads the connections that earlier runs left open.

@@ -63,7 +63,7 @@ fn serve(
         Ok((0..count)
             .map(|_| {
                 let (mut socket, _) = listener.accept().unwrap();
-                let (mut received, mut buffer) = (0, [0; 65_536]);
+                let (mut received, mut buffer) = (0, [0; 8_192]);
                 while let Ok(bytes @ 1..) = socket.read(&mut buffer) {
                     received += bytes;
                     if closes_first {

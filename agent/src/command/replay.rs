@@ -62,8 +62,7 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
     let outcome = session::run(&mut replay, tracker(options, Closed::Forget), None, |snapshot| {
         let recorded = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
         screen.show(options.filter.apply(snapshot));
-        let goes_on = pace.wait_for_next(recorded);
-        Ok(goes_on)
+        Ok(pace.wait_for_next(recorded))
     });
     if outcome.is_ok() {
         screen.set_link(Link::Ended);

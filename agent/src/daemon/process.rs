@@ -7,16 +7,17 @@ use jiff::Timestamp;
 use mpwatch_model::service::DaemonProcess;
 use mpwatch_model::unit::{Bytes, Nanos};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
-use nix::sys::time::TimeVal;
+use nix::sys::time::TimeValLike as _;
 use nix::unistd::{SysconfVar, sysconf};
 
 /// The process now. A value that cannot be read is `None`.
 pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok();
+    let used = used.map(|used| (used.user_time() + used.system_time()).num_nanoseconds());
     let memory = fs::read_to_string("/proc/self/statm").ok();
     let (mapped, resident) = memory.as_deref().map_or((None, None), pages);
     DaemonProcess {
-        cpu: used.and_then(|used| Some(Nanos(nanos(used.user_time())? + nanos(used.system_time())?))),
+        cpu: used.and_then(|used| u64::try_from(used).ok()).map(Nanos),
         resident,
         mapped,
         // The directory itself is open while it is read.
@@ -25,11 +26,6 @@ pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
         threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),
         started_at: Some(started_at),
     }
-}
-
-fn nanos(time: TimeVal) -> Option<u64> {
-    let whole = u64::try_from(time.tv_sec()).ok()?.checked_mul(1_000_000_000)?;
-    whole.checked_add(u64::try_from(time.tv_usec()).ok()? * 1_000)
 }
 
 /// Mapped and resident memory, from the first two numbers of `statm`.

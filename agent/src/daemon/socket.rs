@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots on a Unix socket, for `top`, `ls` and `show`. Input is never read. A reader that is too slow loses snapshots, which are
-//! counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place.
+//! counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place. So is one that reads
+//! nothing, or so little that it never catches up.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::Shutdown;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::snapshot::Snapshot;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
@@ -35,6 +38,11 @@ const QUEUE_LENGTH: usize = 2;
 const SEND_BUFFER: usize = 16 << 10;
 /// A reader that has read nothing for this long is disconnected when a new one connects.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// A reader that has not read all that was written to it for this long is disconnected when a new one connects.
+const BEHIND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Send buffer of a reader to which nothing is being written: so small that the kernel reports it as writable only if it holds nothing of a
+/// snapshot. (Asking for the number of unread bytes, SIOCOUTQ, would take `unsafe`.)
+const IDLE_SEND_BUFFER: usize = 0;
 /// Maximum time at the end for readers to read the last snapshot.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks for readers at the end, and after a failed `accept`.
@@ -46,6 +54,32 @@ type Line = Arc<String>;
 struct Reader {
     lines: SyncSender<Line>,
     output: Arc<Output>,
+    /// Since when it has not read all that was written. `None`: it has.
+    behind_since: Option<Instant>,
+}
+
+impl Reader {
+    /// Notes whether it has read everything. A write that goes on has not been read.
+    fn note_progress(&mut self) {
+        if lock(&self.output.stalled_since).is_none() && has_read_all(&self.output.stream) {
+            self.behind_since = None;
+        } else {
+            self.behind_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Since when it has kept its place from others. `None`: it has not.
+    fn idle_since(&self) -> Option<Instant> {
+        let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
+        let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
+        stalled.or(self.behind_since.filter(|since| exceeds(since, BEHIND_TIMEOUT)))
+    }
+}
+
+/// Whether the peer has read what was written, while nothing is being written.
+fn has_read_all(stream: &UnixStream) -> bool {
+    let mut waiting = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
+    matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(count) if count > 0)
 }
 
 /// State that the threads share.
@@ -118,13 +152,16 @@ impl Shared {
             let line = has_readers.then(|| line(&snapshot)).flatten();
             *lock(&self.latest) = Some(snapshot);
             let Some(line) = line else { continue };
-            lock(&self.readers).retain(|reader| match reader.lines.try_send(Arc::clone(&line)) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    self.status.frames_dropped.fetch_add(1, Ordering::Relaxed);
-                    true
+            lock(&self.readers).retain_mut(|reader| {
+                reader.note_progress();
+                match reader.lines.try_send(Arc::clone(&line)) {
+                    Ok(()) => true,
+                    Err(TrySendError::Full(_)) => {
+                        self.status.frames_dropped.fetch_add(1, Ordering::Relaxed);
+                        true
+                    }
+                    Err(TrySendError::Disconnected(_)) => false,
                 }
-                Err(TrySendError::Disconnected(_)) => false,
             });
         }
         // A reader's thread ends after the queued snapshots, because its sender is dropped here.
@@ -137,7 +174,7 @@ impl Shared {
                 thread::sleep(RETRY_INTERVAL);
                 continue;
             };
-            if self.status.readers.load(Ordering::Relaxed) >= MAX_READERS && !self.disconnect_stalled() {
+            if self.status.readers.load(Ordering::Relaxed) >= MAX_READERS && !self.disconnect_idle() {
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -155,14 +192,15 @@ impl Shared {
         }
     }
 
-    /// Disconnects the reader that has been stalled for longest. `false`: none has reached the timeout.
-    fn disconnect_stalled(&self) -> bool {
+    /// Disconnects the reader that has read nothing, or too little, for longest. `false`: none has reached its timeout.
+    fn disconnect_idle(&self) -> bool {
         let mut readers = lock(&self.readers);
-        let since = readers.iter().map(|reader| *lock(&reader.output.stalled_since));
-        let stalled = since.enumerate().filter_map(|(index, since)| Some((since?, index)));
-        let Some((_, index)) = stalled.min().filter(|(since, _)| since.elapsed() >= STALL_TIMEOUT) else {
-            return false;
-        };
+        for reader in readers.iter_mut() {
+            reader.note_progress();
+        }
+        let idle =
+            readers.iter().enumerate().filter_map(|(index, reader)| Some((reader.idle_since()?, index)));
+        let Some((_, index)) = idle.min() else { return false };
         // Its thread waits in `write` and ends with an error.
         let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
         self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
@@ -170,12 +208,11 @@ impl Shared {
     }
 
     fn serve(&self, stream: UnixStream) -> io::Result<()> {
-        setsockopt(&stream, sockopt::SndBuf, &SEND_BUFFER)?;
         let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
         // In this order a snapshot may come twice, but none is missed.
-        lock(&self.readers).push(Reader { lines: sender, output: Arc::clone(&output) });
+        lock(&self.readers).push(Reader { lines: sender, output: Arc::clone(&output), behind_since: None });
         let latest = lock(&self.latest).clone();
         if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
             output.write(&line)?;
@@ -197,12 +234,14 @@ struct Output {
 impl Output {
     /// Writes in parts, each with a timeout of its own: a slow reader of a large snapshot is not stalled.
     fn write(&self, line: &str) -> io::Result<()> {
+        setsockopt(&self.stream, sockopt::SndBuf, &SEND_BUFFER)?;
         let outcome = line.as_bytes().chunks(SEND_BUFFER).try_for_each(|part| {
             *lock(&self.stalled_since) = Some(Instant::now());
             (&self.stream).write_all(part)
         });
+        let emptied = setsockopt(&self.stream, sockopt::SndBuf, &IDLE_SEND_BUFFER);
         *lock(&self.stalled_since) = None;
-        outcome
+        outcome.and(emptied.map_err(io::Error::from))
     }
 }
 
@@ -244,5 +283,37 @@ impl Drop for Socket {
         if self.snapshots.is_some() {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_sips_is_idle_until_it_has_read_everything() {
+        let (stream, mut peer) = UnixStream::pair().unwrap();
+        let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
+        let lines = mpsc::sync_channel(1).0;
+        let mut reader = Reader { lines, output: Arc::clone(&output), behind_since: None };
+        reader.note_progress();
+        assert!(reader.behind_since.is_none(), "nothing was written");
+        // The snapshot of a quiet machine fits into the kernel's buffer: no write ever waits.
+        output.write(&"x".repeat(1_300)).unwrap();
+        reader.note_progress();
+        let behind = reader.behind_since.unwrap();
+        for _ in 0..10 {
+            peer.read_exact(&mut [0; 100]).unwrap();
+            reader.note_progress();
+        }
+        assert_eq!(reader.behind_since, Some(behind), "a sip does not count");
+        assert!(reader.idle_since().is_none(), "the time is not over");
+        reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
+        assert!(reader.idle_since().is_some());
+        peer.read_exact(&mut [0; 300]).unwrap();
+        reader.note_progress();
+        assert!(reader.idle_since().is_none(), "it has read everything");
     }
 }

@@ -24,7 +24,8 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
         checks.extend(kernel(report));
     }
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
-    checks.extend(capabilities(facts));
+    let held = facts.capabilities.unwrap_or_default();
+    checks.extend(capability::USED.iter().map(|used| capability(used, held)));
     checks.extend([user_namespace(facts), lockdown(facts), jit(facts)]);
     checks.extend(energy(&facts.energy));
     checks
@@ -119,11 +120,6 @@ fn scheduler(facts: &Facts) -> Check {
         )
         .fix("sysctl net.mptcp.scheduler=default"),
     }
-}
-
-fn capabilities(facts: &Facts) -> impl Iterator<Item = Check> {
-    let held = facts.capabilities.unwrap_or_default();
-    capability::USED.iter().map(move |used| capability(used, held))
 }
 
 fn capability(used: &Capability, held: Capabilities) -> Check {

@@ -13,6 +13,7 @@ use super::perf;
 use super::powercap::{self, FoundZone};
 use super::topology::Topology;
 use super::zone::{Backend, Role, Zone, assign_roles};
+use crate::procfs;
 
 const GRANT: &str = "run as root, or: setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
 const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host \
@@ -39,14 +40,11 @@ impl Hardware {
     /// The running machine. `root` replaces `/sys`.
     pub(crate) fn detect(root: Option<&Path>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let has_flag = |flag: &str| {
-            let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-            flags.is_some_and(|line| line.split_whitespace().any(|word| word == flag))
-        };
+        let flags = procfs::cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
         Self {
             root: root.unwrap_or(Path::new("/sys")).to_owned(),
             perf: root.is_none().then_some(perf::open as perf::Open),
-            in_vm: root.is_none() && has_flag("hypervisor"),
+            in_vm: root.is_none() && flags.split_whitespace().any(|flag| flag == "hypervisor"),
             simulated: false,
             // All of them, even those that this process may not use: energy is that of the whole machine.
             cpus: u32::try_from(cpus::online().len()).unwrap_or(u32::MAX).max(1),

@@ -23,7 +23,7 @@ const MAX_SEEN: usize = 100_000;
 pub(crate) struct Names {
     /// `None`: this kernel or the system does not let names be learned.
     watcher: Option<Watcher>,
-    names: HashMap<NetnsCookie, NetnsName>,
+    known: HashMap<NetnsCookie, NetnsName>,
     removed: VecDeque<(Instant, NetnsCookie)>,
     /// Namespaces of connections, without a name so far.
     unnamed: HashSet<NetnsCookie>,
@@ -57,8 +57,8 @@ impl Names {
             self.apply(change, Instant::now());
         }
         let named: Vec<NetnsCookie> =
-            self.unnamed.iter().filter(|netns| self.names.contains_key(netns)).copied().collect();
-        let events = named.iter().filter_map(|netns| self.names.get(netns)).cloned().map(KernelEvent::Netns);
+            self.unnamed.iter().filter(|netns| self.known.contains_key(netns)).copied().collect();
+        let events = named.iter().filter_map(|netns| self.known.get(netns)).cloned().map(KernelEvent::Netns);
         let events = events.collect();
         for netns in named {
             self.unnamed.remove(&netns);
@@ -73,7 +73,7 @@ impl Names {
         match change {
             Change::Named(netns, name) => {
                 self.removed.retain(|(_, removed)| *removed != netns);
-                self.names.entry(netns).or_insert(name);
+                self.known.entry(netns).or_insert(name);
             }
             Change::Removed(netns) => self.removed.push_back((now, netns)),
         }
@@ -82,7 +82,7 @@ impl Names {
     fn forget(&mut self, now: Instant) {
         let is_due = |(since, _): &mut (Instant, NetnsCookie)| now.duration_since(*since) >= KEEP_REMOVED;
         while let Some((_, netns)) = self.removed.pop_front_if(is_due) {
-            self.names.remove(&netns);
+            self.known.remove(&netns);
             self.unnamed.remove(&netns);
             self.reported.remove(&netns);
         }
@@ -143,6 +143,6 @@ mod tests {
         names.unnamed.insert(netns);
         assert_eq!(resolved(&mut names), ["7 a"]);
         names.forget(now + KEEP_REMOVED);
-        assert!(names.names.is_empty() && names.reported.is_empty() && names.removed.is_empty());
+        assert!(names.known.is_empty() && names.reported.is_empty() && names.removed.is_empty());
     }
 }

@@ -191,9 +191,13 @@ impl Learner {
         let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
         let found: HashSet<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let gone: Vec<PathBuf> = self.known.keys().filter(|path| !found.contains(*path)).cloned().collect();
-        gone.iter().for_each(|path| self.forget(path));
+        for path in gone {
+            self.forget(&path);
+        }
         self.pending.retain(|path| found.contains(path));
-        found.iter().for_each(|path| self.learn(path));
+        for path in &found {
+            self.learn(path);
+        }
     }
 
     /// Learns the namespace that is mounted on a file now.

@@ -43,7 +43,8 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 
 	if (bpf_core_field_exists(renamed->__parent))
 		return BPF_CORE_READ(renamed, __parent);
-	return BPF_CORE_READ(node, parent);
+	/* Each field has a check of its own, so that core_check finds them. */
+	return bpf_core_field_exists(node->parent) ? BPF_CORE_READ(node, parent) : NULL;
 }
 
 /* Whether a REMOVE_ADDR list of the path manager contains `id`. */

@@ -9,6 +9,14 @@ const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 
 static const struct subflow_state new_subflow;
 
+/* Tokens of connections whose final record was sent: it has the payload of all their subflows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, __u8);
+} reported_tokens SEC(".maps");
+
 static __always_inline void note_owner(struct mpw_owner *owner)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -16,6 +24,18 @@ static __always_inline void note_owner(struct mpw_owner *owner)
 	owner->pid = bpf_get_current_pid_tgid() >> 32;
 	/* The name of the process, not of the thread that made the call. */
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
+}
+
+/* Counts the payload of a subflow whose record is lost, unless the record of its connection has it. */
+static __noinline int count_lost(struct subflow_state *state)
+{
+	__u32 token = state->handshake.token;
+
+	if (token && bpf_map_lookup_elem(&reported_tokens, &token))
+		return 0;
+	count_both(MPW_COUNT_LOST_BYTES_SENT, state->final.bytes_sent - state->final.bytes_retrans,
+		   MPW_COUNT_LOST_BYTES_RECEIVED, state->final.bytes_received);
+	return 0;
 }
 
 static __always_inline void send_subflow(struct subflow_state *state, struct sock *sk)
@@ -28,9 +48,7 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 	state->final_sent = 1;
 	record = reserve(sizeof(*record));
 	if (!record) {
-		count_both(MPW_COUNT_LOST_BYTES_SENT,
-			   state->final.bytes_sent - state->final.bytes_retrans,
-			   MPW_COUNT_LOST_BYTES_RECEIVED, state->final.bytes_received);
+		count_lost(state);
 	} else {
 		begin_subflow(record, state, sk);
 		complete_subflow(record, state, sk);
@@ -237,6 +255,8 @@ static __always_inline struct connection_state *track_connection(struct sock *sk
 static __always_inline void send_connection(struct connection_state *connection, struct sock *sk)
 {
 	struct mpw_connection *record = reserve(sizeof(*record));
+	__u32 token = connection->handshake.token;
+	__u8 sent = 1;
 
 	if (record) {
 		fill_connection(record, connection, sk);
@@ -244,6 +264,8 @@ static __always_inline void send_connection(struct connection_state *connection,
 		record->msk.state = TCP_CLOSE;
 		bpf_ringbuf_submit(record, 0);
 		report_cgroup_of(sk);
+		if (token)
+			bpf_map_update_elem(&reported_tokens, &token, &sent, BPF_ANY);
 	}
 	free_slot(&connection->cost_slot);
 }

@@ -143,8 +143,8 @@ static __always_inline void read_interface(struct mpw_observed *observed, struct
 	BPF_CORE_READ_INTO(&observed->ifname, dev, name);
 }
 
-#define CONTEXT_FLAGS                                                                       \
-	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_ASKED_JOIN | MPW_SF_BACKUP_BY_PEER |   \
+#define CONTEXT_FLAGS                                                                     \
+	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_ASKED_JOIN | MPW_SF_BACKUP_BY_PEER | \
 	 MPW_SF_BACKUP_BY_US | MPW_SF_STALE)
 
 static __noinline int read_context(struct mpw_observed *observed, struct tcp_sock *tp)

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn our_object_names_the_fields_that_it_reads() {
-        let accesses = accesses(crate::OBJECT).unwrap();
+        let accesses = accesses(crate::abi::OBJECT).unwrap();
         let names: Vec<_> = accesses.iter().map(|access| access.field.as_str()).collect();
         for expected in [
             "tcp_sock.srtt_us",
@@ -130,6 +130,6 @@ mod tests {
     #[test]
     fn bytes_that_are_not_an_object_have_no_fields() {
         assert!(accesses(b"").is_none());
-        assert!(accesses(&crate::OBJECT[..100]).is_none());
+        assert!(accesses(&crate::abi::OBJECT[..100]).is_none());
     }
 }

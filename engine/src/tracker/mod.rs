@@ -18,10 +18,11 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::clock::ClockChange;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
@@ -37,12 +38,15 @@ use flow::Flow;
 use index::{Index, Key};
 use names::Names;
 
+/// Most closed connections that are kept for the report, about 1.7 kB each: a recording may go on for days.
+const MAX_ARCHIVED: usize = 50_000;
+
 /// What happens to a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// It is discarded, as in a live view.
     Forget,
-    /// It is kept for the report at the end of the run.
+    /// It is kept for the report at the end of the run, if it is one of the latest 50 000.
     Keep,
 }
 
@@ -60,7 +64,8 @@ pub struct Tracker {
     previous_tick: Option<Nanos>,
     vanished: u64,
     timeline_dropped: u64,
-    archive: Vec<Connection>,
+    archive: VecDeque<Connection>,
+    unreported: u64,
 }
 
 impl Tracker {
@@ -79,7 +84,8 @@ impl Tracker {
             previous_tick: None,
             vanished: 0,
             timeline_dropped: 0,
-            archive: Vec::new(),
+            archive: VecDeque::new(),
+            unreported: 0,
         }
     }
 
@@ -102,6 +108,7 @@ impl Tracker {
             KernelEvent::Samples(batch) => self.on_samples(batch),
             KernelEvent::Netns(name) => self.names.add_netns(name),
             KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
+            KernelEvent::Clock(change) => self.on_clock(*change),
             KernelEvent::Tick(tick) => self.on_tick(tick),
         }
     }
@@ -122,6 +129,10 @@ impl Tracker {
         if self.closed == Closed::Keep {
             let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
             self.archive.extend(over.cloned());
+            while self.archive.len() > MAX_ARCHIVED {
+                self.archive.pop_front();
+                self.unreported += 1;
+            }
         }
         self.index.clear_forgotten();
         Snapshot {
@@ -134,12 +145,13 @@ impl Tracker {
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
+            boot_epoch_ns: self.start.boot_epoch_ns,
         }
     }
 
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
-        let mut connections = std::mem::take(&mut self.archive);
+        let mut connections = Vec::from(std::mem::take(&mut self.archive));
         connections.extend(self.connections());
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
@@ -230,6 +242,15 @@ impl Tracker {
         }
     }
 
+    /// The latest calendar dates everything, also what happened before: it was wrong then.
+    fn on_clock(&mut self, change: ClockChange) {
+        let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
+        self.start.boot_epoch_ns = change.boot_epoch_ns;
+        for connection in &mut self.archive {
+            connection.shift(by_ns);
+        }
+    }
+
     fn on_tick(&mut self, tick: &Tick) {
         self.previous_tick =
             Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
@@ -275,6 +296,7 @@ impl Tracker {
         Losses {
             vanished: self.vanished,
             timeline_dropped: self.timeline_dropped,
+            connections_unreported: self.unreported,
             energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
             ..self.tick.losses
         }

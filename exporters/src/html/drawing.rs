@@ -136,11 +136,10 @@ fn ranges(
 
 /// The RTTs of each subflow: lowest, median, 99th percentile.
 pub(super) fn rtts(connection: &Connection) -> String {
-    let seconds_of = |time: Micros| time.0 as f64 / 1e6;
     let range = |subflow: &Subflow| {
-        let value = seconds_of(subflow.rtt_p50?);
-        let low = subflow.rtt_min.map_or(value, seconds_of).min(value);
-        Some(Range { low, value, high: seconds_of(subflow.rtt_p99?) })
+        let value = subflow.rtt_p50?.seconds();
+        let low = subflow.rtt_min.map_or(value, Micros::seconds).min(value);
+        Some(Range { low, value, high: subflow.rtt_p99?.seconds() })
     };
     ranges(connection, "RTT: min, median (dot), 99th percentile", range, seconds)
 }

@@ -202,7 +202,7 @@ impl Drawing<'_> {
         let main = outage::main_outage(self.life.connection, &outages);
         outages.iter().fold(String::new(), |mut text, outage| {
             let from = self.life.clock.at(outage.from);
-            let duration = outage.duration.0 as f64 / 1e6;
+            let duration = outage.duration.seconds();
             let [x, end] = [from, from + duration].map(|at| self.scale.position(at));
             let _ = writeln!(
                 text,
@@ -306,5 +306,5 @@ fn joined_or_failed(
         }
     }
     let after = subflow.joined_after?;
-    Some(("soft", format!("joined at {}", seconds(after.0 as f64 / 1e6))))
+    Some(("soft", format!("joined at {}", seconds(after.seconds()))))
 }

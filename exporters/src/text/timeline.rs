@@ -9,20 +9,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};
 
-/// One event: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
-struct Line {
-    offset: String,
-    mark: char,
-    sentence: String,
-    source: &'static str,
-}
-
-fn lines(connection: &Connection) -> Vec<Line> {
-    let line = |entry: &TimelineEntry| Line {
-        offset: connection.offset(entry.at).to_string(),
-        mark: if entry.event.is_failure() { '!' } else { ' ' },
-        sentence: entry.event.sentence(|subflow| connection.subflow_name(subflow)),
-        source: entry.source.as_str(),
+/// The events: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
+fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
+    let line = |entry: &TimelineEntry| {
+        let mark = if entry.event.is_failure() { '!' } else { ' ' };
+        let sentence = entry.event.sentence(|subflow| connection.subflow_name(subflow));
+        (connection.offset(entry.at).to_string(), mark, sentence, entry.source.as_str())
     };
     connection.timeline.iter().map(line).collect()
 }
@@ -34,7 +26,7 @@ pub(crate) fn start(connection: &Connection) -> &'static str {
 
 /// All events as a table. `None`: there are none.
 pub(crate) fn grid(connection: &Connection) -> Option<Grid> {
-    let row = |Line { offset, mark, sentence, source }| {
+    let row = |(offset, mark, sentence, source): (String, char, String, &str)| {
         vec![offset, format!("{mark} {sentence}").trim_start().to_owned(), source.to_owned()]
     };
     let rows: Vec<Vec<String>> = lines(connection).into_iter().map(row).collect();
@@ -49,9 +41,9 @@ pub(super) fn section(connection: &Connection) -> String {
         return String::new();
     }
     let mut text = format!("  timeline, from {}\n", start(connection));
-    let time_width = lines.iter().map(|line| line.offset.width()).max().unwrap_or(0);
-    let sentence_width = lines.iter().map(|line| line.sentence.width()).max().unwrap_or(0);
-    for Line { offset, mark, sentence, source } in lines {
+    let time_width = lines.iter().map(|(offset, ..)| offset.width()).max().unwrap_or(0);
+    let sentence_width = lines.iter().map(|(_, _, sentence, _)| sentence.width()).max().unwrap_or(0);
+    for (offset, mark, sentence, source) in lines {
         let _ = writeln!(text, "  {mark} {offset:>time_width$}  {sentence:sentence_width$}  [{source}]");
     }
     text

@@ -169,5 +169,5 @@ fn since_opening(since: Micros) -> String {
 }
 
 fn seconds(micros: Micros) -> String {
-    display(Unit::Seconds, Some(micros.0 as f64 / 1e6))
+    display(Unit::Seconds, Some(micros.seconds()))
 }

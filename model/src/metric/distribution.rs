@@ -4,6 +4,7 @@
 use super::unit::Unit;
 use crate::connection::Connection;
 use crate::subflow::Subflow;
+use crate::unit::Micros;
 
 /// One histogram.
 pub struct Distribution<T: 'static> {
@@ -65,7 +66,7 @@ pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |c| u64::from(c.second_path.is_some()),
-        of: |c| c.second_path.map(|path| path.after.0 as f64 / 1e6),
+        of: |c| c.second_path.map(|path| path.after.seconds()),
     },
 ];
 
@@ -77,7 +78,7 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |s| u64::from(s.handshake.is_some()),
-        of: |s| s.handshake.map(|time| time.0 as f64 / 1e6),
+        of: |s| s.handshake.map(Micros::seconds),
     },
     Distribution {
         name: "mpwatch_host_rtt_seconds",
@@ -85,6 +86,6 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |s| s.rtt_samples,
-        of: |s| s.rtt.map(|time| time.0 as f64 / 1e6),
+        of: |s| s.rtt.map(Micros::seconds),
     },
 ];

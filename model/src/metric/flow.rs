@@ -19,10 +19,6 @@ fn rate(value: BitsPerSecond) -> f64 {
     value.0 as f64
 }
 
-fn seconds(value: Micros) -> f64 {
-    value.0 as f64 / 1e6
-}
-
 fn joules(subject: &impl HasEnergy, read: fn(&FlowEnergy) -> Option<Microjoules>) -> Option<f64> {
     subject.energy().and_then(read).map(Microjoules::joules)
 }
@@ -41,14 +37,14 @@ metrics! {
         "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| Some(rate(s.receive));
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
         "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the payload sent by all subflows of the connection." |s| s.share_sent;
-        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(seconds);
-        "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(seconds);
-        "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(seconds);
-        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(seconds);
-        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(seconds);
-        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(seconds);
-        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(seconds);
-        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(seconds);
+        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(Micros::seconds);
+        "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(Micros::seconds);
+        "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(Micros::seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(Micros::seconds);
+        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(Micros::seconds);
+        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(Micros::seconds);
+        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(Micros::seconds);
+        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(Micros::seconds);
         "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
         "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that considered the subflow." |s| s.scheduler.map(|x| x.considered as f64);
         "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been assigned data." |s| s.scheduler.map(|x| x.picked as f64);
@@ -77,7 +73,7 @@ metrics! {
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
         "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Fraction of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
-        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| seconds(p.after));
+        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
         "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);
         "mpwatch_connection_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);

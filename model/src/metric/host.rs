@@ -83,6 +83,7 @@ families! {
     "mpwatch_loss_vanished_total" Counter Count [] "Flows that disappeared without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
     "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries discarded." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
     "mpwatch_loss_namespaces_unreadable_total" Counter Count [] "Namespaces not searched for connections older than the agent." |s, emit| emit(&[], s.losses.namespaces_unreadable as f64);
+    "mpwatch_loss_connections_unreported_total" Counter Count [] "Connections left out of the report of a recording; a daemon makes none." |s, emit| emit(&[], s.losses.connections_unreported as f64);
     "mpwatch_loss_ticks_failed_total" Counter Count [] "Snapshots that could not be read from the kernel." |s, emit| emit(&[], s.losses.ticks_failed as f64);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units of metrics.
 
-/// Base unit of a metric's value; also its suffix in the name.
+/// Base unit of a metric's value; the name of the metric ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -23,20 +23,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The suffix that a metric's name ends with (before `_total`).
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Bytes => "_bytes",
-            Self::Seconds => "_seconds",
-            Self::BitsPerSecond => "_bits_per_second",
-            Self::Ratio => "_ratio",
-            Self::Segments => "_segments",
-            Self::Joules => "_joules",
-            Self::JoulesPerGigabyte => "_joules_per_gigabyte",
-            Self::Count => "",
-        }
-    }
-
     /// Whether counters in this unit are measured by mpwatch and start with tracing. The others are the kernel's and start with the flow.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)

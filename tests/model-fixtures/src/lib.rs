@@ -304,6 +304,7 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
         cpus: Some(vec![cpu(0), cpu(1)]),
         energy: Some(zones()),
         losses: Losses::default(),
+        boot_epoch_ns: 0,
     }
 }
 

@@ -39,9 +39,11 @@ pub(super) const COLUMNS: &[Column] = &[
         Rows::All,
         Value::Cell(trend, |row| Order::Number(row.recent())),
     ),
-    sum(("rtt", "RTT", "median of the smoothed RTTs"), 7, Unit::Seconds, |sums| sums.rtt.map(seconds)),
+    sum(("rtt", "RTT", "median of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
+        sums.rtt.map(Micros::seconds)
+    }),
     sum(("rtt_lowest", "RTT MIN", "lowest of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
-        sums.min_rtt.map(seconds)
+        sums.min_rtt.map(Micros::seconds)
     }),
     numbers(
         ("loss", "RETX", "retransmitted share of the bytes sent"),
@@ -90,10 +92,6 @@ fn trend(row: &Row<'_>, width: usize) -> Text {
     let max = recent.iter().copied().fold(0.0, f32::max);
     let ink = if let Subject::Subflow { index, .. } = row.subject { Ink::Path(index) } else { Ink::Normal };
     Text::new(sparkline(&own, max, width), ink)
-}
-
-fn seconds(micros: Micros) -> f64 {
-    micros.0 as f64 / 1e6
 }
 
 fn retransmitted(row: &Row<'_>) -> Option<f64> {

@@ -90,7 +90,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[index] = step;
         column.rate[index] = rate;
-        column.rtt[index] = value.rtt.map_or(f32::NAN, |rtt| (rtt.0 as f64 / 1e6) as f32);
+        column.rtt[index] = value.rtt.map_or(f32::NAN, |rtt| rtt.seconds() as f32);
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);
         column.watts[index] = watts.map_or(f32::NAN, |watts| watts as f32);
     }

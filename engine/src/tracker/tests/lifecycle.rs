@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections and subflows from the first record to the last, in any order of records.
 
+use jiff::Timestamp;
+use mpwatch_model::clock::ClockChange;
 use mpwatch_model::event::{KernelEvent, NetnsName};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
@@ -53,6 +55,52 @@ proptest! {
         tick(&mut tracker, 5 * SECOND);
         prop_assert_eq!(tracker.report().connections.len(), 1);
     }
+}
+
+#[test]
+fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
+    const EACH: u32 = 6_000;
+    let mut tracker = tracker(Closed::Keep);
+    for turn in 0..9_u32 {
+        let at = u64::from(2 + turn) * SECOND;
+        for number in turn * EACH..(turn + 1) * EACH {
+            let mut record = connection(at, 500);
+            (record.msk.cookie, record.msk.token) = (SocketCookie(1 + u64::from(number)), Token(1 + number));
+            (record.closed, record.last, record.msk.state) = (Some(Nanos(at)), true, TcpState::Close);
+            let mut last = subflow(u64::from(100_000 + number), at, 500);
+            (last.msk, last.closed, last.last) = (Some(record.msk.clone()), Some(Nanos(at)), true);
+            tracker.apply(&KernelEvent::Connection(record));
+            tracker.apply(&KernelEvent::Subflow(last));
+        }
+        tick(&mut tracker, at);
+    }
+    (11..21).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
+    let report = tracker.report();
+    assert_eq!((report.connections.len(), report.losses.connections_unreported), (50_000, 4_000));
+    assert!(report.connections.iter().all(|one| one.id.token > Token(4_000)), "the latest are kept");
+}
+
+#[test]
+fn times_follow_a_calendar_that_is_set_later() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 500)));
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 500)));
+    tracker.apply(&closed_subflow(11, 3 * SECOND, 500));
+    tracker.apply(&closed_connection(3 * SECOND, 500));
+    // The connection is in the archive of the report before the calendar is set.
+    (4..14).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
+    let at = Nanos(14 * SECOND);
+    let day_ns = 86_400 * i64::try_from(SECOND).unwrap();
+    tracker.apply(&KernelEvent::Clock(ClockChange { at, boot_epoch_ns: day_ns }));
+    let snapshot = tick(&mut tracker, 14 * SECOND);
+    assert_eq!(snapshot.boot_epoch_ns, day_ns);
+    let after = |second: i64| Timestamp::from_second(86_400 + second).unwrap();
+    assert_eq!(snapshot.at, after(14));
+    let report = tracker.report();
+    let [connection] = &report.connections[..] else { panic!("one connection") };
+    assert_eq!((connection.opened_at, connection.closed_at), (Some(after(1)), Some(after(3))));
+    assert_eq!((report.run.from, report.run.to), (after(1), after(14)));
+    assert!(connection.timeline.iter().all(|entry| entry.at >= after(1)), "{:?}", connection.timeline);
 }
 
 #[test]

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A calendar that is set while a run goes on, or between two runs.
+
+use super::*;
+
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+
+/// A snapshot this many seconds after the first by the clock that never stops, where the calendar is ahead by some seconds.
+fn dated(second: i64, ahead: i64, connections: &[Flow]) -> Arc<Snapshot> {
+    let by_ns = ahead * 1_000_000_000;
+    let mut connections = connections.to_vec();
+    for flow in &mut connections {
+        flow.shift(by_ns);
+    }
+    let mut snapshot = fixture::snapshot(connections);
+    snapshot.at += SignedDuration::from_secs(second + ahead);
+    snapshot.boot_epoch_ns = by_ns;
+    Arc::new(snapshot)
+}
+
+fn ids(file: &std::path::Path) -> Vec<u64> {
+    let mut ids: Vec<u64> = read(file).0.connections.iter().map(|one| one.id.birth.0).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// An open connection that is long enough to be sampled.
+fn long(age: i64) -> Flow {
+    let mut flow = consistent(another(&fixture::connection(1, 2), 7));
+    flow.age_s = age as f64;
+    // What carries nothing is sampled rarely.
+    flow.bytes_sent = Some(Bytes(1_000_000 + age.unsigned_abs()));
+    flow
+}
+
+#[test]
+fn rows_follow_a_calendar_that_is_set_while_the_run_goes_on() {
+    // Ten seconds is also the distance of two samples: a row must not meet the next one on its way.
+    for ahead in [10 * DAY, 10, -3 * HOUR] {
+        let mut written = Vec::new();
+        for ahead in [0, ahead] {
+            let (_folder, file) = folder();
+            let store = Store::open(&file, &Limits::none()).unwrap();
+            let last = if ahead == 0 { 0 } else { ahead };
+            store.deliver(&dated(0, 0, &[another(&fixture::closed(1), 1), long(1_000)]));
+            for second in [10, 20, 30] {
+                store.deliver(&dated(second, 0, &[long(1_000 + second)]));
+            }
+            store.deliver(&dated(40, last, &[another(&fixture::closed(1), 2), long(1_040)]));
+            store.deliver(&dated(50, last, &[long(1_050)]));
+            assert_eq!(store.close(), StoreLosses::default());
+            written.push(read(&file));
+        }
+        let [(mut expected, samples), (found, moved)] = <[_; 2]>::try_from(written).unwrap();
+        let by_ns = ahead * 1_000_000_000;
+        let shifted = |at| mpwatch_model::clock::shifted(at, by_ns);
+        expected.connections.iter_mut().for_each(|flow| flow.shift(by_ns));
+        (expected.run.from, expected.run.to) = (shifted(expected.run.from), shifted(expected.run.to));
+        assert_eq!(found.connections, expected.connections, "{ahead} s");
+        assert_eq!((found.run.from, found.run.to), (expected.run.from, expected.run.to));
+        let times =
+            |all: &CounterSeries| -> Vec<_> { all.values().flatten().map(|sample| sample.at).collect() };
+        assert!(times(&samples).len() >= 10);
+        assert_eq!(times(&moved), times(&samples).into_iter().map(shifted).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_final_state_of_a_replaced_snapshot_follows_the_calendar() {
+    let earlier = Batch::of(&dated(0, 0, &[fixture::closed(1)]));
+    let (batch, lost) = Batch::of(&dated(1, DAY, &[])).replacing(earlier, 10);
+    let mut expected = fixture::closed(1);
+    expected.shift(DAY * 1_000_000_000);
+    assert_eq!((&batch.finals[0].flow, lost), (&expected, 0));
+}
+
+#[test]
+fn the_first_start_with_the_right_calendar_deletes_nothing() {
+    let (_folder, file) = folder();
+    let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
+    let run = |snapshots: &[Arc<Snapshot>]| {
+        let store = Store::open(&file, &limits).unwrap();
+        for snapshot in snapshots {
+            store.deliver(snapshot);
+        }
+        assert_eq!(store.close(), StoreLosses::default());
+    };
+    // Two runs whose calendar is ten days behind.
+    run(&[dated(0, 0, &[another(&fixture::closed(1), 1)])]);
+    run(&[dated(5, 0, &[another(&fixture::closed(1), 2)])]);
+    let mut third = another(&fixture::closed(1), 3);
+    third.shift(10 * DAY * 1_000_000_000);
+    run(&[dated(10 * DAY, 0, &[third])]);
+    assert_eq!(ids(&file), [1, 2, 3]);
+    // An hour later they have been kept for an hour.
+    run(&[
+        dated(10 * DAY + 10, 0, &[]),
+        dated(10 * DAY + HOUR + 60, 0, &[]),
+        dated(10 * DAY + HOUR + 180, 0, &[]),
+    ]);
+    assert_eq!(ids(&file), [0_u64; 0]);
+}
+
+#[test]
+fn a_calendar_that_jumps_ahead_deletes_nothing() {
+    let (_folder, file) = folder();
+    let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
+    let store = Store::open(&file, &limits).unwrap();
+    store.deliver(&dated(0, 0, &[another(&fixture::closed(1), 1)]));
+    store.close();
+    let store = Store::open(&file, &limits).unwrap();
+    store.deliver(&dated(60, 0, &[another(&fixture::closed(1), 2)]));
+    store.deliver(&dated(120, 365 * DAY, &[another(&fixture::closed(1), 3)]));
+    store.deliver(&dated(240, 365 * DAY, &[]));
+    store.deliver(&dated(360, 0, &[]));
+    store.close();
+    assert_eq!(ids(&file), [1, 2, 3]);
+}
