@@ -38,8 +38,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
         cpus,
-        timing: StepTiming { settle: options.settle, measure: options.measure },
-        is_beside_load: false,
+        timing: StepTiming { settle: options.settle, measure: options.measure, is_beside_load: false },
     };
     machine.ensure_counters()?;
     machine.check_other_use(if options.verify { MAX_OTHER_USE } else { MAX_FITTED_USE })?;
@@ -48,7 +47,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
         return verify(&mut machine, &packages.concat(), path);
     }
     let readings = machine.measure(&plan(&packages))?;
-    let zones = if machine.is_beside_load {
+    let zones = if machine.timing.is_beside_load {
         let zones = summarise_beside_load(&readings);
         ensure!(
             !zones.is_empty(),
@@ -95,8 +94,6 @@ struct Machine {
     sampler: Sampler,
     cpus: u32,
     timing: StepTiming,
-    /// Whether other programs use the CPUs, so that their load has to be measured.
-    is_beside_load: bool,
 }
 
 impl Machine {
@@ -124,8 +121,8 @@ impl Machine {
             "other programs use {:.0} % of the CPUs, so idle power cannot be measured; stop them and try again",
             busy * 100.0
         );
-        self.is_beside_load = busy > MAX_OTHER_USE;
-        if self.is_beside_load {
+        self.timing.is_beside_load = busy > MAX_OTHER_USE;
+        if self.timing.is_beside_load {
             eprintln!("mpwatch: other programs use {:.0} % of the CPUs: idle power is fitted", busy * 100.0);
         }
         Ok(())
@@ -137,8 +134,7 @@ impl Machine {
         for (number, loaded) in (1..).zip(steps) {
             let (steps, loaded_cpus, cpus) = (steps.len(), loaded.len(), self.cpus);
             eprintln!("mpwatch: step {number} of {steps}, {seconds} s: {loaded_cpus} of {cpus} CPUs loaded");
-            let busy_time = self.is_beside_load.then_some(ticks::now as fn() -> _);
-            readings.extend(measure(&mut self.sampler, loaded, cpus, self.timing, thread::sleep, busy_time));
+            readings.extend(measure(&mut self.sampler, loaded, cpus, self.timing, thread::sleep));
         }
         ensure!(!readings.is_empty(), "no counter advanced; `mpwatch doctor` lists the zones");
         Ok(readings)

@@ -12,7 +12,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::sampler::Sampler;
-use super::ticks::{self, CpuTicks};
+use super::ticks;
 
 /// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,26 @@ pub(crate) struct StepTiming {
     pub(crate) settle: Duration,
     /// How long the load is measured.
     pub(crate) measure: Duration,
+    /// Whether other programs use the CPUs, so that the whole load is measured instead of derived from the own threads.
+    pub(crate) is_beside_load: bool,
 }
 
-/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock. `busy_time` reads the time
-/// that each CPU was busy and the time that passed; without it, only the own load counts.
+/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
     machine: u32,
     timing: StepTiming,
     mut wait: impl FnMut(Duration),
-    busy_time: Option<fn() -> Vec<CpuTicks>>,
 ) -> Vec<Reading> {
     let _load = load(cpus);
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
-    let before = busy_time.map(|read| read());
+    let before = timing.is_beside_load.then(ticks::now);
     wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
-    let after = busy_time.map(|read| read());
+    let after = timing.is_beside_load.then(ticks::now);
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;

@@ -238,7 +238,7 @@ impl ZoneSplit {
         }
         let active = parts.active as f64;
         let edge = spent.energy.0 as f64 * spent.edge;
-        let (least, most) = ((active - edge - parts.above).max(0.0), active + edge + parts.below);
+        let (surely, at_most) = ((active - edge - parts.above).max(0.0), active + edge + parts.below);
         let whole = all as f64 / available as f64;
         let curve = self.calibrated.as_ref().and_then(|zone| zone.curve.as_ref());
         let dynamic = curve.map(|curve| curve.dynamic(whole)).filter(|dynamic| *dynamic > 0.0);
@@ -247,8 +247,8 @@ impl ZoneSplit {
             let (low, high) = match (curve, dynamic, spent.estimate) {
                 (_, _, Some(estimate)) => (share * estimate.low, share * estimate.high),
                 (Some(curve), Some(dynamic), None) => {
-                    let (last, first) = curve.marginal(share * whole, whole);
-                    ((last / dynamic).clamp(0.0, share), (first / dynamic).max(share))
+                    let (least, most) = curve.marginal(share * whole, whole);
+                    ((least / dynamic).clamp(0.0, share), (most / dynamic).max(share))
                 }
                 // All of it may be idle energy.
                 _ if !parts.is_known => (0.0, 1.0),
@@ -256,8 +256,8 @@ impl ZoneSplit {
                 _ if *time == all => (share, share),
                 _ => (0.0, 1.0),
             };
-            bounds.lo += low * least;
-            bounds.hi += high * most;
+            bounds.lo += low * surely;
+            bounds.hi += high * at_most;
         }
     }
 

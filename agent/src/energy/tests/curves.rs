@@ -158,13 +158,18 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
     }
 }
 
+/// CPU time of a load in thousandths of the machine, for a second.
+fn thousandths(load: u64, curve: &RecordedCurve) -> u64 {
+    load * u64::from(curve.cpus) * SECOND.0 / 1_000
+}
+
 /// A machine without calibration after ten minutes of loads between `low` and `high`, and where its idle power comes from.
-fn uncalibrated(curve: &RecordedCurve, low: f64, high: f64) -> (Rig, IdleSource) {
+fn uncalibrated(curve: &RecordedCurve, low: u64, high: u64) -> (Rig, IdleSource) {
     let mut dice = Dice(9);
     let mut rig = rig(machine(*curve));
     for _ in 0..600 {
-        let load = low + (high - low) * dice.below(1_000) as f64 / 1e3;
-        work(&mut rig, &[1, (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64]);
+        let load = low + dice.below(high - low);
+        work(&mut rig, &[1, thousandths(load, curve)]);
     }
     let source = rig.split.snapshot().idle;
     (rig, source)
@@ -185,14 +190,15 @@ fn idle_power(rig: &mut Rig) -> f64 {
     (idle(rig) - before) as f64 / 1e6
 }
 
-const RANGES: [(f64, f64); 3] = [(0.05, 0.3), (0.1, 0.5), (0.05, 0.9)];
+/// Lowest and highest load, thousandths.
+const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 
 /// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
         let truth = f64::from(curve.points[0].1) / 1e3;
-        let (mut rig, source) = uncalibrated(&curve, 0.0, 0.3);
+        let (mut rig, source) = uncalibrated(&curve, 0, 300);
         assert_eq!(source, IdleSource::Observed);
         let observed = idle_power(&mut rig) / truth - 1.0;
         let fitted = RANGES.map(|(low, high)| {
@@ -217,9 +223,8 @@ fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
                 assert_eq!(rig.split.flow(flow(0)).unwrap().active, None);
                 continue;
             }
-            for part in [0.02, 0.05, 0.2] {
-                let of_all = |load: f64| (load * f64::from(curve.cpus) * SECOND.0 as f64) as u64;
-                let loads = [part, low].map(of_all);
+            for part in [20, 50, 200] {
+                let loads = [part, low].map(|load| thousandths(load, &curve));
                 let before = rig.split.flow(flow(0)).unwrap();
                 work(&mut rig, &loads);
                 let after = rig.split.flow(flow(0)).unwrap();

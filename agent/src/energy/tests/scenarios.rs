@@ -187,7 +187,9 @@ fn a_flow_that_began_before_the_fit_gets_its_energy_later() {
     let solo = &Scenario::all()[0];
     let mut rig = Rig::new(Platform::Intel1, solo.machine);
     let slices: Vec<&TimeSlice> = solo.slices.iter().take(5).collect();
-    slices.iter().for_each(|window| rig.work(window));
+    for window in &slices {
+        rig.work(window);
+    }
     let early = rig.split.flow(flow(0)).unwrap();
     assert_eq!((early.active, early.idle), (None, IdleSource::Unknown));
     for second in 0..120_u64 {
