@@ -5,6 +5,7 @@ use insta::assert_snapshot;
 use mpwatch_exporters::text;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::endpoint::Name;
+use mpwatch_model::energy::{FlowEnergy, IdleSource};
 use mpwatch_model::unit::Bytes;
 
 #[test]
@@ -100,4 +101,17 @@ fn no_name_can_control_the_terminal() {
     let text = text::report(&report);
     assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     assert!(text.lines().all(|line| !line.starts_with("fake")));
+}
+
+#[test]
+fn without_idle_power_energy_has_only_bounds() {
+    let unknown =
+        |energy: FlowEnergy| FlowEnergy { active: None, j_per_gb: None, idle: IdleSource::Unknown, ..energy };
+    let mut flow = fixture::closed(0x00c1_05ed);
+    flow.energy = flow.energy.map(unknown);
+    flow.subflows.iter_mut().for_each(|subflow| subflow.energy = subflow.energy.map(unknown));
+    let text = text::report(&fixture::report(vec![flow]));
+    let line = text.lines().find(|line| line.contains("above idle")).unwrap();
+    assert!(line.contains("above idle not known [") && line.contains("idle not known)"), "{line}");
+    assert!(!text.contains("J/GB,") && !line.contains(" W,"), "{text}");
 }

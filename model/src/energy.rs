@@ -14,16 +14,16 @@ pub use source::{Convention, EnergySource, IdleSource, LostReason};
 /// Energy of a flow so far. A connection's values are the exact integer sums of its subflows' values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowEnergy {
-    /// Energy above idle of its network path, microjoules. `null`: the source is `absent`.
+    /// Energy above idle of its network path, microjoules. `null`: the source is `absent`, or the idle power is unknown.
     #[serde(rename = "active_uj")]
     pub active: Option<Microjoules>,
-    /// Lower bound of `active_uj`, microjoules: as if this flow had been added last to the machine's load.
+    /// Lower bound of the energy above idle, microjoules: as if this flow had been added last to the machine's load.
     #[serde(rename = "lo_uj")]
     pub lo: Option<Microjoules>,
     /// Upper bound, microjoules: as if it had been the first load.
     #[serde(rename = "hi_uj")]
     pub hi: Option<Microjoules>,
-    /// `active_uj` plus a share of the idle energy by CPU time, microjoules.
+    /// Energy above idle plus a share of the idle energy, both by CPU time, microjoules. Known even if the idle power is not.
     #[serde(rename = "full_uj")]
     pub full: Option<Microjoules>,
     /// Joules of `active_uj` per gigabyte (10^9) of payload sent and received. `null`: no energy known, or no payload yet.
@@ -104,7 +104,7 @@ pub struct ZoneEnergy {
     pub zone_uj: Microjoules,
     /// Power in the latest window, microwatts. `null`: its energy is not known.
     pub power_uw: Option<u64>,
-    /// Part used by flows, open and closed.
+    /// Part used by flows, open and closed. This and the parts below contain idle energy of windows in which the idle power was unknown.
     pub flows_uj: Microjoules,
     /// Application code of processes that own sockets.
     pub app_uj: Microjoules,
@@ -217,7 +217,7 @@ mod tests {
         for source in all {
             assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
-        for idle in [IdleSource::Calibrated, IdleSource::Observed, IdleSource::Unknown] {
+        for idle in [IdleSource::Calibrated, IdleSource::Observed, IdleSource::Fitted, IdleSource::Unknown] {
             assert_eq!(serde_json::to_value(idle).unwrap(), idle.as_str());
         }
         assert_eq!(serde_json::to_value(Convention::CpuTime).unwrap(), Convention::CpuTime.as_str());

@@ -126,9 +126,9 @@ fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
     Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
 }
 
-/// A run that knows no joules adds none: the sum is what was measured.
+/// A run without counters adds no joules: the sum is what was measured. Without idle power in one run, `active` of the sum is unknown.
 fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
-    match (old.active, new.active) {
+    match (old.full, new.full) {
         _ if overlaps && old.cpu > new.cpu => old,
         _ if overlaps => new,
         (Some(_), None) => FlowEnergy { cpu: old.cpu + new.cpu, ..old },

@@ -20,6 +20,8 @@ use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, skip, text}
 mod conservation;
 #[path = "energy/exclusive.rs"]
 mod exclusive;
+#[path = "energy/fitted.rs"]
+mod fitted;
 #[path = "energy/processes.rs"]
 mod processes;
 

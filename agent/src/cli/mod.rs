@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Report(PeriodOptions),
     /// Check whether this machine, or another kernel, can be traced
     Doctor(DoctorOptions),
-    /// Measure the machine's power curve, for more accurate energy figures (a minute or more on an idle machine)
+    /// Measure the machine's power curve, for more accurate energy figures (takes a minute or more; best on an idle machine)
     Calibrate(CalibrateOptions),
     /// Run MPTCP traffic in private namespaces and show it; removes the namespaces at the end
     #[command(after_long_help = filter_help())]

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use jiff::Timestamp;
-use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise};
+use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_beside_load};
 use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::energy::window::Cpus;
 
 use super::output::print;
 use crate::cli::CalibrateOptions;
@@ -18,11 +19,14 @@ use crate::clock::ClockPair;
 use crate::energy::calibrate::{StepTiming, measure};
 use crate::energy::calibration::{MachineSetup, PowerFile};
 use crate::energy::sampler::Sampler;
+use crate::energy::ticks;
 use crate::energy::topology::Topology;
 use crate::error::{Failure, KERNEL, PERMISSION};
 
-/// Maximum CPU use by other programs: with more, the machine is not idle.
+/// Maximum CPU use by other programs: with more, the machine is not idle, and idle power is fitted.
 const MAX_OTHER_USE: f64 = 0.05;
+/// Maximum CPU use by other programs for a fit.
+const MAX_FITTED_USE: f64 = 0.5;
 /// Maximum change of power that `--verify` accepts.
 const TOLERANCE: f64 = 0.05;
 
@@ -34,15 +38,30 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
         cpus,
-        timing: StepTiming { settle: options.settle, measure: options.measure },
+        timing: StepTiming { settle: options.settle, measure: options.measure, is_beside_load: false },
     };
-    machine.ensure_idle_with_counters()?;
+    machine.ensure_counters()?;
+    machine.check_other_use(if options.verify { MAX_OTHER_USE } else { MAX_FITTED_USE })?;
     let path = options.counters.power_file();
     if options.verify {
         return verify(&mut machine, &packages.concat(), path);
     }
-    let zones = summarise(&machine.measure(&plan(&packages))?);
-    ensure!(!zones.is_empty(), "no zone could be read on the idle machine; `mpwatch doctor` lists the zones");
+    let readings = machine.measure(&plan(&packages))?;
+    let zones = if machine.timing.is_beside_load {
+        let zones = summarise_beside_load(&readings);
+        ensure!(
+            !zones.is_empty(),
+            "power did not follow the load of other programs; stop them and try again"
+        );
+        zones
+    } else {
+        let zones = summarise(&readings);
+        ensure!(
+            !zones.is_empty(),
+            "no zone could be read on the idle machine; `mpwatch doctor` lists the zones"
+        );
+        zones
+    };
     let text = table(&zones);
     let file = PowerFile::new(Timestamp::now().to_string(), setup, zones);
     file.save(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -78,8 +97,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Fails without energy counters, and while other programs use the CPUs.
-    fn ensure_idle_with_counters(&self) -> anyhow::Result<()> {
+    /// Fails without energy counters.
+    fn ensure_counters(&self) -> anyhow::Result<()> {
         let source = self.sampler.source();
         if !source.is_measured() {
             let other_machines =
@@ -89,15 +108,23 @@ impl Machine {
             let code = if reason.contains("permission denied") { PERMISSION } else { KERNEL };
             bail!(Failure { code, message: format!("cannot calibrate: {reason}") });
         }
-        let before = CpuTicks::now();
+        Ok(())
+    }
+
+    /// Fails while other programs use more than `limit` of the CPUs.
+    fn check_other_use(&mut self, limit: f64) -> anyhow::Result<()> {
+        let before = ticks::now();
         thread::sleep(self.timing.settle.max(Duration::from_secs(1)));
-        let busy = before.zip(CpuTicks::now()).and_then(|(before, after)| before.busy_until(after));
-        let busy = busy.unwrap_or_default();
+        let busy = ticks::busy(&before, &ticks::now(), &Cpus::All).unwrap_or_default();
         ensure!(
-            busy <= MAX_OTHER_USE,
+            busy <= limit,
             "other programs use {:.0} % of the CPUs, so idle power cannot be measured; stop them and try again",
             busy * 100.0
         );
+        self.timing.is_beside_load = busy > MAX_OTHER_USE;
+        if self.timing.is_beside_load {
+            eprintln!("mpwatch: other programs use {:.0} % of the CPUs: idle power is fitted", busy * 100.0);
+        }
         Ok(())
     }
 
@@ -117,40 +144,14 @@ impl Machine {
 /// One line per zone: idle power, and the power of each load.
 fn table(zones: &[MeasuredZone]) -> String {
     let line = |zone: &MeasuredZone| {
-        let MeasuredZone { name, idle_watts, idle_sigma_watts, knots } = zone;
+        let MeasuredZone { name, idle_watts, idle_sigma_watts, is_fitted, knots } = zone;
+        let fitted = if *is_fitted { ", fitted" } else { "" };
         let loads = knots.iter().filter(|knot| knot.busy > 0.0);
         let loads = loads.map(|knot| format!(", {:.2} W at {:.0} %", knot.watts, knot.busy * 100.0));
         let loads: String = loads.collect();
-        format!("{name:<14} {idle_watts:.2} W idle (+-{idle_sigma_watts:.2}){loads}\n")
+        format!("{name:<14} {idle_watts:.2} W idle (+-{idle_sigma_watts:.2}{fitted}){loads}\n")
     };
     zones.iter().map(line).collect()
-}
-
-/// CPU time of the machine in ticks of the kernel: precise enough to see whether other programs run.
-#[derive(Clone, Copy)]
-struct CpuTicks {
-    idle: u64,
-    all: u64,
-}
-
-impl CpuTicks {
-    fn now() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    /// From `cpu user nice system idle iowait irq softirq`. The next field, time stolen by a hypervisor, does not count.
-    fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line.split_whitespace().take(7).map_while(|tick| tick.parse().ok()).collect();
-        let idle = ticks.get(3)? + ticks.get(4).unwrap_or(&0);
-        Some(Self { idle, all: ticks.iter().sum() })
-    }
-
-    /// Busy fraction between two readings.
-    fn busy_until(self, later: Self) -> Option<f64> {
-        let all = later.all.checked_sub(self.all).filter(|all| *all > 0)?;
-        Some(1.0 - later.idle.saturating_sub(self.idle) as f64 / all as f64)
-    }
 }
 
 #[cfg(test)]
@@ -159,20 +160,12 @@ mod tests {
     use mpwatch_model::energy::power::CurvePoint;
 
     #[test]
-    fn the_busy_fraction_is_what_was_not_idle() {
-        let before = CpuTicks::parse("cpu  10 0 10 100 0 0 0 0 5 0\ncpu0 1 1\n").unwrap();
-        let after = CpuTicks::parse("cpu  20 0 15 175 10 0 0 0 9 0\n").unwrap();
-        assert!((before.busy_until(after).unwrap() - 0.15).abs() < 1e-9);
-        assert!(before.busy_until(before).is_none());
-        assert!(CpuTicks::parse("nothing").is_none());
-    }
-
-    #[test]
     fn a_zone_is_one_line_with_its_loads() {
         let zone = MeasuredZone {
             name: "package-0".into(),
             idle_watts: 20.0,
             idle_sigma_watts: 0.1,
+            is_fitted: false,
             knots: vec![CurvePoint { busy: 0.0, watts: 20.0 }, CurvePoint { busy: 0.5, watts: 41.25 }],
         };
         assert_eq!(table(&[zone]), "package-0      20.00 W idle (+-0.10), 41.25 W at 50 %\n");

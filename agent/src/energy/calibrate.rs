@@ -12,6 +12,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::sampler::Sampler;
+use super::ticks;
 
 /// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(crate) struct StepTiming {
     pub(crate) settle: Duration,
     /// How long the load is measured.
     pub(crate) measure: Duration,
+    /// Whether other programs use the CPUs, so that the whole load is measured instead of derived from the own threads.
+    pub(crate) is_beside_load: bool,
 }
 
 /// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
@@ -34,12 +37,18 @@ pub(crate) fn measure(
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
+    let before = timing.is_beside_load.then(ticks::now);
     wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
+    let after = timing.is_beside_load.then(ticks::now);
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;
-        let busy = inside / f64::from(zone.zone.cpus.count(machine).max(1));
+        let planned = inside / f64::from(zone.zone.cpus.count(machine).max(1));
+        let busy = match before.as_ref().zip(after.as_ref()) {
+            Some((before, after)) => ticks::busy(before, after, &zone.zone.cpus)?,
+            None => planned,
+        };
         let watts = spent.energy.joules() / spent.elapsed.seconds();
         (zone.zone.source.is_measured() && watts.is_finite()).then(|| Reading {
             zone: zone.zone.label.clone(),

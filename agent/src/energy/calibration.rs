@@ -151,8 +151,13 @@ mod tests {
             kernel: Some("6.12.30".into()),
         };
         let knots = vec![CurvePoint { busy: 0.0, watts: 17.7 }, CurvePoint { busy: 1.0, watts: 46.7 }];
-        let zone =
-            MeasuredZone { name: "package-0".into(), idle_watts: 17.68, idle_sigma_watts: 0.04, knots };
+        let zone = MeasuredZone {
+            name: "package-0".into(),
+            idle_watts: 17.68,
+            idle_sigma_watts: 0.04,
+            is_fitted: false,
+            knots,
+        };
         PowerFile::new("2026-03-01T12:00:00Z".into(), machine, vec![zone])
     }
 

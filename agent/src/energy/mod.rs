@@ -11,6 +11,7 @@ pub(crate) mod meter;
 mod perf;
 mod powercap;
 pub(crate) mod sampler;
+pub(crate) mod ticks;
 pub(crate) mod topology;
 mod zone;
 pub(crate) mod zone_reader;

@@ -70,6 +70,7 @@ fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
         name: name.to_owned(),
         idle_watts: idle,
         idle_sigma_watts: 0.0,
+        is_fitted: false,
         knots: Vec::new(),
     };
     let zones: Vec<_> = tree.zones().filter_map(|spec| spec.name).map(zone).collect();

@@ -31,13 +31,30 @@ pub(crate) struct Baseline {
     scratch: Vec<f64>,
 }
 
-/// Idle power.
+/// Idle power and its bounds, microwatts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IdlePower {
-    /// Microwatts.
     pub(crate) power: u64,
-    /// Standard deviation, microwatts.
-    pub(crate) sigma: u64,
+    pub(crate) lo: u64,
+    pub(crate) hi: u64,
+}
+
+impl IdlePower {
+    /// Rounded to microwatts, never negative.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "watts of a machine, never negative"
+    )]
+    pub(crate) fn new(power: f64, lo: f64, hi: f64) -> Self {
+        let [power, lo, hi] = [power, lo, hi].map(|value| value.max(0.0).round() as u64);
+        Self { power, lo: lo.min(power), hi: hi.max(power) }
+    }
+
+    /// From a value and its standard deviation.
+    pub(crate) fn spread(power: u64, sigma: u64) -> Self {
+        Self { power, lo: power.saturating_sub(sigma), hi: power.saturating_add(sigma) }
+    }
 }
 
 impl Baseline {
@@ -64,11 +81,6 @@ impl Baseline {
         }
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "watts of a machine, never negative"
-    )]
     fn estimate(&mut self) -> IdlePower {
         let slope = self.slope();
         let idle = |sample: &Sample| (sample.power - slope * sample.busy).max(0.0);
@@ -79,7 +91,8 @@ impl Baseline {
         let mean = self.scratch.iter().sum::<f64>() / count;
         let variance = self.scratch.iter().map(|power| (power - mean).powi(2)).sum::<f64>() / count;
         let low = self.scratch[self.scratch.len() / 20];
-        IdlePower { power: low.round() as u64, sigma: variance.sqrt().round() as u64 }
+        let sigma = variance.sqrt();
+        IdlePower::new(low, low - sigma, low + sigma)
     }
 
     /// Slope of power against load, in microwatts for all CPUs. Zero if the loads are too similar.

@@ -16,6 +16,8 @@ pub struct ZonePower {
     pub idle_uw: u64,
     /// Its standard deviation, microwatts.
     pub sigma_uw: u64,
+    /// Whether the idle power was fitted beside other load.
+    pub(crate) is_fitted: bool,
     /// Power against load. `None`: not measured.
     pub(crate) curve: Option<Curve>,
 }
@@ -44,7 +46,9 @@ impl ZonePower {
         Self {
             idle_uw: microwatts(zone.idle_watts),
             sigma_uw: microwatts(zone.idle_sigma_watts),
-            curve: Curve::new(zone.knots.clone()),
+            is_fitted: zone.is_fitted,
+            // A curve without its beginning gives no bounds.
+            curve: if zone.is_fitted { None } else { Curve::new(zone.knots.clone()) },
         }
     }
 }

@@ -7,13 +7,13 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 /// Energy of a flow over all zones, and its quality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// Energy above idle.
-    pub active: Microjoules,
-    /// Lower bound of `active`.
+    /// Energy above idle. `None`: the idle power is unknown.
+    pub active: Option<Microjoules>,
+    /// Lower bound of the energy above idle.
     pub lo: Microjoules,
-    /// Upper bound of `active`.
+    /// Upper bound of the energy above idle.
     pub hi: Microjoules,
-    /// `active` and a share of the idle energy.
+    /// Energy above idle and a share of the idle energy.
     pub full: Microjoules,
     /// The least reliable source of the energy.
     pub source: EnergySource,
@@ -25,7 +25,7 @@ impl Charge {
     /// As reported, with the CPU time of the flow.
     pub fn energy(&self, cpu: Nanos) -> FlowEnergy {
         FlowEnergy {
-            active: Some(self.active),
+            active: self.active,
             lo: Some(self.lo),
             hi: Some(self.hi),
             full: Some(self.full),
@@ -40,7 +40,7 @@ impl Charge {
     /// The charges of two zones together.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
-            active: self.active + other.active,
+            active: self.active.zip(other.active).map(|(one, other)| one + other),
             lo: self.lo + other.lo,
             hi: self.hi + other.hi,
             full: self.full + other.full,

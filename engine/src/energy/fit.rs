@@ -3,8 +3,15 @@
 
 use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
 
+use super::line::{Knot, Line};
+
 /// How often the idle machine is measured.
 const IDLE_STEPS: usize = 3;
+/// Readings beside other load within this range of loads are one knot.
+const SAME_LOAD: f64 = 0.02;
+/// Minimum range of loads, and maximum error of the idle power relative to it, of a calibration beside other load.
+const MIN_RANGE: f64 = 0.2;
+const MAX_ERROR: f64 = 0.2;
 
 /// The power of one zone under one load.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,13 +43,17 @@ pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
 
 /// The power curve of each zone, in order of the first readings. A zone without an idle reading is left out.
 pub fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
+    names(readings).into_iter().filter_map(|name| zone(name, readings)).collect()
+}
+
+fn names(readings: &[Reading]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for reading in readings {
         if !names.contains(&reading.zone.as_str()) {
             names.push(&reading.zone);
         }
     }
-    names.into_iter().filter_map(|name| zone(name, readings)).collect()
+    names
 }
 
 fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
@@ -57,7 +68,38 @@ fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
     let idle_watts = if idle.is_empty() { return None } else { mean(&idle) };
     let spread = idle.iter().map(|reading| (reading.watts - idle_watts).powi(2)).sum::<f64>();
     let idle_sigma_watts = (spread / idle.len() as f64).sqrt();
-    Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, knots })
+    Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, is_fitted: false, knots })
+}
+
+/// The power curve of each zone from readings beside other load, whose `busy` includes that load. The idle power is the intercept of a
+/// line. A zone whose load varied too little, or whose power does not follow it, is left out.
+pub fn summarise_beside_load(readings: &[Reading]) -> Vec<MeasuredZone> {
+    names(readings).into_iter().filter_map(|name| zone_beside_load(name, readings)).collect()
+}
+
+fn zone_beside_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
+    let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
+    own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
+    let range = own.last()?.busy - own.first()?.busy;
+    let points: Vec<Knot> =
+        own.iter().map(|reading| Knot { x: reading.busy, y: reading.watts, weight: 1.0 }).collect();
+    let line =
+        Line::fit(&points).filter(|line| range >= MIN_RANGE && line.intercept > 0.0 && line.slope > 0.0)?;
+    let error = line.at_zero().1 - line.intercept;
+    let mut knots = vec![CurvePoint { busy: 0.0, watts: line.intercept }];
+    for same in own.chunk_by(|a, b| b.busy - a.busy < SAME_LOAD) {
+        let busy = same.iter().map(|reading| reading.busy).sum::<f64>() / same.len() as f64;
+        knots.push(CurvePoint { busy: busy.clamp(0.0, 1.0), watts: mean(same) });
+    }
+    let is_useful = error <= MAX_ERROR * line.intercept;
+    // The error is that of a 95 % interval: about two standard deviations.
+    is_useful.then(|| MeasuredZone {
+        name: name.to_owned(),
+        idle_watts: line.intercept,
+        idle_sigma_watts: error / 2.0,
+        is_fitted: true,
+        knots,
+    })
 }
 
 fn mean(readings: &[&Reading]) -> f64 {
@@ -105,6 +147,26 @@ mod tests {
         let loads: Vec<f64> = zones[0].knots.iter().map(|knot| knot.busy * 10.0).collect();
         assert!(loads.iter().zip([0.0, 5.0, 10.0]).all(|(load, right)| (load - right).abs() < 1e-9));
         assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some());
+    }
+
+    #[test]
+    fn beside_other_load_the_idle_power_is_fitted() {
+        let other = [0.21, 0.18, 0.24, 0.2, 0.19, 0.22];
+        let own = [0.0, 0.0, 0.0, 0.25, 0.5, 0.75];
+        let loads = own.iter().zip(other).map(|(own, other)| own + (1.0 - own) * other);
+        let readings: Vec<Reading> =
+            loads.map(|busy| reading("package-0", busy, 20.0 + 30.0 * busy)).collect();
+        let zones = summarise_beside_load(&readings);
+        assert!((zones[0].idle_watts - 20.0).abs() < 1e-3 && zones[0].is_fitted, "{zones:?}");
+        assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some(), "{zones:?}");
+        // Loads that hardly vary, and power that does not follow them.
+        assert!(summarise_beside_load(&readings[..3]).is_empty());
+        let wild: Vec<Reading> = own
+            .iter()
+            .zip([50.0, 20.0, 40.0, 30.0, 25.0, 60.0])
+            .map(|(busy, watts)| reading("a", *busy, watts))
+            .collect();
+        assert!(summarise_beside_load(&wild).is_empty());
     }
 
     #[test]

@@ -9,9 +9,11 @@ use mpwatch_model::energy::{EnergySource, IdleSource, ZoneEnergy};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::apportion::{Share, divide};
-use super::baseline::{Baseline, IdlePower};
+use super::baseline::IdlePower;
 use super::calibration::ZonePower;
 use super::charge::Charge;
+use super::deferred::Deferred;
+use super::idle::Idle;
 use super::ledger::Account;
 
 /// The sums of a window do not match.
@@ -30,7 +32,9 @@ pub(crate) struct ZoneSplit {
     zone: Arc<ZoneId>,
     cpus: u32,
     calibrated: Option<ZonePower>,
-    baseline: Baseline,
+    idle: Idle,
+    /// Whether the idle power is known; it stays known.
+    is_idle_known: bool,
     index: HashMap<Account, usize>,
     free: Vec<usize>,
     // One element per account, all in the same order.
@@ -39,6 +43,7 @@ pub(crate) struct ZoneSplit {
     active: Vec<Share>,
     idle_share: Vec<Share>,
     bounds: Vec<Bounds>,
+    deferred: Vec<Deferred>,
     /// Weakest idle baseline of its charges. `None`: it was never charged.
     idle_sources: Vec<Option<IdleSource>>,
     /// Totals of the zone.
@@ -51,9 +56,12 @@ pub(crate) struct ZoneSplit {
 struct Parts {
     idle: u64,
     active: u64,
-    /// Standard deviation of the idle energy.
-    sigma: f64,
+    /// How much higher and lower the idle energy may be.
+    above: f64,
+    below: f64,
     source: IdleSource,
+    /// Whether the idle energy is known: measured, or estimated by the model.
+    is_known: bool,
 }
 
 impl ZoneSplit {
@@ -63,7 +71,8 @@ impl ZoneSplit {
             zone: Arc::clone(zone),
             cpus: zone.cpus.count(machine).max(1),
             calibrated: calibrated.cloned(),
-            baseline: Baseline::default(),
+            idle: Idle::new(calibrated),
+            is_idle_known: false,
             index: HashMap::new(),
             free: Vec::new(),
             accounts: Vec::new(),
@@ -71,6 +80,7 @@ impl ZoneSplit {
             active: Vec::new(),
             idle_share: Vec::new(),
             bounds: Vec::new(),
+            deferred: Vec::new(),
             idle_sources: Vec::new(),
             totals: ZoneEnergy { zone: zone.label.clone(), ..ZoneEnergy::default() },
             is_known: false,
@@ -95,6 +105,7 @@ impl ZoneSplit {
             self.active.push(Share::default());
             self.idle_share.push(Share::default());
             self.bounds.push(Bounds::default());
+            self.deferred.push(Deferred::default());
             self.idle_sources.push(None);
             self.accounts.len() - 1
         });
@@ -108,9 +119,13 @@ impl ZoneSplit {
         let all: u64 = self.times.iter().sum();
         let available = u64::from(self.cpus).saturating_mul(spent.elapsed.0).max(1);
         let busy = all as f64 / available as f64;
+        self.settle_deferred();
         let parts = self.parts(spent);
         self.widen_bounds(spent, &parts, all, available);
         let outcome = self.divide(&parts, all);
+        if outcome.is_ok() && !parts.is_known {
+            self.defer(all, spent.elapsed);
+        }
         self.add_to_totals(spent.energy, &parts, outcome.as_ref().ok());
         self.times.fill(0);
         self.is_known = true;
@@ -119,7 +134,7 @@ impl ZoneSplit {
             let power = u128::from(spent.energy.0) * 1_000_000_000 / u128::from(spent.elapsed.0);
             self.totals.power_uw = u64::try_from(power).ok();
             if spent.estimate.is_none() {
-                self.baseline.observe(now, busy, power as f64);
+                self.idle.observe(now, spent.elapsed, busy, power as f64);
             }
         }
         outcome.map(|_| ())
@@ -127,19 +142,42 @@ impl ZoneSplit {
 
     /// Splits the energy of a window by the idle power that was known before it.
     fn parts(&self, spent: &WindowEnergy) -> Parts {
-        let (IdlePower { power, sigma }, source) = match (&spent.estimate, &self.calibrated) {
-            (Some(estimate), _) => (IdlePower { power: estimate.idle, sigma: 0 }, IdleSource::Unknown),
-            (None, Some(zone)) => {
-                (IdlePower { power: zone.idle_uw, sigma: zone.sigma_uw }, IdleSource::Calibrated)
-            }
-            (None, None) => match self.baseline.idle_power() {
-                Some(observed) => (observed, IdleSource::Observed),
-                None => (IdlePower::default(), IdleSource::Unknown),
-            },
+        let known = match &spent.estimate {
+            Some(estimate) => Some((IdlePower::spread(estimate.idle, 0), IdleSource::Unknown)),
+            None => self.idle.known(),
         };
+        let (power, source) = known.unwrap_or_default();
         let of = |power: u64| (u128::from(power) * u128::from(spent.elapsed.0) + 500_000_000) / 1_000_000_000;
-        let idle = u64::try_from(of(power)).unwrap_or(u64::MAX).min(spent.energy.0);
-        Parts { idle, active: spent.energy.0 - idle, sigma: of(sigma) as f64, source }
+        let idle = u64::try_from(of(power.power)).unwrap_or(u64::MAX).min(spent.energy.0);
+        Parts {
+            idle,
+            active: spent.energy.0 - idle,
+            above: of(power.hi - power.power) as f64,
+            below: of(power.power - power.lo) as f64,
+            source,
+            is_known: known.is_some(),
+        }
+    }
+
+    /// Once the idle power is known, takes it out of what the accounts got before.
+    fn settle_deferred(&mut self) {
+        let Some((idle, source)) = self.idle.known().filter(|_| !self.is_idle_known) else { return };
+        self.is_idle_known = true;
+        for index in 0..self.accounts.len() {
+            let (part, less) = std::mem::take(&mut self.deferred[index]).settle(idle);
+            let part = part.min(self.active[index].given);
+            self.active[index].given -= part;
+            self.idle_share[index].given += part;
+            self.bounds[index].hi = (self.bounds[index].hi - less).max(0.0);
+            self.idle_sources[index] = self.idle_sources[index].map(|_| source);
+        }
+    }
+
+    /// Notes the accounts of a window with unknown idle power.
+    fn defer(&mut self, all: u64, length: Nanos) {
+        for (time, deferred) in self.times.iter().zip(&mut self.deferred).filter(|(time, _)| **time > 0) {
+            deferred.add(*time as f64 / all as f64, length.0 as f64 / 1e9);
+        }
     }
 
     /// Divides the energy among the accounts; returns what each column of the totals gained. The sum is checked before it counts.
@@ -199,7 +237,8 @@ impl ZoneSplit {
             return;
         }
         let active = parts.active as f64;
-        let uncertainty = spent.energy.0 as f64 * spent.edge + parts.sigma;
+        let edge = spent.energy.0 as f64 * spent.edge;
+        let (surely, at_most) = ((active - edge - parts.above).max(0.0), active + edge + parts.below);
         let whole = all as f64 / available as f64;
         let curve = self.calibrated.as_ref().and_then(|zone| zone.curve.as_ref());
         let dynamic = curve.map(|curve| curve.dynamic(whole)).filter(|dynamic| *dynamic > 0.0);
@@ -211,12 +250,14 @@ impl ZoneSplit {
                     let (least, most) = curve.marginal(share * whole, whole);
                     ((least / dynamic).clamp(0.0, share), (most / dynamic).max(share))
                 }
+                // All of it may be idle energy.
+                _ if !parts.is_known => (0.0, 1.0),
                 // Without a power curve, an account that did not run alone may have caused all of it or nothing.
                 _ if *time == all => (share, share),
                 _ => (0.0, 1.0),
             };
-            bounds.lo += low * (active - uncertainty).max(0.0);
-            bounds.hi += high * (active + uncertainty);
+            bounds.lo += low * surely;
+            bounds.hi += high * at_most;
         }
     }
 
@@ -240,8 +281,9 @@ impl ZoneSplit {
             reason = "sums of energies, never negative"
         )]
         let (lo, hi) = (bounds.lo.floor() as u64, bounds.hi.ceil() as u64);
+        let is_known = source != IdleSource::Unknown || self.zone.source == EnergySource::Model;
         Some(Charge {
-            active: Microjoules(active),
+            active: is_known.then_some(Microjoules(active)),
             lo: Microjoules(lo.min(active)),
             hi: Microjoules(hi.max(active)),
             full: Microjoules(active + idle),
@@ -252,12 +294,8 @@ impl ZoneSplit {
 
     /// Source of the idle power of the next window.
     pub(crate) fn idle_source(&self) -> IdleSource {
-        match (&self.calibrated, self.baseline.idle_power()) {
-            _ if self.zone.source == EnergySource::Model => IdleSource::Unknown,
-            (Some(_), _) => IdleSource::Calibrated,
-            (None, Some(_)) => IdleSource::Observed,
-            (None, None) => IdleSource::Unknown,
-        }
+        let known = self.idle.known().filter(|_| self.zone.source != EnergySource::Model);
+        known.map(|(_, source)| source).unwrap_or_default()
     }
 
     /// Whether all CPU time of the account is charged.
@@ -273,6 +311,7 @@ impl ZoneSplit {
             self.active[index] = Share::default();
             self.idle_share[index] = Share::default();
             self.bounds[index] = Bounds::default();
+            self.deferred[index] = Deferred::default();
             self.idle_sources[index] = None;
             self.free.push(index);
         }

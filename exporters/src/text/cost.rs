@@ -35,14 +35,17 @@ pub(super) fn cpu(connection: &Connection) -> Option<String> {
 /// Energy of a connection. `None`: unknown.
 pub(super) fn energy(connection: &Connection) -> Option<String> {
     let energy = connection.energy?;
-    let (active, full) = (energy.active?, energy.full?);
+    let full = energy.full?;
     let mark = energy.source.mark();
-    let mut text = format!("{mark}{} above idle", joules(active));
+    let mut text = energy.active.map_or_else(
+        || "above idle not known".to_owned(),
+        |active| format!("{mark}{} above idle", joules(active)),
+    );
     if let (Some(lo), Some(hi)) = (energy.lo, energy.hi) {
         let _ = write!(text, " [{} to {}]", joules(lo), joules(hi));
     }
     let _ = write!(text, ", {mark}{} with idle share", joules(full));
-    if connection.age_s > 0.0 {
+    if let Some(active) = energy.active.filter(|_| connection.age_s > 0.0) {
         let _ = write!(text, "; {mark}{}", metric::watts(active.joules() / connection.age_s));
     }
     if let Some(ratio) = energy.j_per_gb {
@@ -192,6 +195,7 @@ fn origin(source: EnergySource, idle: IdleSource) -> String {
     let idle = match idle {
         IdleSource::Calibrated => "idle calibrated",
         IdleSource::Observed => "idle observed",
+        IdleSource::Fitted => "idle fitted",
         IdleSource::Unknown => "idle not known",
     };
     format!("{source}; {idle}")

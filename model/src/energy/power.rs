@@ -23,6 +23,9 @@ pub struct MeasuredZone {
     pub idle_watts: f64,
     /// Standard deviation of the idle power over the measurements, watts.
     pub idle_sigma_watts: f64,
+    /// Whether the idle power was fitted because other programs used the CPUs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_fitted: bool,
     /// Power by utilisation, ascending. Fewer than two points: only the idle power is known.
     #[serde(default)]
     pub knots: Vec<CurvePoint>,

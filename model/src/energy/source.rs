@@ -56,8 +56,9 @@ json_words! {
         Calibrated = "calibrated",
         /// From periods of the last minutes in which the CPUs were less than 3 % busy.
         Observed = "observed",
-        /// Not measured. With counters, `active_uj` is then an upper bound that includes all idle energy; with the source `model` it is the
-        /// model's estimate.
+        /// From a line through power against load over the windows of the last hour, for machines that are never idle.
+        Fitted = "fitted",
+        /// Not known. With counters, `active_uj` is then `null`; with the source `model` it is the model's estimate.
         #[default]
         Unknown = "unknown",
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A connection that several runs have seen has one record: nothing is counted twice, nothing that one run knew is lost.
 
-use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::energy::{FlowEnergy, IdleSource};
 use mpwatch_model::subflow::Scheduler;
 use mpwatch_model::unit::Microjoules;
 
@@ -149,6 +149,22 @@ fn a_run_without_energy_keeps_the_energy_of_the_one_before() {
     let found = read(&file).0.connections[0].subflows[0].energy.unwrap();
     assert_eq!(found.active, first.subflows[0].energy.unwrap().active);
     assert!(found.active > Some(Microjoules(0)));
+}
+
+#[test]
+fn a_run_without_idle_power_makes_the_energy_unknown_and_adds_to_its_bounds() {
+    let (_folder, file) = folder();
+    let first = consistent(fixture::connection(1, 1));
+    run(&file, 0, vec![vec![first.clone()]]);
+    let mut second = adopted(&first);
+    let energy = second.subflows[0].energy.unwrap();
+    second.subflows[0].energy =
+        Some(FlowEnergy { active: None, j_per_gb: None, idle: IdleSource::Unknown, ..energy });
+    run(&file, 20, vec![vec![second]]);
+    let found = read(&file).0.connections[0].subflows[0].energy.unwrap();
+    let sum = FlowEnergy::sum([&energy, &energy]);
+    assert_eq!((found.active, found.j_per_gb, found.idle), (None, None, IdleSource::Unknown));
+    assert_eq!((found.lo, found.hi, found.full), (sum.lo, sum.hi, sum.full));
 }
 
 #[test]

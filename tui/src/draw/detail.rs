@@ -84,8 +84,13 @@ fn totals(app: &App, c: &Connection) -> Text {
     let bytes = |value: Option<Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     let energy = c.energy.and_then(|energy| {
         let mark = energy.source.mark();
-        let parts = [energy.active?, energy.lo?, energy.hi?];
-        let [active, lo, hi] = parts.map(|part| app.settings.units.energy(part.joules()));
+        let [lo, hi] = [energy.lo?, energy.hi?].map(|part| app.settings.units.energy(part.joules()));
+        let Some(active) = energy.active.map(|active| app.settings.units.energy(active.joules())) else {
+            return Some([
+                format!("  energy {mark}[{lo} to {hi}], {}", energy.source.as_str()),
+                String::new(),
+            ]);
+        };
         let ratio = energy.j_per_gb.map(|ratio| format!(", {mark}{ratio:.1} J/GB")).unwrap_or_default();
         let full = format!("  energy {mark}{active} [{lo} to {hi}]{ratio}, {}", energy.source.as_str());
         Some([full, format!("  energy {mark}{active}{ratio}")])

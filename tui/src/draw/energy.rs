@@ -55,6 +55,7 @@ fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
         (EnergySource::Absent, _) => "",
         (_, IdleSource::Calibrated) => "; idle power calibrated",
         (_, IdleSource::Observed) => "; idle power observed",
+        (_, IdleSource::Fitted) => "; idle power fitted",
         (_, IdleSource::Unknown) => "; idle power not known (run mpwatch calibrate)",
     };
     let ink = if energy.source.is_measured() { Ink::Faint } else { Ink::Warning };

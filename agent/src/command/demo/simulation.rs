@@ -60,5 +60,11 @@ impl Simulation {
 /// What `mpwatch calibrate` would measure.
 fn power_curve() -> MeasuredZone {
     let knots = vec![CurvePoint { busy: 0.0, watts: IDLE }, CurvePoint { busy: 1.0, watts: IDLE + DYNAMIC }];
-    MeasuredZone { name: "package-0".to_owned(), idle_watts: IDLE, idle_sigma_watts: 0.0, knots }
+    MeasuredZone {
+        name: "package-0".to_owned(),
+        idle_watts: IDLE,
+        idle_sigma_watts: 0.0,
+        is_fitted: false,
+        knots,
+    }
 }

@@ -8,6 +8,7 @@ use super::{Dice, Rig, SECOND, flow};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::charge::Charge;
+use mpwatch_model::energy::IdleSource;
 use mpwatch_model::energy::power::CurvePoint;
 use mpwatch_model::energy::power::MeasuredZone;
 
@@ -21,7 +22,13 @@ fn measured(curve: &RecordedCurve) -> Calibration {
     };
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
     let knots = curve.points.iter().map(knot).collect();
-    Calibration::of(&[MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots }])
+    Calibration::of(&[MeasuredZone {
+        name: "package-0".into(),
+        idle_watts,
+        idle_sigma_watts: 0.0,
+        is_fitted: false,
+        knots,
+    }])
 }
 
 fn machine(curve: RecordedCurve) -> SimulatedMachine {
@@ -100,7 +107,8 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
             for truth in truths(&machine, &loads) {
                 assert!((lo..=hi).contains(&truth), "{} {nth}: {truth} not in {charge:?}", curve.name);
             }
-            assert!(charge.lo <= charge.active && charge.active <= charge.hi);
+            let active = charge.active.unwrap();
+            assert!(charge.lo <= active && active <= charge.hi);
             widest = widest.max(charge.hi.joules() / charge.lo.joules().max(1e-6));
         }
         println!("{}: widest interval {widest:.0} times", curve.name);
@@ -126,7 +134,13 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
 
 fn zone(curve: &RecordedCurve) -> MeasuredZone {
     let idle_watts = f64::from(curve.points[0].1) / 1e3;
-    MeasuredZone { name: "package-0".into(), idle_watts, idle_sigma_watts: 0.0, knots: Vec::new() }
+    MeasuredZone {
+        name: "package-0".into(),
+        idle_watts,
+        idle_sigma_watts: 0.0,
+        is_fitted: false,
+        knots: Vec::new(),
+    }
 }
 
 #[test]
@@ -141,5 +155,88 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
                 busy: vec![BusyTime { cpu: 0, consumer: Consumer::Flow(0), time: SECOND.0 }],
             })[0];
         assert!(width <= 0.0021 * energy as f64 / 1e12, "{}: {charge:?}", curve.name);
+    }
+}
+
+/// CPU time of a load in thousandths of the machine, for a second.
+fn thousandths(load: u64, curve: &RecordedCurve) -> u64 {
+    load * u64::from(curve.cpus) * SECOND.0 / 1_000
+}
+
+/// A machine without calibration after ten minutes of loads between `low` and `high`, and where its idle power comes from.
+fn uncalibrated(curve: &RecordedCurve, low: u64, high: u64) -> (Rig, IdleSource) {
+    let mut dice = Dice(9);
+    let mut rig = rig(machine(*curve));
+    for _ in 0..600 {
+        let load = low + dice.below(high - low);
+        work(&mut rig, &[1, thousandths(load, curve)]);
+    }
+    let source = rig.split.snapshot().idle;
+    (rig, source)
+}
+
+/// One second of these loads, the first of which is the flow's.
+fn work(rig: &mut Rig, loads: &[u64]) {
+    let cpus = rig.machine.cpus;
+    let busy = loads.iter().zip(0..).flat_map(|(load, nth)| spread(nth, *load, cpus));
+    rig.work(&Load { elapsed: SECOND.0, busy: busy.collect() });
+}
+
+/// Idle power that is subtracted, watts.
+fn idle_power(rig: &mut Rig) -> f64 {
+    let idle = |rig: &Rig| rig.split.snapshot().zones[0].idle_uj.0;
+    let before = idle(rig);
+    work(rig, &[SECOND.0]);
+    (idle(rig) - before) as f64 / 1e6
+}
+
+/// Lowest and highest load, thousandths.
+const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
+
+/// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
+#[test]
+fn observed_idle_power_is_closer_than_a_fitted_one() {
+    for curve in RECORDED_CURVES {
+        let truth = f64::from(curve.points[0].1) / 1e3;
+        let (mut rig, source) = uncalibrated(&curve, 0, 300);
+        assert_eq!(source, IdleSource::Observed);
+        let observed = idle_power(&mut rig) / truth - 1.0;
+        let fitted = RANGES.map(|(low, high)| {
+            let (mut rig, source) = uncalibrated(&curve, low, high);
+            (source == IdleSource::Fitted).then(|| idle_power(&mut rig) / truth - 1.0)
+        });
+        println!("{}: {truth} W, observed {observed:+.3}, fitted {fitted:+.3?}", curve.name);
+        for fitted in fitted.into_iter().flatten() {
+            assert!(observed.abs() <= fitted.abs() + 0.03, "{}: {observed} {fitted}", curve.name);
+        }
+    }
+}
+
+/// A fit does not see that power rises steeply below its lowest load. The bounds allow for that.
+#[test]
+fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
+    for curve in RECORDED_CURVES {
+        let machine = machine(curve);
+        for (low, high) in RANGES {
+            let (mut rig, source) = uncalibrated(&curve, low, high);
+            if source != IdleSource::Fitted {
+                assert_eq!(rig.split.flow(flow(0)).unwrap().active, None);
+                continue;
+            }
+            for part in [20, 50, 200] {
+                let loads = [part, low].map(|load| thousandths(load, &curve));
+                let before = rig.split.flow(flow(0)).unwrap();
+                work(&mut rig, &loads);
+                let after = rig.split.flow(flow(0)).unwrap();
+                let grain = 1e-3;
+                let (lo, hi) = (
+                    after.lo.joules() - before.lo.joules() - grain,
+                    after.hi.joules() - before.hi.joules() + grain,
+                );
+                for truth in truths(&machine, &loads) {
+                    assert!((lo..=hi).contains(&truth), "{} {part}: {truth} not in {lo}..{hi}", curve.name);
+                }
+            }
+        }
     }
 }

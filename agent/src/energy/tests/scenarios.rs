@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Measurement};
-use mpwatch_lab::raplsim::scenario::{Consumer, Scenario};
+use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice};
 use mpwatch_model::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
@@ -38,7 +38,7 @@ fn run(scenario: &Scenario) -> (Rig, Row) {
         })
         .collect();
     let all: f64 = flows.iter().map(|(_, energy)| energy).sum();
-    let ours = |number: u32| rig.split.flow(flow(number)).unwrap().active.joules();
+    let ours = |number: u32| rig.split.flow(flow(number)).unwrap().active.unwrap().joules();
     let joules: f64 = flows.iter().map(|(number, _)| ours(*number)).sum();
     let worst = flows.iter().map(|(number, truth)| (ours(*number) / truth - 1.0).abs()).fold(0.0, f64::max);
     let theirs = FORMULAS.iter().map(|(_, formula)| theirs(scenario, *formula) / all - 1.0).collect();
@@ -107,7 +107,8 @@ fn a_bystander_does_not_change_what_a_flow_costs() {
 fn ten_thousand_short_flows_are_all_there() {
     let churn = Scenario::all().into_iter().find(|scenario| scenario.name == "churn").unwrap();
     let (rig, _) = run(&churn);
-    let charged: u64 = (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.0).sum();
+    let charged: u64 =
+        (0..10_000).map(|number| rig.split.flow(flow(number)).unwrap().active.unwrap().0).sum();
     let snapshot = rig.split.snapshot();
     assert_eq!(charged, snapshot.zones[0].flows_uj.0);
     assert!(snapshot.zones[0].unexplained_uj.0 <= 20_000);
@@ -119,14 +120,16 @@ fn each_joule_figure_says_where_it_comes_from() {
     let (rig, _) = run(solo);
     let charge = rig.split.flow(flow(0)).unwrap();
     assert_eq!((charge.source, charge.idle), (EnergySource::RaplPowercap, IdleSource::Calibrated));
-    assert!(charge.lo <= charge.active && charge.active <= charge.hi && charge.active <= charge.full);
+    let active = charge.active.unwrap();
+    assert!(charge.lo <= active && active <= charge.hi && active <= charge.full);
     let mut uncalibrated = Rig::new(Platform::Intel1, solo.machine);
     solo.slices.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
     assert_eq!(charge.idle, IdleSource::Unknown);
-    // Without a baseline the figure holds idle energy, and the interval says that it may be anything above zero.
-    let truth = solo.truth()[&Consumer::Flow(0)] / 1_000_000;
-    assert!(u128::from(charge.active.0) > truth && u128::from(charge.lo.0) < truth);
+    // Without idle power the figure is unknown; the interval contains the truth, and what the flow got with idle energy is known.
+    let truth = u64::try_from(solo.truth()[&Consumer::Flow(0)] / 1_000_000).unwrap();
+    assert_eq!((charge.active, charge.lo.0), (None, 0));
+    assert!(charge.hi.0 > truth && charge.full.0 > truth);
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn quiet_seconds_teach_the_idle_power() {
     let charge = rig.split.flow(flow(0)).unwrap();
     let truth = solo.truth()[&Consumer::Flow(0)] as f64 / 1e6;
     assert_eq!(charge.idle, IdleSource::Observed);
-    assert!((charge.active.0 as f64 / truth - 1.0).abs() < 0.001, "{charge:?} {truth}");
+    assert!((charge.active.unwrap().0 as f64 / truth - 1.0).abs() < 0.001, "{charge:?} {truth}");
 }
 
 #[test]
@@ -152,7 +155,57 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
         others.iter().all(|other| account(Consumer::Irq) == *other || account(Consumer::Observer) == *other)
     );
     let charge = rig.split.flow(flow(0)).unwrap();
-    let idle_part = (charge.full.0 - charge.active.0) as f64 / zone.idle_uj.0 as f64;
-    let active_part = charge.active.0 as f64 / (zone.zone_uj.0 - zone.idle_uj.0) as f64;
+    let active = charge.active.unwrap().0;
+    let idle_part = (charge.full.0 - active) as f64 / zone.idle_uj.0 as f64;
+    let active_part = active as f64 / (zone.zone_uj.0 - zone.idle_uj.0) as f64;
     assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
+}
+
+/// The service of issue 17: always some work, no calibration; then a transfer alone, and beside a process that fills a CPU.
+#[test]
+fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
+    for scenario in ["solo", "bystander-100"] {
+        let scenario = Scenario::all().into_iter().find(|one| one.name == scenario).unwrap();
+        let mut rig = Rig::new(Platform::Intel1, scenario.machine);
+        for second in 0..120_u64 {
+            let time = super::SECOND.0 / 10 + super::SECOND.0 / 50 * (second * 7 % 31);
+            let busy = BusyTime { cpu: 0, consumer: Consumer::Bystander, time };
+            rig.work(&TimeSlice { elapsed: super::SECOND.0, busy: vec![busy] });
+        }
+        scenario.slices.iter().for_each(|window| rig.work(window));
+        let charge = rig.split.flow(flow(0)).unwrap();
+        let truth = scenario.truth()[&Consumer::Flow(0)] as f64 / 1e6;
+        assert_eq!(charge.idle, IdleSource::Fitted);
+        assert!((charge.active.unwrap().0 as f64 / truth - 1.0).abs() < 0.01, "{charge:?} {truth}");
+        assert!(charge.lo.0 as f64 <= truth && truth <= charge.hi.0 as f64);
+    }
+}
+
+/// What a flow got before the idle power was known is corrected once it is.
+#[test]
+fn a_flow_that_began_before_the_fit_gets_its_energy_later() {
+    let solo = &Scenario::all()[0];
+    let mut rig = Rig::new(Platform::Intel1, solo.machine);
+    let slices: Vec<&TimeSlice> = solo.slices.iter().take(5).collect();
+    for window in &slices {
+        rig.work(window);
+    }
+    let early = rig.split.flow(flow(0)).unwrap();
+    assert_eq!((early.active, early.idle), (None, IdleSource::Unknown));
+    for second in 0..120_u64 {
+        let time = super::SECOND.0 / 10 + super::SECOND.0 / 50 * (second * 7 % 31);
+        let busy = BusyTime { cpu: 0, consumer: Consumer::Bystander, time };
+        rig.work(&TimeSlice { elapsed: super::SECOND.0, busy: vec![busy] });
+    }
+    let late = rig.split.flow(flow(0)).unwrap();
+    let seconds: u64 = slices
+        .iter()
+        .flat_map(|slice| &slice.busy)
+        .filter(|busy| is_flow(busy.consumer))
+        .map(|busy| busy.time)
+        .sum();
+    let truth = rig.machine.active(seconds).unwrap() as f64 / 1e6;
+    assert_eq!((late.idle, late.full), (IdleSource::Fitted, early.full));
+    assert!((late.active.unwrap().0 as f64 / truth - 1.0).abs() < 0.02, "{late:?} {truth}");
+    assert!(late.lo.0 as f64 <= truth && truth <= late.hi.0 as f64 && late.hi < early.hi);
 }

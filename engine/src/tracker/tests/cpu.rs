@@ -117,7 +117,7 @@ fn charges_do_not_depend_on_the_order_of_hash_maps() {
             ..Tick::default()
         }));
         let report = tracker.report();
-        report.connections.iter().map(|one| one.energy.and_then(|energy| energy.active)).collect::<Vec<_>>()
+        report.connections.iter().map(|one| one.energy.and_then(|energy| energy.full)).collect::<Vec<_>>()
     };
     let first = run();
     assert!(first.iter().all(Option::is_some) && first.iter().any(|energy| *energy != first[0]));

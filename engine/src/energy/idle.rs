@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which idle power is subtracted: calibrated, else observed in quiet windows, else fitted, else unknown. Pure.
+//!
+//! Observed comes before fitted: on ten recorded machines it is off by at most 3.3 % on nine of them, a fit over loads of 5 to 90 % by
+//! -18 to +147 %, because power rises steeply below the lowest load of the fit (`agent/src/energy/tests/curves.rs`).
+
+use mpwatch_model::energy::IdleSource;
+use mpwatch_model::unit::Nanos;
+
+use super::baseline::{Baseline, IdlePower};
+use super::calibration::ZonePower;
+use super::idle_fit::IdleFit;
+
+/// How far from the fitted value the idle power may be, whatever the confidence interval: what the recorded machines did below the lowest
+/// load, which no fit can see.
+const LEAST: f64 = 1.0 / 3.0;
+const MOST: f64 = 1.25;
+
+/// Idle power of one zone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Idle {
+    /// With its source: a calibration beside other load only has a fitted idle power.
+    calibrated: Option<(IdlePower, IdleSource)>,
+    observed: Baseline,
+    fitted: IdleFit,
+}
+
+impl Idle {
+    pub(crate) fn new(calibrated: Option<&ZonePower>) -> Self {
+        let calibrated = calibrated.map(|zone| {
+            let idle = IdlePower::spread(zone.idle_uw, zone.sigma_uw);
+            if zone.is_fitted {
+                (beyond_the_line(idle), IdleSource::Fitted)
+            } else {
+                (idle, IdleSource::Calibrated)
+            }
+        });
+        Self { calibrated, ..Self::default() }
+    }
+
+    /// The best that is known now. Once known, it stays known.
+    pub(crate) fn known(&self) -> Option<(IdlePower, IdleSource)> {
+        let calibrated = self.calibrated.filter(|(_, source)| *source == IdleSource::Calibrated);
+        let observed = || Some((self.observed.idle_power()?, IdleSource::Observed));
+        let fitted = || Some((beyond_the_line(self.fitted.fitted()?.idle), IdleSource::Fitted));
+        calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
+    }
+
+    /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.
+    pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
+        self.observed.observe(at, busy, power);
+        // A calibrated or observed value is never replaced by a fit, so none is made.
+        if self.calibrated.is_none() && self.observed.idle_power().is_none() {
+            self.fitted.observe(at, length, busy, power);
+        }
+    }
+}
+
+/// The interval of a fit, widened by what may happen below its lowest load.
+fn beyond_the_line(fitted: IdlePower) -> IdlePower {
+    let power = fitted.power as f64;
+    IdlePower::new(power, (fitted.lo as f64).min(power * LEAST), (fitted.hi as f64).max(power * MOST))
+}

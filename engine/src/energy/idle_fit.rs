@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Idle power of a machine that is never idle: a line through power against load over the windows of the last hour, extrapolated to no
+//! load. Loads are binned and each bin counts by its medians, so single windows with turbo or unusual work do not move the line. Pure.
+
+use std::collections::VecDeque;
+
+use mpwatch_model::unit::Nanos;
+
+use super::baseline::IdlePower;
+use super::line::{Knot, Line};
+
+/// Shorter windows are added up to this length: a counter step is a large part of a short window.
+const MIN_LENGTH: Nanos = Nanos(1_000_000_000);
+/// Maximum age and number of the samples that are kept.
+const MAX_AGE: Nanos = Nanos(3_600 * 1_000_000_000);
+const MAX_SAMPLES: usize = 3_600;
+/// Minimum number of samples of a fit, and of new ones before the next fit.
+const MIN_SAMPLES: usize = 30;
+const REFIT_AFTER: usize = 10;
+/// Number of load bins between the lowest and the highest load, and the samples that a bin needs.
+const BINS: usize = 12;
+const MIN_IN_BIN: usize = 2;
+/// Further samples do not increase the weight of a bin: the usual load of the machine must not outweigh all others.
+const FULL_BIN: usize = 16;
+/// Minimum number of bins with samples.
+const MIN_BINS: usize = 4;
+/// Minimum range of loads.
+const MIN_RANGE: f64 = 0.03;
+/// Maximum distance from the lowest load to no load, in ranges.
+const MAX_EXTRAPOLATION: f64 = 4.0;
+/// Widest useful confidence interval of the idle power: its half against the median power.
+const MAX_UNCERTAINTY: f64 = 0.1;
+
+/// A window: end, busy part of the CPU time, power in microwatts.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Nanos,
+    busy: f64,
+    power: f64,
+}
+
+/// The fit of one zone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdleFit {
+    samples: VecDeque<Sample>,
+    /// Windows that are still too short together: length, and busy part and power times length.
+    length: Nanos,
+    busy: f64,
+    energy: f64,
+    /// Samples since the latest fit.
+    new_samples: usize,
+    found: Option<FittedPower>,
+}
+
+/// Result of a fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FittedPower {
+    /// Idle power and its confidence interval.
+    pub(crate) idle: IdlePower,
+    /// Power that full load adds, microwatts, and the bounds of its confidence interval.
+    pub(crate) slope: f64,
+    pub(crate) slope_lo: f64,
+    pub(crate) slope_hi: f64,
+}
+
+impl IdleFit {
+    /// The latest fit. It stays while the load does not vary. `None`: the load has not varied enough yet.
+    pub(crate) fn fitted(&self) -> Option<&FittedPower> {
+        self.found.as_ref()
+    }
+
+    /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.
+    pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
+        if !(0.0..=1.1).contains(&busy) || !power.is_finite() {
+            return;
+        }
+        self.length += length;
+        self.busy += busy * length.0 as f64;
+        self.energy += power * length.0 as f64;
+        if self.length < MIN_LENGTH {
+            return;
+        }
+        let length = self.length.0 as f64;
+        self.samples.push_back(Sample { at, busy: self.busy / length, power: self.energy / length });
+        (self.length, self.busy, self.energy) = (Nanos(0), 0.0, 0.0);
+        while self.samples.len() > MAX_SAMPLES
+            || self.samples.front().is_some_and(|old| at.since(old.at) > MAX_AGE)
+        {
+            self.samples.pop_front();
+        }
+        self.new_samples += 1;
+        if self.new_samples >= REFIT_AFTER && self.samples.len() >= MIN_SAMPLES {
+            self.new_samples = 0;
+            self.found = self.fit().or(self.found);
+        }
+    }
+
+    fn fit(&self) -> Option<FittedPower> {
+        let mut samples: Vec<Sample> = self.samples.iter().copied().collect();
+        samples.sort_unstable_by(|a, b| a.busy.total_cmp(&b.busy));
+        let knots = knots(&samples)?;
+        let line = Line::fit(&knots)?;
+        // Power is often concave. The line through the lower half of the loads shows how much that moves the intercept.
+        let middle = f64::midpoint(knots[0].x, knots[knots.len() - 1].x);
+        let half = knots.partition_point(|knot| knot.x <= middle).max(MIN_BINS);
+        let lower = Line::fit(&knots[..half]).unwrap_or(line);
+        let is_straight = line.agrees_with(&lower);
+        let best = if is_straight { line } else { lower };
+        let (mut lo, mut hi) = best.at_zero();
+        if !is_straight {
+            // A parabola would go on by as much again, at most.
+            let beyond = 2.0 * lower.intercept - line.intercept;
+            lo = lo.min(beyond).min(line.intercept);
+            hi = hi.max(beyond).max(line.intercept);
+        }
+        let typical = knots[knots.len() / 2].y;
+        let is_useful = (hi - lo) / 2.0 <= MAX_UNCERTAINTY * typical;
+        let is_physical = best.slope > 0.0 && best.intercept >= 0.0;
+        let idle = IdlePower::new(best.intercept, lo, hi);
+        let (slope_lo, slope_hi) = best.slopes();
+        (is_useful && is_physical).then_some(FittedPower { idle, slope: best.slope, slope_lo, slope_hi })
+    }
+}
+
+/// Medians of the samples, ascending by load, in bins of equal width. `None`: the loads are too similar, or all are too high.
+fn knots(samples: &[Sample]) -> Option<Vec<Knot>> {
+    // One sample in fifty may be an outlier at either end.
+    let rare = samples.len() / 50;
+    let samples = &samples[rare..samples.len() - rare];
+    let (lowest, highest) = (samples.first()?.busy, samples.last()?.busy);
+    let range = highest - lowest;
+    if range < MIN_RANGE || lowest > MAX_EXTRAPOLATION * range {
+        return None;
+    }
+    let width = range / BINS as f64;
+    let bin = |sample: &Sample| ((sample.busy - lowest) / width).floor().min((BINS - 1) as f64);
+    let mut powers: Vec<f64> = Vec::new();
+    let mut knots = Vec::with_capacity(BINS);
+    for same in samples.chunk_by(|a, b| bin(a) >= bin(b)).filter(|same| same.len() >= MIN_IN_BIN) {
+        powers.clear();
+        powers.extend(same.iter().map(|sample| sample.power));
+        powers.sort_unstable_by(f64::total_cmp);
+        let weight = same.len().min(FULL_BIN) as f64;
+        let x = f64::midpoint(same[(same.len() - 1) / 2].busy, same[same.len() / 2].busy);
+        let y = f64::midpoint(powers[(powers.len() - 1) / 2], powers[powers.len() / 2]);
+        knots.push(Knot { x, y, weight });
+    }
+    (knots.len() >= MIN_BINS).then_some(knots)
+}
+
+#[cfg(test)]
+mod tests;
