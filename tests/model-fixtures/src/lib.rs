@@ -68,6 +68,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         bytes_acked: Bytes(80_000_001 / nth),
         bytes_received: Bytes(1_200 / nth),
         bytes_retransmitted: Bytes(250_000 / nth),
+        bytes_refused: Bytes(0),
         segments_retransmitted: 178 / u32::from(place),
         retransmits: Some(Retransmits { fast: 170 / u32::from(place), timeout: 2, probe: 1 }),
         rtt: Some(Micros(21_300 * nth)),
