@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_sum_is_named_after_its_subject() {
         assert_eq!(CONNECTION[0].name_of("peer"), "mpwatch_peer_sent_bytes_total");
-        assert_eq!(SUBFLOW[4].name_of("interface"), "mpwatch_interface_retransmitted_segments_total");
+        assert_eq!(SUBFLOW[3].name_of("interface"), "mpwatch_interface_retransmitted_bytes_total");
     }
 
     /// What a name ends with, before `_total`.
