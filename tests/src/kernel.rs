@@ -46,9 +46,10 @@ impl KernelRecord {
         format!("kernel {}\n", self.release) + &missing.chain(verified).collect::<String>()
     }
 
-    /// The first two numbers of the release. They name the file of the record.
+    /// The first two numbers of the release, and whether it is a kernel with `PREEMPT_RT`. They name the file of the record.
     pub fn series(&self) -> String {
-        self.release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")
+        let numbers = self.release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+        if self.release.contains("-rt-") { numbers + "-rt" } else { numbers }
     }
 
     /// Reads the record of a series. `None`: there is none.
@@ -89,7 +90,8 @@ pub fn load_all() -> Vec<KernelRecord> {
     let read = |path: PathBuf| KernelRecord::parse(&fs::read_to_string(path).expect("a record can be read"));
     let mut kernels: Vec<_> = entries.map(|entry| read(entry.expect("a record").path())).collect();
     kernels.sort_by_key(|kernel| {
-        kernel.series().split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
+        let series = kernel.series();
+        series.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
     });
     kernels
 }

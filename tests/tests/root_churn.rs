@@ -30,6 +30,7 @@ fn a_thousand_short_connections_are_recorded_with_open_close_and_final_counters(
 
     let after = mib::difference(&before, &mib::read(topology.client()).unwrap());
     let clients = report.connections_in(topology.client().name());
+    println!("{}", report.json["losses"]);
     assert_eq!(
         clients.len() as u64,
         after["MPTcpExtMPCapableSYNTX"],
