@@ -22,7 +22,7 @@ JSON Schemas: [snapshot.schema.json](snapshot.schema.json), [report.schema.json]
 - Every field is always present. `null` means *unknown*, never zero; the last column says when a field is `null`.
 - Units are in the name of a field or in the column *unit*. Counters are totals since the flow was opened, rates are over the interval.
 - Times are RFC 3339 in UTC. Addresses are `address:port`, with IPv6 addresses in brackets. Ids and tokens are strings.
-- A closed connection appears once more in the next snapshot, with its final counters. The last object of a connection is therefore complete.
+- A closed connection appears in two more snapshots or longer, with its final counters. Its last object is the complete record.
 - New fields may be added at any time. The meaning of a field changes only with `schema`.
 
 The busiest subflow of each connection:
@@ -41,8 +41,8 @@ const METRICS_INTRODUCTION: &str = "\
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
 bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only what came after the daemon started.
 
-The number of series is bounded, however many flows there are. Interfaces have at most 64 label values, peers and control groups 100 each; the
-rest is summed in `__other__`. Interfaces with the same name in several namespaces are one label value. With `--metrics.top-flows N`, the N
+The number of series does not grow with the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each; the
+rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N
 largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
 `connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that the sum over all
 series is always that of the host.

@@ -38,7 +38,7 @@ impl StoreError {
 
     /// Some other file.
     pub(crate) fn not_ours(path: &Path, why: impl Display) -> Self {
-        let advice = "name another file, or a new one to be created";
+        let advice = "name a database of mpwatch, or a file that does not exist yet to write one";
         Self::lasting(format!("{} is not a database of mpwatch ({why}); {advice}", path.display()))
     }
 

@@ -105,7 +105,7 @@ fn costs(what: &str) -> &'static str {
 
 /// The table of README.md: which kernels were tested, and what mpwatch cannot report on each.
 pub fn support_table(kernels: &[KernelRecord]) -> String {
-    let mut table = "| Linux | tested as | not known there | hardest program, instructions verified |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| Linux | tested as | missing figures | program with the highest verifier cost (instructions) |\n|---|---|---|---|\n".to_owned();
     for kernel in kernels {
         let lacks: Vec<_> =
             kernel.missing.iter().map(|what| format!("{} (no `{what}`)", costs(what))).collect();

@@ -227,7 +227,7 @@ pub(crate) struct ReplayOptions {
     /// Print every snapshot instead of a report, one JSON object per line
     #[arg(long)]
     pub(crate) snapshots: bool,
-    /// Open the live view instead of printing a report; Space pauses, \[ and \] step
+    /// Open the live view instead of printing a report; Space pauses, the bracket keys step
     #[arg(long, conflicts_with_all = ["snapshots", "output", "db"])]
     pub(crate) screen: bool,
     /// Also write every connection to this database, for `mpwatch report`
