@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
@@ -95,11 +96,7 @@ fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     let ours =
         |error: &dyn std::fmt::Display| anyhow!("the BPF object of this build cannot be read: {error}");
     let mut object = Object::parse(crate::abi::OBJECT).map_err(|error| ours(&error))?;
-    let btf =
-        Btf::parse(btf, object.endianness).map_err(|error| anyhow!("this BTF cannot be read: {error}"))?;
-    // Fails where a field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
-    let relocated = object.relocate_btf(&btf);
-    relocated.map_err(|error| anyhow!("the BPF object does not fit this kernel: {error}"))?;
+    without_panic(|| relocate(&mut object, btf))?;
     let accesses = accesses(crate::abi::OBJECT).ok_or_else(|| ours(&"bad .BTF.ext"))?;
     let (mut guarded, mut unguarded) = (BTreeSet::new(), BTreeSet::new());
     for function in object.functions.values().filter(|function| is_loaded(function, &report.plan)) {
@@ -121,6 +118,23 @@ fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     report.guarded_missing.extend(guarded);
     report.unguarded_missing.extend(unguarded);
     Ok(report)
+}
+
+/// Compares each field that the object reads with the kernel's types.
+fn relocate(object: &mut Object, btf: &[u8]) -> anyhow::Result<()> {
+    let btf =
+        Btf::parse(btf, object.endianness).map_err(|error| anyhow!("this BTF cannot be read: {error}"))?;
+    // Fails where a field changed in a way that CO-RE cannot bridge, for example from a number to a structure.
+    object.relocate_btf(&btf).map_err(|error| anyhow!("the BPF object does not fit this kernel: {error}"))
+}
+
+/// libbpf's validation accepts impossible sizes of types, and aya-obj panics on some of them. The panic is not printed.
+fn without_panic<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| ()));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+    panic::set_hook(hook);
+    outcome.unwrap_or_else(|_| Err(anyhow!("this BTF is damaged: a size or an offset in it is impossible")))
 }
 
 /// What a file is instead of BTF, judged by its first bytes, and what to do. `None`: it is BTF.

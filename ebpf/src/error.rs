@@ -15,7 +15,7 @@ pub enum TracerError {
     Support(#[from] SupportError),
     /// A capability is missing.
     #[error(
-        "not permitted to {what}: run as root, or grant the capabilities with `setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep mpwatch`"
+        "not permitted to {what}: run as root, or grant the capabilities with `sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep /usr/bin/mpwatch` (the path of the program)"
     )]
     Permission { what: String },
     /// libbpf or the kernel refused for another reason, or reading failed.

@@ -10,6 +10,7 @@ mod counters;
 pub mod cpus;
 pub mod decode;
 mod error;
+pub mod heap;
 pub mod hook;
 mod iterator;
 mod ledger;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's statistics of each loaded program: verification, runs, missed events.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::Object;
 use mpwatch_model::unit::Nanos;
 
-use crate::hook::HOOKS;
+use crate::hook::{Attach, HOOKS, Hook};
 
 /// The kernel's statistics of one program (`struct bpf_prog_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,33 @@ pub(crate) fn measured(programs: &[(String, ProgramStats)]) -> Option<(u64, Nano
     (runs > 0).then_some((runs, Nanos(time)))
 }
 
-/// Missed events. Of two programs on the same tracepoint one sees what the other misses, so those do not count.
+/// Events missed by every program of their tracepoint. Two programs on a tracepoint see the same events, so together they miss at most what
+/// the one with fewer misses has missed.
 pub(crate) fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
-    let alone = |program: &str| !HOOKS.iter().any(|hook| hook.program == program && hook.has_twin());
-    programs.iter().filter(|(program, _)| alone(program)).map(|(_, stats)| stats.missed).sum()
+    let mut by_tracepoint = BTreeMap::new();
+    for (name, stats) in programs {
+        let is_ours = |hook: &&Hook| hook.program == name && hook.attach == Attach::Tracepoint;
+        let Some(hook) = HOOKS.iter().find(is_ours) else { continue };
+        let missed = by_tracepoint.entry(hook.target).or_insert(stats.missed);
+        *missed = stats.missed.min(*missed);
+    }
+    by_tracepoint.into_values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missed(counts: &[(&str, u64)]) -> u64 {
+        let stats =
+            |&(name, missed): &(&str, u64)| (name.to_owned(), ProgramStats { missed, ..Default::default() });
+        events_missed(&counts.iter().map(stats).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_event_that_one_of_two_programs_sees_is_not_missed() {
+        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_meanwhile", 0), ("on_segment", 3)]), 3);
+        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_meanwhile", 2)]), 2);
+        assert_eq!(missed(&[("on_segment", 3), ("on_destroy", 4)]), 7);
+    }
 }

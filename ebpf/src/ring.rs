@@ -15,11 +15,32 @@ use crate::object::map;
 /// Bytes that the kernel puts before each record of a ring.
 const HEADER_BYTES: usize = libbpf_sys::BPF_RINGBUF_HDR_SZ as usize;
 
+/// Memory that is kept for the next records, in bytes. Full rings have dozens of times as much, for example when this process was not
+/// scheduled for some seconds.
+const KEPT_BYTES: usize = 256 << 10;
+/// The shortest record is a few dozen bytes.
+const KEPT_LENGTHS: usize = KEPT_BYTES / 64;
+
 /// Records that have not been decoded yet, one after the other. The memory is reused.
 #[derive(Default)]
 struct Queue {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
+}
+
+impl Queue {
+    fn push(&mut self, record: &[u8]) {
+        self.bytes.extend_from_slice(record);
+        self.lengths.push(record.len());
+    }
+
+    /// Forgets all records, and gives back the memory of a burst.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.lengths.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.lengths.shrink_to(KEPT_LENGTHS);
+    }
 }
 
 /// What was read from the rings since the start.
@@ -100,8 +121,7 @@ impl Rings {
                 None => self.received.errors += 1,
             }
         }
-        queue.bytes.clear();
-        queue.lengths.clear();
+        queue.clear();
         Ok(())
     }
 }
@@ -110,13 +130,28 @@ fn ring(object: &Object, name: &str, queue: &Rc<RefCell<Queue>>) -> Result<RingB
     let map = map(object, name)?;
     let queue = Rc::clone(queue);
     let receive = move |record: &[u8]| {
-        let mut queue = queue.borrow_mut();
-        queue.bytes.extend_from_slice(record);
-        queue.lengths.push(record.len());
+        queue.borrow_mut().push(record);
         0
     };
     let mut builder = RingBufferBuilder::new();
     let cannot_open = || bpf_error(format!("open the ring {name}"));
     builder.add(&map, receive).map_err(cannot_open())?;
     builder.build().map_err(cannot_open())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_burst_is_given_back() {
+        let mut queue = Queue::default();
+        for _ in 0..20_000 {
+            queue.push(&[1; 800]);
+        }
+        queue.clear();
+        assert!(queue.bytes.is_empty() && queue.lengths.is_empty());
+        assert!(queue.bytes.capacity() <= KEPT_BYTES, "{}", queue.bytes.capacity());
+        assert!(queue.lengths.capacity() <= KEPT_LENGTHS, "{}", queue.lengths.capacity());
+    }
 }

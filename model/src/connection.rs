@@ -15,7 +15,7 @@ use crate::energy::FlowEnergy;
 use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
-use crate::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use crate::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
 use crate::ratio::excess;
 use crate::subflow::Subflow;
 use crate::timeline::{Offset, TimelineEntry};
@@ -64,7 +64,8 @@ pub struct Connection {
     pub protocol: Protocol,
     /// Set if the connection continues as plain TCP.
     pub fallback: Option<Fallback>,
-    /// Payload sent, each byte once (`mptcpi_bytes_sent`, and what a Fast Open SYN carried).
+    /// Payload given to subflows, each byte once (`mptcpi_bytes_sent`, and what a Fast Open SYN carried). A subflow may not have sent the last
+    /// part of it yet.
     pub bytes_sent: Option<Bytes>,
     /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`; the DATA_FIN counts as one byte).
     pub bytes_acked: Option<Bytes>,
@@ -136,6 +137,15 @@ impl Connection {
     /// Excess traffic `[UPD18]`: part of the estimated wire bytes that was not payload delivered once. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
         excess(self.payload(), self.wire_bytes_estimate())
+    }
+
+    /// The protocol that carries its payload.
+    pub fn carried_by(&self) -> CarriedBy {
+        match self.protocol {
+            Protocol::Tcp => CarriedBy::Tcp,
+            Protocol::Mptcp if self.fallback.is_some() => CarriedBy::Fallback,
+            Protocol::Mptcp => CarriedBy::Mptcp,
+        }
     }
 
     /// Whether it is still open.

@@ -22,6 +22,23 @@ json_words! {
 }
 
 impl FlowClass {
+    /// The sizes of this class in words.
+    pub fn range(self) -> String {
+        let short = LARGEST_SHORT.0 / 1_000_000;
+        match self {
+            Self::Query => format!("up to {} KiB", LARGEST_QUERY.0 >> 10),
+            Self::Short => format!("up to {short} MB"),
+            Self::Long => format!("more than {short} MB"),
+        }
+    }
+
+    /// The sizes of all classes in words.
+    pub fn legend() -> String {
+        let classes = [Self::Query, Self::Short, Self::Long];
+        let ranges = classes.map(|class| format!("{}: {}", class.as_str(), class.range()));
+        format!("{}, by the payload of the busier direction", ranges.join(", "))
+    }
+
     /// The class of a flow by the payload of its busier direction.
     pub fn of(sent: Bytes, received: Bytes) -> Self {
         match sent.max(received) {
@@ -41,5 +58,11 @@ mod tests {
         assert_eq!(FlowClass::of(Bytes(10_000), Bytes(0)), FlowClass::Query);
         assert_eq!(FlowClass::of(Bytes(300), Bytes(500_000)), FlowClass::Short);
         assert_eq!(FlowClass::of(Bytes(25_000_000), Bytes(0)), FlowClass::Long);
+    }
+
+    #[test]
+    fn the_legend_has_the_limits() {
+        let legend = "query: up to 128 KiB, short: up to 1 MB, long: more than 1 MB, by the payload of the busier direction";
+        assert_eq!(FlowClass::legend(), legend);
     }
 }

@@ -53,7 +53,8 @@ pub struct Losses {
     /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
     /// Events that a BPF program missed because the kernel does not run it again on a CPU where it was interrupted. RTT samples or
-    /// scheduler rounds may be missing; no total depends on them. State changes are handled by a second program.
+    /// scheduler rounds may be missing; no total depends on them. Two programs handle state changes: only what both can have missed
+    /// counts. A connection whose opening was missed has `seen_open: false`.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
@@ -61,8 +62,8 @@ pub struct Losses {
     pub vanished: u64,
     /// Timeline entries discarded because a connection had too many.
     pub timeline_dropped: u64,
-    /// Connections that closed so long before the end that the report of `record` and `replay`, which has the latest 50 000 closed ones,
-    /// leaves them out. The recording has them, and so has a database (`--db`).
+    /// Closed connections that the report of `record` and `replay` leaves out: it has the latest 50 000. The recording has them, and so has
+    /// a database (`--db`).
     pub connections_unreported: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,

@@ -4,6 +4,7 @@
 //! [`event`] has what the kernel reports, [`snapshot`] what outputs show, [`metric`] declares each number's name, unit and meaning.
 
 pub mod bottleneck;
+pub mod capacity;
 pub mod clock;
 pub mod connection;
 pub mod cpu;

@@ -53,6 +53,31 @@ json_words! {
     }
 }
 
+/// The protocol that carried the payload of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarriedBy {
+    /// Multipath TCP.
+    Mptcp,
+    /// Plain TCP, because the connection fell back.
+    Fallback,
+    /// Plain TCP from the start.
+    Tcp,
+}
+
+impl CarriedBy {
+    /// All of them, MPTCP first.
+    pub const ALL: [Self; 3] = [Self::Mptcp, Self::Fallback, Self::Tcp];
+
+    /// Its name for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mptcp => "mptcp",
+            Self::Fallback => "fallback to TCP",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
 json_words! {
     /// Why a subflow ended.
     pub enum CloseReason {

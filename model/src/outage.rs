@@ -47,6 +47,12 @@ fn noticed(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
     stale.into_iter().chain(ended).min()
 }
 
+/// Whether the path of a subflow failed before the connection ended.
+pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
+    let is_stale = subflow.stale && subflow.closed.is_none();
+    !closed_with_connection(connection, subflow) && (is_stale || path_failure(connection, subflow).is_some())
+}
+
 /// Whether the reset of this subflow ended the whole connection, so that its path has not failed.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };

@@ -58,6 +58,9 @@ pub struct Report {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
+    /// Connections that a filter removed from `connections`. Not part of the format.
+    #[serde(skip)]
+    pub filtered_out: usize,
 }
 
 /// A period of observation.

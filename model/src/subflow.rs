@@ -105,7 +105,7 @@ pub struct Subflow {
     /// Payload received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: BitsPerSecond,
-    /// Share of the payload sent by all subflows of the connection, without retransmissions, 0 to 1. `null`: nothing sent yet.
+    /// Share of what all subflows of the connection have sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
     pub wire_bytes_sent_estimate: Bytes,

@@ -108,6 +108,17 @@ pub enum TimelineEvent {
     Closed,
 }
 
+impl ObservedBy {
+    /// How exact the times of each source are.
+    pub fn legend() -> String {
+        format!(
+            "{}: exact time, {}: up to one interval late",
+            Self::Tracepoint.as_str(),
+            Self::Sampled.as_str()
+        )
+    }
+}
+
 impl TimelineEvent {
     /// Whether something went wrong.
     pub fn is_failure(&self) -> bool {

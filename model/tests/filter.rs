@@ -119,6 +119,14 @@ fn an_error_names_the_reason_the_term_and_its_column() {
     assert!(error("rate:1M").starts_with("compare it with <, <=, >= or >, such as rate>1M"));
     assert!(error("port>3").starts_with("cannot be compared; write port:VALUE"));
     assert!(error("port").contains("needs a value: port:"));
+    assert_eq!(
+        error("rate>"),
+        "needs a value: rate>1M; it is a number of bit/s, such as 500k or 1.5M (filter term `rate>`, column 1)"
+    );
+    assert_eq!(
+        error("role:"),
+        "needs a value: role:VALUE, where VALUE is client or server (filter term `role:`, column 1)"
+    );
     assert!(error("rate=3").contains("compare with <"));
     assert!(error("!").contains("is unknown"));
     assert!(error("id:XYZ").contains("lower-case hexadecimal"));

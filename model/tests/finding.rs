@@ -7,6 +7,7 @@ use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{Finding, Format, Severity, of_connection};
 use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
 
@@ -103,6 +104,15 @@ fn pairs_without_a_verdict_are_undecided() {
         texts(&connection),
         ["✓ no subflow is congested", "· bottlenecks are judged by dcw, not by mpwatch's own method"]
     );
+}
+
+#[test]
+fn a_failed_path_adds_no_throughput_also_after_the_end() {
+    let verdict = "no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)";
+    let mut connection = fixture::closed(1);
+    assert!(texts(&connection).contains(&format!("✓ {verdict}: each adds throughput")));
+    connection.subflows[0].closed.as_mut().unwrap().reason = CloseReason::Timeout;
+    assert!(texts(&connection).contains(&format!("· {verdict}")), "{:?}", texts(&connection));
 }
 
 #[test]

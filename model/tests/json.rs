@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON has every field and every computed value, and is read back unchanged.
+//! JSON contains all fields of the model and all computed values, and parses to the same data.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;

@@ -120,6 +120,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
         cpus: whole.and_then(|run| run.cpus.as_deref()).map(serde_json::from_str).transpose()?,
         energy: energy.map(serde_json::from_str::<SnapshotEnergy>).transpose()?,
         losses,
+        filtered_out: 0,
     })
 }
 

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
+use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::connection::Connection as Flow;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
@@ -193,6 +194,7 @@ impl Changes {
             changes.extend(gone.map(|flow| tracked.change(flow, previous.at, false)));
             is_here
         });
+        shrink_map(&mut self.tracked);
     }
 }
 

@@ -3,9 +3,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use rusqlite::{Connection, params};
+
+/// Maximum number of texts that are remembered with their numbers, and of addresses and namespaces; a few hundred bytes each. When it is
+/// exceeded, all are forgotten and found in the file again.
+const MAX_KNOWN: usize = 10_000;
 
 /// A network namespace.
 #[derive(Clone, Debug)]
@@ -23,12 +28,28 @@ pub(crate) struct KnownNames {
     texts: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,
     netns: HashMap<(u64, u32), (String, i64)>,
+    /// Rows added to `name` and `netns`, also in transactions that were rolled back.
+    added: usize,
 }
 
 impl KnownNames {
-    pub(crate) fn len(&self) -> usize {
-        self.texts.len()
+    /// Forgets all numbers.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { added: self.added, ..Self::default() };
     }
+
+    /// How many rows this process has added to the tables.
+    pub(crate) fn added(&self) -> usize {
+        self.added
+    }
+}
+
+/// Remembers a number.
+fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
+    if known.len() >= MAX_KNOWN {
+        known.clear();
+    }
+    known.insert(key, value);
 }
 
 /// Finds the number of a text, or adds it.
@@ -43,10 +64,11 @@ impl Names<'_> {
         if let Some(&number) = self.known.texts.get(text) {
             return Ok(number);
         }
-        self.database.prepare_cached("INSERT OR IGNORE INTO name (text) VALUES (?)")?.execute([text])?;
+        let add = "INSERT OR IGNORE INTO name (text) VALUES (?)";
+        self.known.added += self.database.prepare_cached(add)?.execute([text])?;
         let mut query = self.database.prepare_cached("SELECT id FROM name WHERE text = ?")?;
         let number = query.query_one([text], |row| row.get(0))?;
-        self.known.texts.insert(text.to_owned(), number);
+        remember(&mut self.known.texts, text.to_owned(), number);
         Ok(number)
     }
 
@@ -66,7 +88,7 @@ impl Names<'_> {
             return Ok(number);
         }
         let number = self.text(&address.to_string())?;
-        self.known.addresses.insert(address, number);
+        remember(&mut self.known.addresses, address, number);
         Ok(number)
     }
 
@@ -79,10 +101,10 @@ impl Names<'_> {
         }
         let key = params![cookie.cast_signed(), inode, name];
         let add = "INSERT OR IGNORE INTO netns (cookie, inode, name) VALUES (?, ?, ?)";
-        self.database.prepare_cached(add)?.execute(key)?;
+        self.known.added += self.database.prepare_cached(add)?.execute(key)?;
         let find = "SELECT id FROM netns WHERE cookie = ? AND inode = ? AND name = ?";
         let number = self.database.prepare_cached(find)?.query_one(key, |row| row.get(0))?;
-        self.known.netns.insert((*cookie, *inode), (name.to_string(), number));
+        remember(&mut self.known.netns, (*cookie, *inode), (name.to_string(), number));
         Ok(number)
     }
 }
@@ -117,5 +139,34 @@ impl NameIndex {
 
     pub(crate) fn netns(&self, number: i64) -> Option<&Netns<'static>> {
         self.netns.get(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::NAMES;
+
+    #[test]
+    fn a_bounded_number_of_names_is_remembered_and_each_keeps_its_number() {
+        let database = Connection::open_in_memory().unwrap();
+        database.execute_batch(NAMES).unwrap();
+        let mut known = KnownNames::default();
+        let mut names = Names { database: &database, known: &mut known };
+        let address = |n: u32| IpAddr::from(n.to_be_bytes());
+        let numbers_of = |names: &mut Names<'_>, n: u32| {
+            let netns = Netns { cookie: n.into(), inode: 1, name: format!("job-{n}").into() };
+            let text = names.text(&format!("/job-{n}.service")).unwrap();
+            (text, names.address(address(n)).unwrap(), names.netns(&netns).unwrap())
+        };
+        database.execute_batch("BEGIN").unwrap();
+        let numbers: Vec<_> = (0..15_000).map(|n| numbers_of(&mut names, n)).collect();
+        let most = [names.known.texts.len(), names.known.addresses.len(), names.known.netns.len()];
+        assert!(most.iter().all(|&count| count <= MAX_KNOWN), "{most:?}");
+        assert_eq!(names.known.added(), 3 * 15_000);
+        for (n, expected) in (0..).zip(numbers) {
+            assert_eq!(numbers_of(&mut names, n), expected);
+        }
+        assert_eq!(names.known.added(), 3 * 15_000, "what is forgotten is found, not added");
     }
 }

@@ -15,7 +15,8 @@ use crate::tables::tables;
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
 /// Each step of making room deletes one in this many connections.
 const PART: i64 = 20;
-/// After this many new names, those that no row uses are deleted.
+/// After connections were deleted and at least this many names and namespaces were added, those that no row uses are deleted. That reads the
+/// whole file, so the number added must also exceed the number that the last time kept.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
 
 /// Connections that ended before ?1 by the calendar and since whose end runs have lasted for ?2. A calendar that is set later makes rows
@@ -32,7 +33,11 @@ const FIRST: &str = "SELECT id FROM connection WHERE id <= ?1";
 pub(crate) struct Retention {
     age_checked_ns: Option<i64>,
     age: Option<Duration>,
+    /// Connections deleted since unused names were.
+    deleted: u64,
+    /// Rows of `name` and `netns` that were kept then, and those that this process had added.
     names_kept: usize,
+    names_added: usize,
 }
 
 impl Retention {
@@ -51,11 +56,12 @@ impl Retention {
         if let Some(bytes) = limits.bytes {
             retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
-        if names.len() > self.names_kept + NEW_NAMES_BEFORE_SWEEP {
-            delete_unused_names(database)?;
-            *names = KnownNames::default();
-            let kept: i64 = database.query_row("SELECT count(*) FROM name", [], |row| row.get(0))?;
-            self.names_kept = usize::try_from(kept).unwrap_or_default();
+        self.deleted += retired;
+        if self.deleted > 0 && names.added() - self.names_added > self.names_kept.max(NEW_NAMES_BEFORE_SWEEP)
+        {
+            names.forget();
+            self.names_kept = delete_unused_names(database)?;
+            (self.deleted, self.names_added) = (0, names.added());
         }
         Ok(retired)
     }
@@ -118,14 +124,20 @@ fn shrink(database: &Connection, limit: i64) -> rusqlite::Result<u64> {
     Ok(retired)
 }
 
-/// Deletes unused names, because control groups and addresses of peers change all the time.
-fn delete_unused_names(database: &Connection) -> rusqlite::Result<()> {
+/// Deletes unused names and namespaces, because control groups, namespaces and addresses of peers change all the time. Returns how many are
+/// left.
+fn delete_unused_names(database: &Connection) -> rusqlite::Result<usize> {
     let mut used = Vec::new();
     for table in tables() {
         for column in table.columns.iter().filter(|column| column.kind == Kind::Name) {
             used.push(format!("SELECT {0} FROM {1} WHERE {0} IS NOT NULL", column.name, table.name));
         }
     }
-    database.execute(&format!("DELETE FROM name WHERE id NOT IN ({})", used.join(" UNION ")), [])?;
-    Ok(())
+    let transaction = database.unchecked_transaction()?;
+    transaction.execute(&format!("DELETE FROM name WHERE id NOT IN ({})", used.join(" UNION ")), [])?;
+    transaction.execute("DELETE FROM netns WHERE id NOT IN (SELECT netns FROM connection)", [])?;
+    transaction.commit()?;
+    let left = "SELECT (SELECT count(*) FROM name) + (SELECT count(*) FROM netns)";
+    let left: i64 = database.query_row(left, [], |row| row.get(0))?;
+    Ok(usize::try_from(left).unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection as Flow;
-use mpwatch_model::id::SocketCookie;
+use mpwatch_model::id::{NetnsCookie, SocketCookie};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::{Report, Snapshot};
@@ -269,6 +269,36 @@ fn the_file_stays_within_its_size() {
     assert!(std::fs::metadata(&file).unwrap().len() < 600_000);
     let kept: Vec<u64> = read(&file).0.connections.iter().map(|one| one.id.birth.0).collect();
     assert!(kept.contains(&4_000) && !kept.contains(&1), "the newest are kept: {kept:?}");
+}
+
+#[test]
+fn names_and_namespaces_of_deleted_connections_are_deleted() {
+    let (_folder, file) = folder();
+    let limits = Limits { bytes: Some(400_000), ..Limits::none() };
+    let store = Store::open(&file, &limits).unwrap();
+    let job = |number: u64| {
+        let mut flow = another(&fixture::closed(1), number);
+        flow.id.netns = NetnsCookie(number);
+        (flow.netns, flow.cgroup) = (format!("job-{number}"), Some(format!("/job-{number}.service")));
+        flow
+    };
+    for second in 0..12 {
+        store.deliver(&tick(second, (1..=1_000).map(|n| job(second.unsigned_abs() * 1_000 + n)).collect()));
+    }
+    assert_eq!(store.close().paused, None);
+    let database = Connection::open(&file).unwrap();
+    let count = |table: &str| -> i64 {
+        database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let [connections, netns, names] = ["connection", "netns", "name"].map(count);
+    // One name each, and as many of deleted ones until the next time.
+    assert!((1..1_000).contains(&connections), "{connections}");
+    assert!(netns < 7_000 && names < 7_000, "{netns}, {names}");
+    assert_eq!(
+        i64::try_from(read(&file).0.connections.len()).unwrap(),
+        connections,
+        "those that are used are kept"
+    );
 }
 
 #[test]

@@ -212,7 +212,7 @@ impl Writer {
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
         // Their numbers were given in a transaction that was rolled back.
-        self.names = KnownNames::default();
+        self.names.forget();
         for Change { number, flow, seen_at, runs, .. } in changes {
             let pending = Pending { flow: flow.as_ref().clone(), seen_at: *seen_at, runs: *runs };
             self.backlog.insert(*number, pending);
@@ -239,10 +239,8 @@ impl Writer {
         snapshot: &Snapshot,
         with_run: bool,
     ) -> rusqlite::Result<()> {
-        if with_run && !self.file.is_some_and(|file| is_still(&self.path, file)) {
-            // SQLite would go on writing a file that has no name any more.
-            return Err(rusqlite::Error::InvalidPath(self.path.clone()));
-        }
+        // SQLite would go on writing a file that has no name any more.
+        self.check_file()?;
         let run_row = if with_run { Some(self.run_row(snapshot)?) } else { None };
         let transaction = self.database.unchecked_transaction()?;
         let names = &mut Names { database: &transaction, known: &mut self.names };
@@ -267,7 +265,16 @@ impl Writer {
             }
         }
         drop(insertions);
-        transaction.commit()
+        transaction.commit()?;
+        // Removed meanwhile: what was just committed is in no file. If the file comes back, its rows are written
+        // once more, which changes nothing but the count of lost samples.
+        self.check_file()
+    }
+
+    /// Fails if the file was removed or another took its name.
+    fn check_file(&self) -> rusqlite::Result<()> {
+        let is_there = self.file.is_some_and(|file| is_still(&self.path, file));
+        if is_there { Ok(()) } else { Err(rusqlite::Error::InvalidPath(self.path.clone())) }
     }
 
     fn run_row(&self, snapshot: &Snapshot) -> rusqlite::Result<RunRow> {

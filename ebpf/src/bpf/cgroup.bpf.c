@@ -4,12 +4,15 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Groups whose path was sent, by id. The path of one that falls out is repeated. */
+/* A path is repeated after this time, in nanoseconds: user space keeps only names that were used lately. */
+#define REPEAT_PATH_NS 60000000000ull
+
+/* When the path of a group was sent, by its id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 8192);
 	__type(key, __u64);
-	__type(value, __u8);
+	__type(value, __u64);
 } named_cgroups SEC(".maps");
 
 /* A path that does not fit is not a lost record of a flow: it is sent with a later record. */
@@ -26,10 +29,12 @@ int report_cgroup(__u64 address)
 	__u64 id = BPF_CORE_READ(node, id);
 	struct kernfs_node *parent;
 	struct mpw_cgroup *record;
-	__u8 sent = 1;
+	__u64 now = bpf_ktime_get_boot_ns();
+	__u64 *sent;
 	int level;
 
-	if (!id || bpf_map_lookup_elem(&named_cgroups, &id))
+	sent = id ? bpf_map_lookup_elem(&named_cgroups, &id) : NULL;
+	if (!id || (sent && now - *sent < REPEAT_PATH_NS))
 		return 0;
 	record = reserve_path();
 	if (!record)
@@ -49,6 +54,6 @@ int report_cgroup(__u64 address)
 	record->levels = level;
 	record->is_cut = !!parent;
 	bpf_ringbuf_submit(record, 0);
-	bpf_map_update_elem(&named_cgroups, &id, &sent, BPF_ANY);
+	bpf_map_update_elem(&named_cgroups, &id, &now, BPF_ANY);
 	return 0;
 }

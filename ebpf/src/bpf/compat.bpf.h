@@ -47,6 +47,27 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 	return bpf_core_field_exists(node->parent) ? BPF_CORE_READ(node, parent) : NULL;
 }
 
+/*
+ * Linux 7.2 can preempt programs on tracepoints; 6.18 and earlier kernels cannot. From 6.10 to 6.14 the verifier rejects calls of global
+ * functions while preemption is disabled. The resilient spin lock is as old as the kernels that accept them (6.15).
+ */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+struct bpf_res_spin_lock;
+extern int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym __weak;
+
+static __always_inline void disable_preemption(void)
+{
+	if (bpf_ksym_exists(bpf_res_spin_lock))
+		bpf_preempt_disable();
+}
+
+static __always_inline void enable_preemption(void)
+{
+	if (bpf_ksym_exists(bpf_res_spin_lock))
+		bpf_preempt_enable();
+}
+
 /* Whether a REMOVE_ADDR list of the path manager contains `id`. */
 static __always_inline bool rm_list_has(struct mptcp_rm_list *list, __u8 id)
 {

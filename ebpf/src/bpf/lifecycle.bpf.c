@@ -316,10 +316,12 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 {
 	__u16 protocol = sk->sk_protocol;
 
+	disable_preemption();
 	if (protocol == IPPROTO_TCP)
 		on_subflow_state(sk, old, new);
 	else if (protocol == IPPROTO_MPTCP)
 		on_connection_state(sk, old, new);
+	enable_preemption();
 	return 0;
 }
 
@@ -333,7 +335,8 @@ struct {
 
 /*
  * The kernel does not re-enter a program on one CPU: it would miss a change of state in a softirq that interrupts the program. A second
- * program on the tracepoint sees that change. Both tail-call take_in_state, which is verified once.
+ * program on the tracepoint sees that change. Both tail-call take_in_state, which is verified once, and which no other task preempts: on
+ * Linux 7.x that task's changes of state, and those of a softirq that interrupts it, would be missed by both.
  */
 SEC("tp_btf/inet_sock_set_state")
 int on_set_state(void *ctx)

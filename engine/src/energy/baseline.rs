@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idle power without a calibration: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. Pure.
 
-use std::collections::VecDeque;
-
 use mpwatch_model::unit::Nanos;
+
+use super::samples::{Limits, Sample, Samples};
 
 /// Busy fraction below which a window is quiet.
 const QUIET: f64 = 0.03;
 /// Minimum number of quiet windows.
 const MIN_WINDOWS: usize = 10;
-/// Maximum number and age of the windows that are kept.
-const MAX_WINDOWS: usize = 600;
-const MAX_AGE: Nanos = Nanos(600 * 1_000_000_000);
-
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Nanos,
-    busy: f64,
-    power: f64,
-}
+/// The windows that are kept.
+const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
 
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Baseline {
-    samples: VecDeque<Sample>,
+    samples: Samples,
     found: Option<IdlePower>,
     /// Quiet windows since then.
     new_windows: usize,
@@ -68,12 +60,7 @@ impl Baseline {
         if busy.is_nan() || busy >= QUIET {
             return;
         }
-        self.samples.push_back(Sample { at, busy, power });
-        while self.samples.len() > MAX_WINDOWS
-            || self.samples.front().is_some_and(|old| at.since(old.at) > MAX_AGE)
-        {
-            self.samples.pop_front();
-        }
+        self.samples.add(Sample { at, busy, power }, KEPT);
         self.new_windows += 1;
         if self.samples.len() >= MIN_WINDOWS && (self.found.is_none() || self.new_windows >= MIN_WINDOWS) {
             self.new_windows = 0;
@@ -101,7 +88,7 @@ impl Baseline {
         let mean = |value: fn(&Sample) -> f64| self.samples.iter().map(value).sum::<f64>() / count;
         let (busy, power) = (mean(|sample| sample.busy), mean(|sample| sample.power));
         let (mut covariance, mut variance) = (0.0, 0.0);
-        for sample in &self.samples {
+        for sample in self.samples.iter() {
             covariance += (sample.busy - busy) * (sample.power - power);
             variance += (sample.busy - busy).powi(2);
         }

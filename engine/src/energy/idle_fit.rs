@@ -2,18 +2,16 @@
 //! Idle power of a machine that is never idle: a line through power against load over the windows of the last hour, extrapolated to no
 //! load. Loads are binned and each bin counts by its medians, so single windows with turbo or unusual work do not move the line. Pure.
 
-use std::collections::VecDeque;
-
 use mpwatch_model::unit::Nanos;
 
 use super::baseline::IdlePower;
 use super::line::{Knot, Line};
+use super::samples::{Limits, Sample, Samples};
 
 /// Shorter windows are added up to this length: a counter step is a large part of a short window.
 const MIN_LENGTH: Nanos = Nanos(1_000_000_000);
-/// Maximum age and number of the samples that are kept.
-const MAX_AGE: Nanos = Nanos(3_600 * 1_000_000_000);
-const MAX_SAMPLES: usize = 3_600;
+/// The samples that are kept.
+const KEPT: Limits = Limits { count: 3_600, age: Nanos(3_600 * 1_000_000_000) };
 /// Minimum number of samples of a fit, and of new ones before the next fit.
 const MIN_SAMPLES: usize = 30;
 const REFIT_AFTER: usize = 10;
@@ -31,18 +29,10 @@ const MAX_EXTRAPOLATION: f64 = 4.0;
 /// Widest useful confidence interval of the idle power: its half against the median power.
 const MAX_UNCERTAINTY: f64 = 0.1;
 
-/// A window: end, busy part of the CPU time, power in microwatts.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Nanos,
-    busy: f64,
-    power: f64,
-}
-
 /// The fit of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdleFit {
-    samples: VecDeque<Sample>,
+    samples: Samples,
     /// Windows that are still too short together: length, and busy part and power times length.
     length: Nanos,
     busy: f64,
@@ -81,13 +71,9 @@ impl IdleFit {
             return;
         }
         let length = self.length.0 as f64;
-        self.samples.push_back(Sample { at, busy: self.busy / length, power: self.energy / length });
+        let sample = Sample { at, busy: self.busy / length, power: self.energy / length };
+        self.samples.add(sample, KEPT);
         (self.length, self.busy, self.energy) = (Nanos(0), 0.0, 0.0);
-        while self.samples.len() > MAX_SAMPLES
-            || self.samples.front().is_some_and(|old| at.since(old.at) > MAX_AGE)
-        {
-            self.samples.pop_front();
-        }
         self.new_samples += 1;
         if self.new_samples >= REFIT_AFTER && self.samples.len() >= MIN_SAMPLES {
             self.new_samples = 0;

@@ -13,4 +13,5 @@ mod idle;
 mod idle_fit;
 pub mod ledger;
 mod line;
+mod samples;
 mod zone;

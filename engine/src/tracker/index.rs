@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mpwatch_model::capacity::{shrink_map, shrink_set};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 
 use super::flow::Flow;
@@ -81,5 +82,9 @@ impl Index {
 
     pub(super) fn clear_forgotten(&mut self) {
         self.forgotten.clear();
+        shrink_set(&mut self.forgotten);
+        shrink_map(&mut self.cookies);
+        shrink_map(&mut self.tokens);
+        shrink_map(&mut self.subflows);
     }
 }

@@ -22,6 +22,7 @@ use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::clock::ClockChange;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
@@ -38,7 +39,7 @@ use flow::Flow;
 use index::{Index, Key};
 use names::Names;
 
-/// Most closed connections that are kept for the report, about 1.7 kB each: a recording may go on for days.
+/// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
 
 /// What happens to a connection after it has closed and its final values were reported.
@@ -126,6 +127,7 @@ impl Tracker {
         for key in done {
             self.forget(key);
         }
+        shrink_map(&mut self.flows);
         if self.closed == Closed::Keep {
             let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
             self.archive.extend(over.cloned());
@@ -167,6 +169,7 @@ impl Tracker {
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
+            filtered_out: 0,
         }
     }
 

@@ -1,38 +1,107 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces and control groups, which the kernel knows by numbers.
+//! Names of network namespaces and control groups, which the kernel knows by numbers. Short jobs leave theirs behind: only names that were
+//! used lately are kept.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use mpwatch_model::event::{CgroupName, NetnsName};
 use mpwatch_model::id::NetnsCookie;
 
+/// Maximum number of names, each for namespaces and for control groups; about 150 bytes each. When it is exceeded, the least recently used
+/// half is discarded. A name that is used later is reported again: that of a namespace because the agent remembers half as many as reported
+/// (`MAX_SEEN`), that of a control group once per minute (cgroup.bpf.c).
+const MAX_NAMES: usize = 16_384;
+
 #[derive(Default)]
 pub(super) struct Names {
-    netns: HashMap<NetnsCookie, String>,
+    netns: Recent<NetnsCookie>,
     /// From recordings of older versions, which lack the cookie.
-    netns_by_inode: HashMap<u32, String>,
-    cgroups: HashMap<u64, String>,
+    netns_by_inode: Recent<u32>,
+    cgroups: Recent<u64>,
 }
 
 impl Names {
     pub(super) fn add_netns(&mut self, name: &NetnsName) {
         match name.netns {
-            Some(netns) => self.netns.insert(netns, name.name.clone()),
-            None => self.netns_by_inode.insert(name.inode, name.name.clone()),
-        };
+            Some(netns) => self.netns.insert(netns, &name.name),
+            None => self.netns_by_inode.insert(name.inode, &name.name),
+        }
     }
 
     pub(super) fn add_cgroup(&mut self, name: &CgroupName) {
-        self.cgroups.insert(name.id, name.path.clone());
+        self.cgroups.insert(name.id, &name.path);
     }
 
     /// The name of a namespace, or its inode as `net:[INODE]`.
     pub(super) fn netns(&self, netns: NetnsCookie, inode: u32) -> String {
-        let known = self.netns.get(&netns).or_else(|| self.netns_by_inode.get(&inode));
-        known.cloned().unwrap_or_else(|| format!("net:[{inode}]"))
+        let known = self.netns.get(netns).or_else(|| self.netns_by_inode.get(inode));
+        known.map_or_else(|| format!("net:[{inode}]"), str::to_owned)
     }
 
     pub(super) fn cgroup(&self, id: u64) -> Option<String> {
-        self.cgroups.get(&id).cloned()
+        self.cgroups.get(id).map(str::to_owned)
+    }
+}
+
+/// Names by number, each with its last use.
+struct Recent<K> {
+    names: HashMap<K, (String, Cell<u64>)>,
+    /// Number of the latest use.
+    uses: Cell<u64>,
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self { names: HashMap::new(), uses: Cell::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Recent<K> {
+    fn insert(&mut self, key: K, name: &str) {
+        self.names.insert(key, (name.to_owned(), Cell::new(self.next_use())));
+        if self.names.len() > MAX_NAMES {
+            let mut uses: Vec<u64> = self.names.values().map(|(_, used)| used.get()).collect();
+            let (_, middle, _) = uses.select_nth_unstable(MAX_NAMES / 2);
+            self.names.retain(|_, (_, used)| used.get() > *middle);
+            self.names.shrink_to(MAX_NAMES);
+        }
+    }
+
+    fn get(&self, key: K) -> Option<&str> {
+        let (name, used) = self.names.get(&key)?;
+        used.set(self.next_use());
+        Some(name)
+    }
+
+    /// No two uses have the same number, so which names are discarded does not depend on the order of the map.
+    fn next_use(&self) -> u64 {
+        self.uses.set(self.uses.get() + 1);
+        self.uses.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_used_stay_and_others_are_discarded_in_time() {
+        let mut names = Names::default();
+        let cgroup = |id: u64| CgroupName { id, path: format!("/job-{id}.service") };
+        let netns = |n: u64| NetnsName { netns: Some(NetnsCookie(n)), inode: 1, name: format!("job-{n}") };
+        names.add_cgroup(&cgroup(0));
+        names.add_netns(&netns(0));
+        for number in 1..100_000 {
+            names.add_cgroup(&cgroup(number));
+            names.add_netns(&netns(number));
+            assert_eq!(names.cgroup(0).as_deref(), Some("/job-0.service"), "after {number} others");
+            assert_eq!(names.netns(NetnsCookie(0), 7), "job-0");
+            assert!(names.cgroup(number).is_some());
+        }
+        let kept = [names.cgroups.names.len(), names.netns.names.len()];
+        assert!(kept.iter().all(|kept| (MAX_NAMES / 2..=MAX_NAMES).contains(kept)), "{kept:?}");
+        assert_eq!((names.cgroup(1), names.netns(NetnsCookie(1), 7)), (None, "net:[7]".to_owned()));
     }
 }

@@ -131,10 +131,10 @@ impl SubflowState {
         Bytes(u64::from(by_state || by_end || self.record.end.fin_received_first))
     }
 
-    /// How long it has been able to carry data.
+    /// How long it has been able to carry data, until `now` at most.
     pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
         let from = self.record.established.unwrap_or(self.record.first_seen);
-        self.end.map_or(now, |(at, _)| at).since(from)
+        self.end.map_or(now, |(at, _)| at.min(now)).since(from)
     }
 }
 

@@ -173,9 +173,11 @@ impl Context<'_> {
         let carried = |subflow: &&SubflowState| {
             subflow.carried().1 > 0 || !(subflow.record.backup || subflow.end.is_some())
         };
+        // After the MPTCP socket has closed, its subflows carry no payload, though TCP may still close them.
+        let until = flow.closed_at().unwrap_or(self.now);
         let rates = flow.subflows.iter().filter(carried).map(|subflow| {
             let bytes = subflow.unique_sent() + subflow.record.tcp.bytes_received;
-            bytes.per(subflow.lifetime(self.now)).0 as f64
+            bytes.per(subflow.lifetime(until)).0 as f64
         });
         jain_index(rates)
     }

@@ -90,6 +90,9 @@ fn word(text: &str) -> Result<Test, String> {
 }
 
 fn keyed(key: &str, value: &str) -> Result<Test, String> {
+    if value.is_empty() && KEYS.iter().any(|(name, _)| *name == key) {
+        return Err(format!("needs a value: {key}:VALUE, where VALUE is {}", example(key)));
+    }
     let parsed = match key {
         "peer" => Network::parse(value).map(Test::Peer),
         "local" => Network::parse(value).map(Test::Local),
@@ -125,6 +128,10 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
         Subject::Bytes => "a number of bytes, such as 500k or 1.5G",
         Subject::Subflows => "a number",
     };
+    if number.is_empty() {
+        let sign = comparison.as_str();
+        return Err(format!("needs a value: {key}{sign}{}; it is {expected}", sample(key)));
+    }
     let quantity = Quantity::parse(subject, number).ok_or_else(|| format!("`{number}` is not {expected}"))?;
     Ok(Test::Compare(subject, comparison, quantity))
 }

@@ -5,6 +5,7 @@ use crate::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use crate::connection::Connection;
 use crate::energy::FlowEnergy;
 use crate::id::SubflowId;
+use crate::outage;
 use crate::subflow::Subflow;
 use crate::unit::Bytes;
 
@@ -45,6 +46,12 @@ pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     }
     facts.extend(other_pairs(connection, found).map(Fact::OtherPairs));
     facts
+}
+
+/// Whether every subflow adds throughput if no two share a bottleneck: several work, or worked until the connection closed.
+fn add_throughput(connection: &Connection) -> bool {
+    let several_work = !connection.is_open() || working_subflows(connection) > 1;
+    several_work && !connection.subflows.iter().any(|subflow| outage::has_failed(connection, subflow))
 }
 
 fn names(connection: &Connection, ids: &[SubflowId]) -> Vec<String> {
@@ -89,7 +96,7 @@ fn other_pairs(connection: &Connection, found: &Bottlenecks) -> Option<OtherPair
         certainty: certainty(of(Verdict::Disjoint)),
         not_congested: count(Verdict::NoBottleneck),
         undecided: count(Verdict::Unknown),
-        add_throughput: !connection.is_open() || working_subflows(connection) > 1,
+        add_throughput: add_throughput(connection),
         mostly_receives: bytes(connection.bytes_received)
             > bytes(connection.bytes_sent).saturating_mul(MOSTLY_RECEIVES),
     };

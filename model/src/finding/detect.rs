@@ -3,7 +3,7 @@
 
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;
-use crate::lifecycle::{CloseReason, Protocol};
+use crate::lifecycle::{CarriedBy, CloseReason};
 use crate::outage;
 use crate::snapshot::Report;
 use crate::subflow::Subflow;
@@ -49,8 +49,7 @@ pub fn of_connection(connection: &Connection) -> Vec<Finding> {
 
 fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {
     let failure = outage::path_failure(connection, subflow);
-    let is_stale = subflow.stale && subflow.closed.is_none();
-    if outage::closed_with_connection(connection, subflow) || (failure.is_none() && !is_stale) {
+    if !outage::has_failed(connection, subflow) {
         return None;
     }
     let ended = subflow.closed.filter(|closed| closed.reason.is_failure());
@@ -88,8 +87,7 @@ fn outage(connection: &Connection) -> Option<Fact> {
 }
 
 fn single_path(connection: &Connection) -> Option<Fact> {
-    let is_mptcp = connection.protocol == Protocol::Mptcp && connection.fallback.is_none();
-    if !is_mptcp || connection.subflows.len() != 1 {
+    if connection.carried_by() != CarriedBy::Mptcp || connection.subflows.len() != 1 {
         return None;
     }
     let has_peer = connection.subflows.iter().any(Subflow::was_answered);

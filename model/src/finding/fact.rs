@@ -132,7 +132,7 @@ pub struct OtherPairs {
     pub not_congested: usize,
     /// Pairs without a verdict.
     pub undecided: usize,
-    /// At least two subflows still work, or the connection has closed.
+    /// No path has failed, and at least two subflows still work or the connection has closed.
     pub add_throughput: bool,
     /// This end sends too little to judge by.
     pub mostly_receives: bool,

@@ -41,9 +41,9 @@ metrics! {
         "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(Micros::seconds);
         "mpwatch_subflow_srtt_seconds" Gauge Seconds "SRTT" "Smoothed RTT." |s| s.srtt.map(Micros::seconds);
         "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(Micros::seconds);
-        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(Micros::seconds);
-        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "P50" "Median of all RTT samples." |s| s.rtt_p50.map(Micros::seconds);
-        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(Micros::seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "RTT MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(Micros::seconds);
+        "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "RTT P50" "Median of all RTT samples." |s| s.rtt_p50.map(Micros::seconds);
+        "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "RTT P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(Micros::seconds);
         "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(Micros::seconds);
         "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(Micros::seconds);
         "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
@@ -53,8 +53,8 @@ metrics! {
         "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
         "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
         "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |s| joules(s, |e| e.active);
-        "mpwatch_subflow_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
-        "mpwatch_subflow_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
+        "mpwatch_subflow_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
+        "mpwatch_subflow_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
         "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |s| joules(s, |e| e.full);
         "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
     }
@@ -63,7 +63,7 @@ metrics! {
 metrics! {
     /// Metrics of a connection.
     CONNECTION: Connection {
-        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload sent, each byte once." |c| c.bytes_sent.map(bytes);
+        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload given to subflows, each byte once; a subflow may not have sent the last part of it yet." |c| c.bytes_sent.map(bytes);
         "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP." |c| c.bytes_acked.map(bytes);
         "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
         "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
@@ -77,8 +77,8 @@ metrics! {
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
         "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);
-        "mpwatch_connection_active_low_joules_total" Counter Joules "MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
-        "mpwatch_connection_active_high_joules_total" Counter Joules "MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
+        "mpwatch_connection_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
+        "mpwatch_connection_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
         "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |c| joules(c, |e| e.full);
         "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
     }

@@ -245,6 +245,22 @@ fn a_file_that_is_removed_pauses_the_store() {
 }
 
 #[test]
+fn what_closes_after_the_file_was_removed_is_lost_and_counted() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    while store.figures().written == 0 {
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(&file).unwrap();
+    // Within the ten seconds in which the row of the run is not written.
+    store.deliver(&tick(1, vec![another(&fixture::closed(1), 2)]));
+    let losses = store.close_within(Duration::from_millis(10));
+    assert_eq!(losses.flows_lost, 1);
+    assert!(losses.paused.unwrap().contains("the file was removed"));
+}
+
+#[test]
 fn reading_creates_nothing_beside_the_file() {
     let (folder, file) = folder();
     run(&file, 0, vec![vec![fixture::closed(1)]]);

@@ -148,7 +148,7 @@ fn a_fit_stays_until_the_load_varies_again() {
     assert_close(before, 0.1);
     (4_000..8_000).for_each(|nth| fit.observe(Nanos(nth * SECOND.0), SECOND, 0.3, 40e6));
     assert_eq!(fit.fitted().copied(), before);
-    assert!(fit.samples.len() <= MAX_SAMPLES);
+    assert!(fit.samples.len() <= KEPT.count);
     vary(&mut fit, 20_000..20_240, IDLE * 1.5);
     assert!((fit.fitted().unwrap().idle.power as f64 / IDLE - 1.5).abs() < 0.01);
 }

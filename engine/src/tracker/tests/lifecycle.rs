@@ -234,3 +234,18 @@ fn a_namespace_that_reuses_an_inode_does_not_get_the_earlier_name() {
     tracker.apply(&named(None));
     assert_eq!(reported(&mut tracker, 9), "earlier");
 }
+
+/// TCP closes the subflows of a connection after its MPTCP socket, a failed one minutes later.
+#[test]
+fn fairness_does_not_count_the_time_after_the_connection_closed() {
+    let end_of = |second: u64| {
+        let mut tracker = tracker(Closed::Keep);
+        tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 500)));
+        tracker.apply(&closed_connection(3 * SECOND, 2_000));
+        tracker.apply(&closed_subflow(11, 3 * SECOND, 1_000));
+        tracker.apply(&closed_subflow(12, second * SECOND, 1_000));
+        tick(&mut tracker, 9 * SECOND);
+        tracker.report().connections[0].jain_index.unwrap()
+    };
+    assert_eq!((end_of(3), end_of(8)), (1.0, 1.0));
+}

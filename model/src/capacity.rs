@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gives back the memory of collections that a burst of connections has made large: a collection of the standard library never shrinks by
+//! itself, and a daemon would keep the memory of its largest snapshot for ever.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+
+/// Collections with room for fewer elements stay as they are.
+const MIN_CAPACITY: usize = 1_024;
+/// A collection with room for this many times its elements shrinks to room for twice as many.
+const MAX_FACTOR: usize = 4;
+
+/// Whether a collection of this many elements has far more room than it needs. Growing again costs little against the inserts between.
+pub fn is_excessive(capacity: usize, len: usize) -> bool {
+    capacity > MIN_CAPACITY && capacity / MAX_FACTOR > len
+}
+
+/// Shrinks a map that has far more room than it needs.
+pub fn shrink_map<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    if is_excessive(map.capacity(), map.len()) {
+        map.shrink_to(map.len() * 2);
+    }
+}
+
+/// Shrinks a set that has far more room than it needs.
+pub fn shrink_set<K: Eq + Hash, S: BuildHasher>(set: &mut HashSet<K, S>) {
+    if is_excessive(set.capacity(), set.len()) {
+        set.shrink_to(set.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_shrinks_after_a_burst_and_not_before() {
+        let mut map: HashMap<u32, u32> = (0..20_000).map(|n| (n, n)).collect();
+        map.retain(|n, _| *n < 10_000);
+        shrink_map(&mut map);
+        assert!(map.capacity() > 20_000, "half of it is no burst: {}", map.capacity());
+        map.retain(|n, _| *n < 300);
+        shrink_map(&mut map);
+        assert!(map.len() == 300 && map.capacity() < MIN_CAPACITY, "{}", map.capacity());
+        let mut set: HashSet<u32> = (0..20_000).collect();
+        set.clear();
+        shrink_set(&mut set);
+        assert!(set.capacity() < MIN_CAPACITY);
+        let mut small: HashMap<u32, u32> = HashMap::with_capacity(500);
+        shrink_map(&mut small);
+        assert!(small.capacity() >= 500, "small ones stay");
+    }
+}
