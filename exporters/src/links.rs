@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV: bytes and share of traffic per minute, network namespace and interface. Bytes between two readings are spread evenly, exactly.
+//! Shares are of payload without retransmissions, as `share_sent` of a subflow is.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +9,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
+use mpwatch_model::unit::Bytes;
 
 use crate::csv::{cell, text};
 
@@ -17,8 +19,8 @@ const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 const HEADER: [&str; 7] =
     ["minute", "netns", "interface", "bytes_sent", "bytes_received", "share_sent", "share_received"];
 
-/// Payload sent and received.
-type Payload = [u64; 2];
+/// Payload sent, received, and sent without retransmissions.
+type Payload = [u64; 3];
 
 /// Payload by minute (since 1970), namespace and interface.
 type Links = BTreeMap<(i128, String, String), Payload>;
@@ -56,12 +58,16 @@ fn readings(
     samples: &[CounterSample],
     run_end: Timestamp,
 ) -> Vec<CounterReading> {
-    let reading = |at: Timestamp, bytes| CounterReading { at_ns: at.as_nanosecond(), bytes };
-    let start = subflow.created_at.map(|at| reading(at, [0, 0]));
-    let middle =
-        samples.iter().map(|sample| reading(sample.at, [sample.bytes_sent.0, sample.bytes_received.0]));
+    let reading = |at: Timestamp, sent: Bytes, received: Bytes, retransmitted| {
+        let bytes = [sent.0, received.0, sent.since(retransmitted).0];
+        CounterReading { at_ns: at.as_nanosecond(), bytes }
+    };
+    let start = subflow.created_at.map(|at| reading(at, Bytes(0), Bytes(0), Bytes(0)));
+    let middle = samples
+        .iter()
+        .map(|one| reading(one.at, one.bytes_sent, one.bytes_received, one.bytes_retransmitted));
     let end = subflow.closed.map(|closed| closed.at).or(connection.closed_at).unwrap_or(run_end);
-    let end = reading(end, [subflow.bytes_sent.0, subflow.bytes_received.0]);
+    let end = reading(end, subflow.bytes_sent, subflow.bytes_received, subflow.bytes_retransmitted);
     start.into_iter().chain(middle).chain([end]).collect()
 }
 
@@ -69,12 +75,12 @@ fn readings(
 fn spread(from: CounterReading, to: CounterReading, mut assign: impl FnMut(i128, Payload)) {
     let total: Payload =
         std::array::from_fn(|direction| to.bytes[direction].saturating_sub(from.bytes[direction]));
-    if total == [0, 0] {
+    if total == Payload::default() {
         return;
     }
     let duration = to.at_ns - from.at_ns;
     let last = to.at_ns.div_euclid(NANOS_PER_MINUTE);
-    let mut assigned = [0, 0];
+    let mut assigned = Payload::default();
     for minute in from.at_ns.min(to.at_ns).div_euclid(NANOS_PER_MINUTE)..=last {
         let elapsed = ((minute + 1) * NANOS_PER_MINUTE - from.at_ns).min(duration);
         let until: Payload =
@@ -103,8 +109,8 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
     let row = |((minute, netns, interface), bytes): (&(i128, String, String), &Payload)| {
         let total = totals.get(&(*minute, netns.as_str())).copied().unwrap_or_default();
         let at = Timestamp::from_nanosecond(minute * NANOS_PER_MINUTE).unwrap_or(Timestamp::MAX);
-        let [sent, received] = bytes.map(|bytes| bytes.to_string());
-        let [share_sent, share_received] =
+        let [sent, received, _] = bytes.map(|bytes| bytes.to_string());
+        let [_, share_received, share_sent] =
             std::array::from_fn(|direction| share(bytes[direction], total[direction]));
         vec![at.to_string(), cell(netns), cell(interface), sent, received, share_sent, share_received]
     };
@@ -121,7 +127,6 @@ mod tests {
     use super::*;
     use jiff::SignedDuration;
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::unit::Bytes;
 
     /// Rows without the header.
     fn rows(report: &Report, samples: &CounterSeries) -> Vec<Vec<String>> {
@@ -146,6 +151,23 @@ mod tests {
             let shares: f64 = same_minute.map(|other| other[5].parse::<f64>().unwrap()).sum();
             assert!((shares - 1.0).abs() < 1e-3, "{rows:?}");
         }
+    }
+
+    #[test]
+    fn the_share_of_a_link_is_that_of_its_subflow_without_retransmissions() {
+        let mut flow = fixture::connection(1, 2);
+        for (subflow, (sent, retransmitted)) in flow.subflows.iter_mut().zip([(900, 600), (700, 0)]) {
+            (subflow.bytes_sent, subflow.bytes_retransmitted) = (Bytes(sent), Bytes(retransmitted));
+            subflow.share_sent = Some(subflow.unique_sent().0 as f64 / 1_000.0);
+        }
+        let mut report = fixture::report(vec![flow.clone()]);
+        // All of it in one minute.
+        report.run.to = fixture::at(0) + SignedDuration::from_secs(30);
+        let rows = rows(&report, &CounterSeries::new());
+        let shares: Vec<f64> = rows.iter().map(|row| row[5].parse().unwrap()).collect();
+        let expected: Vec<f64> = flow.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
+        assert_eq!(shares, expected, "{rows:?}");
+        assert_eq!(sum(&rows, 3), 1_600, "with retransmissions");
     }
 
     #[test]

@@ -23,10 +23,11 @@ pub fn report(report: &Report) -> String {
     for problem in problems {
         let _ = writeln!(text, "- **!** {}", escape(&problem));
     }
-    text.push_str("\n## Provenance and cost\n\n");
+    text.push_str("\n## Host, period and cost\n\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for (title, note, grid) in overviews(report) {
-        let _ = write!(text, "\n## {}\n\n{}.\n\n{}", capital(title), capital(note), table(&grid));
+    for (title, notes, grid) in overviews(report) {
+        let notes: Vec<String> = notes.iter().map(|note| format!("{}.", capital(note))).collect();
+        let _ = write!(text, "\n## {}\n\n{}\n\n{}", capital(title), notes.join(" "), table(&grid));
     }
     let (in_full, others) = selection(&report.connections);
     for one in in_full {
@@ -45,7 +46,7 @@ fn connection(connection: &Connection) -> String {
         let _ = write!(text, "\n{}", table(&grid));
     }
     if let Some(grid) = timeline::grid(connection) {
-        let _ = write!(text, "\nTimeline, from {}:\n\n{}", timeline::start(connection), table(&grid));
+        let _ = write!(text, "\n{}:\n\n{}", capital(&timeline::title(connection)), table(&grid));
     }
     text
 }

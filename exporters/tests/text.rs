@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use mpwatch_exporters::text;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{FlowEnergy, IdleSource};
+use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, SnapshotEnergy};
 use mpwatch_model::unit::Bytes;
 
 #[test]
@@ -31,7 +31,7 @@ fn a_connection_that_only_receives_uses_mptcp() {
         (subflow.handshake, subflow.bytes_acked, subflow.bytes_sent) = (None, Bytes(0), Bytes(0));
     }
     let text = text::report(&fixture::report(vec![adopted]));
-    assert!(text.contains("1 of 1 connection used more than one path (1 used MPTCP)"), "{text}");
+    assert!(text.contains("1 of 1 connection used MPTCP, 1 had more than one subflow, "), "{text}");
 }
 
 #[test]
@@ -114,4 +114,50 @@ fn without_idle_power_energy_has_only_bounds() {
     let line = text.lines().find(|line| line.contains("above idle")).unwrap();
     assert!(line.contains("above idle not known [") && line.contains("idle not known)"), "{line}");
     assert!(!text.contains("J/GB,") && !line.contains(" W,"), "{text}");
+}
+
+#[test]
+fn a_connection_that_fell_back_is_not_called_mptcp() {
+    let text = text::report(&fixture::report(vec![fixture::fallen_back(0x0fa1_1bac)]));
+    assert!(text.contains("0 of 1 connection used MPTCP (1 fell back to TCP), "), "{text}");
+    assert!(text.contains("server  fallback to TCP  "), "{text}");
+    assert!(text.contains("\n  fallback to TCP query "), "{text}");
+    assert!(text.contains("\nfallback to TCP cost") && !text.contains(" mptcp"), "{text}");
+}
+
+#[test]
+fn a_filter_that_matches_nothing_says_how_many_connections_there_are() {
+    let mut report = fixture::report(Vec::new());
+    report.filtered_out = 3;
+    let text = text::report(&report);
+    assert!(
+        text.starts_with("mpwatch: none of 3 connections matches the filter (--filter, --netns)\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_subflow_that_outlives_its_connection_is_explained() {
+    let mut flow = fixture::closed(1);
+    assert!(!text::connection(&flow).contains("until its MPTCP socket closed"));
+    flow.subflows[0].closed.as_mut().unwrap().at = fixture::at(14_250_000);
+    let text = text::connection(&flow);
+    let why = "lasted 12.0 s until its MPTCP socket closed; TCP closed the last subflow at +14.25 s";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn the_model_estimates_idle_energy_too() {
+    let mut flow = fixture::closed(1);
+    let modelled =
+        |energy: FlowEnergy| FlowEnergy { source: EnergySource::Model, idle: IdleSource::Unknown, ..energy };
+    flow.energy = flow.energy.map(modelled);
+    let mut report = fixture::report(vec![flow]);
+    report.energy = report.energy.map(|energy| SnapshotEnergy {
+        source: EnergySource::Model,
+        idle: IdleSource::Unknown,
+        ..energy
+    });
+    let text = text::report(&report);
+    assert!(text.contains("188 J idle") && !text.contains("idle not known"), "{text}");
 }

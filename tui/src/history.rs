@@ -14,7 +14,7 @@ use mpwatch_model::id::{ConnectionId, SubflowId};
 
 use crate::digest::{Digest, Digested, Entry};
 pub(crate) use activity::Activity;
-pub(crate) use series::{SAMPLES, Series, Tick};
+pub(crate) use series::{SAMPLES, Series, Span, Tick};
 pub(crate) use tracks::Track;
 use tracks::{Tracks, Value};
 
@@ -70,7 +70,8 @@ impl History {
     pub(crate) fn add(&mut self, frame: Arc<Digested>) -> Tick {
         self.ticks += 1;
         let tick = self.ticks;
-        self.track(&frame.digest, frame.snapshot.interval_s);
+        let end = frame.snapshot.at.as_duration().as_secs_f64();
+        self.track(&frame.digest, (end - frame.snapshot.interval_s, end));
         let closed = frame.entries().filter(|entry| !entry.digest.is_open);
         let too_many = frame.closed().saturating_sub(MAX_CLOSED);
         closed.skip(too_many).for_each(|entry| self.remember(entry.connection));
@@ -90,13 +91,14 @@ impl History {
         self.retired.clear();
     }
 
-    fn track(&mut self, digest: &Digest, interval: f64) {
-        self.connections.begin(self.ticks);
+    fn track(&mut self, digest: &Digest, span: Span) {
+        let interval = span.1 - span.0;
+        self.connections.begin(self.ticks, span);
         for one in &digest.connections {
             let value = Value { rate: one.rate, rtt: None, active: one.active };
             self.connections.add(one.id, interval, value);
         }
-        self.subflows.begin(self.ticks);
+        self.subflows.begin(self.ticks, span);
         for flow in &digest.subflows {
             let active = flow.energy.and_then(|energy| energy.active);
             self.subflows.add(flow.id, interval, Value { rate: flow.rate(), rtt: flow.rtt, active });

@@ -125,15 +125,15 @@ fn columns_are_shown_and_hidden() {
 fn a_frozen_screen_does_not_change_and_can_be_stepped_through() {
     let mut stage = open(normal, 120, 40);
     let table = |stage: &mut Stage| stage.text().lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
-    stage.press("space").has("FROZEN");
+    stage.press("space").has("PAUSED");
     let before = table(&mut stage);
     for number in 8..12 {
         stage.show(second(normal(), number));
     }
-    stage.has("FROZEN, 4 back");
+    stage.has("PAUSED, 4 back");
     assert_eq!(table(&mut stage), before);
-    stage.press("]").has("FROZEN, 3 back").press("[ [").has("FROZEN, 5 back").has("12:00:18");
-    stage.press("] ] ] ] ]").has("12:00:23").press("space").lacks("FROZEN");
+    stage.press("]").has("PAUSED, 3 back").press("[ [").has("PAUSED, 5 back").has("12:00:18");
+    stage.press("] ] ] ] ]").has("12:00:23").press("space").lacks("PAUSED");
     assert_ne!(table(&mut stage), before);
 }
 
@@ -146,7 +146,7 @@ fn a_replay_is_paused_and_stepped() {
     assert_eq!(stage.press("[").has("12:00:12").asked, None);
     assert_eq!(stage.press("]").has("12:00:13").asked, None);
     assert_eq!(stage.press("]").asked, Some(Request::Step));
-    stage.show(second(normal(), 2)).has("12:00:14").has("FROZEN");
+    stage.show(second(normal(), 2)).has("12:00:14").has("PAUSED");
     assert_eq!(stage.press("space").asked, Some(Request::Play(true)));
     stage.link(Link::Ended).has("END OF THE RECORDING");
 }

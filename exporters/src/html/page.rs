@@ -38,9 +38,10 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     text.push_str(&list("problems", &problems));
     text.push_str("<div class=\"origin\">\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for (title, note, grid) in overviews(report) {
-        let (title, note) = (capital(title), escape(&capital(note)));
-        let _ = write!(text, "<h2>{title}</h2>\n<p>{note}.</p>\n{}", table(&grid));
+    for (title, notes, grid) in overviews(report) {
+        let notes: Vec<String> = notes.iter().map(|note| format!("{}.", escape(&capital(note)))).collect();
+        let (title, notes) = (capital(title), notes.join(" "));
+        let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&grid));
     }
     text.push_str("</div>\n");
     let (in_full, others) = selection(&report.connections);
@@ -86,8 +87,8 @@ fn connection(connection: &Connection, samples: &CounterSeries, above: &[String]
         text.push_str(&table(&grid));
     }
     if let Some(grid) = timeline::grid(connection) {
-        let (start, table) = (timeline::start(connection), table(&grid));
-        let _ = writeln!(text, "<details open><summary>Timeline, from {start}</summary>\n{table}</details>");
+        let (title, table) = (capital(&timeline::title(connection)), table(&grid));
+        let _ = writeln!(text, "<details open><summary>{}</summary>\n{table}</details>", escape(&title));
     }
     text.push_str("</section>\n");
     text

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use mpwatch_model::capacity::is_excessive;
 use mpwatch_model::metric::Metric;
 use mpwatch_model::metric::distribution::Distribution;
 use mpwatch_model::metric::event_counter::EventCounter;
@@ -184,8 +185,26 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
                 is_present
             });
         }
+        if is_excessive(self.flows.len(), self.indices.len()) {
+            self.compact();
+        }
         (self.previous, self.updated) = (None, 0);
         self.snapshot += 1;
+    }
+
+    /// Gives back the memory of a burst: moves the flows of the current snapshot to the beginning.
+    fn compact(&mut self) {
+        let mut kept: Vec<(K, usize)> = self.indices.drain().collect();
+        kept.sort_unstable_by_key(|(_, index)| *index);
+        let columns = [self.counters.len(), self.distributions.len()];
+        let range = |index: usize, column: usize| index * columns[column]..(index + 1) * columns[column];
+        let indices = || kept.iter().map(|(_, index)| *index);
+        // The order of the next snapshot is learned again.
+        self.flows = indices().map(|old| FlowEntry { next: 0, ..self.flows[old] }).collect();
+        self.values = indices().flat_map(|old| &self.values[range(old, 0)]).copied().collect();
+        self.observations = indices().flat_map(|old| &self.observations[range(old, 1)]).copied().collect();
+        self.indices = kept.iter().enumerate().map(|(new, (key, _))| (*key, new)).collect();
+        self.unused = Vec::new();
     }
 }
 
@@ -230,6 +249,30 @@ mod tests {
         let increase = counters.update(flow.id, &flow, true).values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
         assert!(counters.flows.len() <= 6, "{} entries: they are not reused", counters.flows.len());
+    }
+
+    #[test]
+    fn after_a_burst_the_memory_is_given_back_and_flows_go_on_from_their_values() {
+        let mut counters = flow_counters();
+        let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
+        for flow in &flows {
+            counters.update(flow.id, flow, true);
+        }
+        counters.end_snapshot();
+        // Those that stay are not the first ones.
+        flows.retain(|flow| flow.id.token.0 % 40 == 7);
+        let expected = flows.len();
+        for turn in 1..4 {
+            for flow in flows.iter_mut().rev() {
+                flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(turn));
+                let increase = counters.update(flow.id, flow, true);
+                assert_eq!(increase.values[0], Some(turn as f64), "turn {turn}");
+            }
+            counters.end_snapshot();
+            assert_eq!((counters.flows.len(), counters.indices.len()), (expected, expected));
+            assert!(counters.values.capacity() < 1_000 * counters.counters.len());
+        }
+        assert!(expected > 50);
     }
 
     #[test]

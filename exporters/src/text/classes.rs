@@ -4,7 +4,7 @@
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::Protocol;
+use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Bytes;
@@ -15,13 +15,18 @@ use super::words::{bytes, mean, or_dash};
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "flow classes";
-/// The flows that its times are from.
-pub(crate) const NOTE: &str =
-    "completion times of connections that were seen from their opening to their end";
+/// The limits of the classes, the flows that its times are from, and what overhead is.
+pub(crate) fn notes() -> Vec<String> {
+    vec![
+        FlowClass::legend(),
+        "completion times: connections that were seen from their opening to their end".to_owned(),
+        "overhead: estimated share of the wire bytes that was not new payload".to_owned(),
+    ]
+}
 
 /// The connections of one protocol and class, summed up.
 struct ClassTotals {
-    protocol: Protocol,
+    protocol: CarriedBy,
     class: FlowClass,
     flows: usize,
     /// Completion times, ascending.
@@ -52,13 +57,13 @@ const COLUMNS: &[Column<ClassTotals>] = &[
 /// A row for each protocol and class that has connections. `None`: there are none.
 pub(crate) fn table(report: &Report) -> Option<Grid> {
     let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
-    let pairs = classes.into_iter().flat_map(|class| [(class, Protocol::Mptcp), (class, Protocol::Tcp)]);
+    let pairs = classes.into_iter().flat_map(|class| CarriedBy::ALL.map(|protocol| (class, protocol)));
     let rows: Vec<ClassTotals> = pairs.filter_map(|(class, protocol)| sum(report, class, protocol)).collect();
     Grid::of(COLUMNS, &rows)
 }
 
-fn sum(report: &Report, class: FlowClass, protocol: Protocol) -> Option<ClassTotals> {
-    let is_one = |one: &&Connection| one.flow_class == class && one.protocol == protocol;
+fn sum(report: &Report, class: FlowClass, protocol: CarriedBy) -> Option<ClassTotals> {
+    let is_one = |one: &&Connection| one.flow_class == class && one.carried_by() == protocol;
     let flows: Vec<&Connection> = report.connections.iter().filter(is_one).collect();
     let completed = flows.iter().filter(|flow| flow.seen_open && !flow.is_open());
     let mut times: Vec<f64> = completed.map(|flow| flow.age_s).collect();

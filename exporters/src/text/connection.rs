@@ -36,7 +36,7 @@ pub(crate) fn heading(connection: &Connection) -> String {
     let role = connection.role.map_or("role not known", Role::as_str);
     let state = if connection.is_open() { connection.state.as_str() } else { "closed" };
     let process = connection.process.map(|p| format!("{}/{}", printable(&p.comm.text()), p.pid));
-    let (process, protocol) = (or_dash(process), connection.protocol.as_str());
+    let (process, protocol) = (or_dash(process), connection.carried_by().as_str());
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
@@ -81,12 +81,13 @@ fn retransmitted(connection: &Connection) -> String {
 }
 
 fn traffic_class(connection: &Connection) -> String {
-    let class = connection.flow_class.as_str();
-    let overhead =
-        connection.excess_ratio().map(|_| format!(", overhead {}", metric(connection, "excess_ratio")));
-    let overhead = overhead.map(|text| format!("{text} (retransmissions and headers)")).unwrap_or_default();
+    let class = connection.flow_class;
+    let overhead = connection.excess_ratio().map(|_| {
+        format!(", about {} of the wire bytes were not new payload", metric(connection, "excess_ratio"))
+    });
     let jain = connection.jain_index.map(|index| format!(", Jain's fairness index {index:.3}"));
-    format!("{class} flow{overhead}{}", jain.unwrap_or_default())
+    let (overhead, jain) = (overhead.unwrap_or_default(), jain.unwrap_or_default());
+    format!("{} flow ({}){overhead}{jain}", class.as_str(), class.range())
 }
 
 fn ends(connection: &Connection) -> String {
@@ -106,10 +107,22 @@ fn whereabouts(connection: &Connection) -> String {
 fn times(connection: &Connection) -> String {
     let age = metric::display(Unit::Seconds, Some(connection.age_s));
     let lasted = if connection.is_open() { format!("open for {age}") } else { format!("lasted {age}") };
+    let later = ended_later(connection).unwrap_or_default();
     match connection.opened_at {
-        Some(opened) => format!("opened {opened}, {lasted}"),
-        None => format!("opened before mpwatch started; since then {lasted}"),
+        Some(opened) => format!("opened {opened}, {lasted}{later}"),
+        None => format!("opened before mpwatch started; since then {lasted}{later}"),
     }
+}
+
+/// A connection ends when its MPTCP socket closes. TCP may close its subflows afterwards. `None`: it did not.
+fn ended_later(connection: &Connection) -> Option<String> {
+    let closed = connection.closed_at?;
+    let last = connection.subflows.iter().filter_map(|subflow| subflow.closed).map(|end| end.at).max()?;
+    let last = Some(last).filter(|last| *last > closed)?;
+    Some(format!(
+        " until its MPTCP socket closed; TCP closed the last subflow at {:.2}",
+        connection.offset(last)
+    ))
 }
 
 /// When the second path joined, and when it carried a share of the traffic `[ICPE19]`.
@@ -149,7 +162,7 @@ const TRAFFIC: &[Column<Subflow>] = &[
     ("local", Left, |s| s.local.to_string()),
     ("remote", Left, |s| s.remote.to_string()),
     ("over", Left, |s| or_dash(s.interface.map(|name| printable(&name.text()).into_owned()))),
-    ("share", Right, |s| of_subflow(s, "sent_share_ratio")),
+    ("share of payload", Right, |s| of_subflow(s, "sent_share_ratio")),
     ("sent", Right, |s| of_subflow(s, "sent_bytes_total")),
     ("received", Right, |s| of_subflow(s, "received_bytes_total")),
     ("retransmitted", Right, |s| of_subflow(s, "retransmitted_bytes_total")),
@@ -172,12 +185,12 @@ fn end(subflow: &Subflow) -> &'static str {
 const TIMING: &[Column<Subflow>] = &[
     ("handshake", Right, |s| of_subflow(s, "handshake_seconds")),
     ("joined after", Right, |s| of_subflow(s, "joined_after_seconds")),
-    ("and bytes", Right, |s| or_dash(s.joined_after_bytes.map(|carried| bytes(carried.0)))),
+    ("bytes before join", Right, |s| or_dash(s.joined_after_bytes.map(|carried| bytes(carried.0)))),
     ("RTT min", Right, |s| of_subflow(s, "rtt_min_seconds")),
     ("median", Right, |s| of_subflow(s, "rtt_p50_seconds")),
     ("p99", Right, |s| of_subflow(s, "rtt_p99_seconds")),
     ("samples", Right, |s| s.rtt_samples.to_string()),
-    ("cwnd", Right, |s| of_subflow(s, "congestion_window_segments")),
+    ("cwnd (segments)", Right, |s| of_subflow(s, "congestion_window_segments")),
     ("picked/considered", Right, |s| {
         or_dash(s.scheduler.map(|rounds| format!("{}/{}", rounds.picked, rounds.considered)))
     }),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, LostReason, SnapshotEnergy};
-use mpwatch_model::lifecycle::Protocol;
+use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
@@ -21,7 +21,7 @@ pub(super) fn cpu(connection: &Connection) -> Option<String> {
     let cpu = connection.cpu?;
     let parts = [
         (cpu.syscall.unwrap_or_default(), "in system calls"),
-        (cpu.rx_softirq, "receiving"),
+        (cpu.rx_softirq, "processing received packets (data and ACKs)"),
         (cpu.tx, "sending delayed data"),
         (cpu.timer, "in timers"),
         (cpu.worker, "in kernel threads"),
@@ -76,8 +76,8 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
 /// What each subflow costs.
 pub(super) const COLUMNS: &[Column<Subflow>] = &[
     ("CPU", Right, |s| of_subflow(s, "cpu_seconds_total")),
-    ("calls", Right, |s| part(s, |cpu| cpu.syscall)),
-    ("receiving", Right, |s| part(s, |cpu| Some(cpu.rx_softirq))),
+    ("system calls", Right, |s| part(s, |cpu| cpu.syscall)),
+    ("received packets", Right, |s| part(s, |cpu| Some(cpu.rx_softirq))),
     ("sending", Right, |s| part(s, |cpu| Some(cpu.tx))),
     ("timers", Right, |s| part(s, |cpu| Some(cpu.timer))),
     ("threads", Right, |s| part(s, |cpu| Some(cpu.worker))),
@@ -94,8 +94,8 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
 /// What all connections of a report cost by protocol, and the energy of the machine by consumer. Empty: nothing is known.
 pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut lines = Vec::new();
-    for protocol in [Protocol::Mptcp, Protocol::Tcp] {
-        let of_it = report.connections.iter().filter(|connection| connection.protocol == protocol);
+    for protocol in CarriedBy::ALL {
+        let of_it = report.connections.iter().filter(|connection| connection.carried_by() == protocol);
         lines.extend(total(protocol, &of_it.collect::<Vec<_>>()));
     }
     if let Some(energy) = &report.energy {
@@ -105,7 +105,7 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
 }
 
 /// CPU time and energy of the connections of one protocol, also per gigabyte of payload.
-fn total(protocol: Protocol, connections: &[&Connection]) -> Option<(String, String)> {
+fn total(protocol: CarriedBy, connections: &[&Connection]) -> Option<(String, String)> {
     let known: Vec<&&Connection> = connections.iter().filter(|connection| connection.cpu.is_some()).collect();
     let cpu: Nanos = known.iter().filter_map(|connection| connection.cpu).map(|cpu| cpu.total()).sum();
     if known.is_empty() {
@@ -185,7 +185,7 @@ fn why(reason: LostReason) -> &'static str {
 
 /// The source of energy figures in words.
 fn origin(source: EnergySource, idle: IdleSource) -> String {
-    let source = match source {
+    let counter = match source {
         EnergySource::RaplPerf | EnergySource::RaplPowercap => format!("measured, {}", source.as_str()),
         EnergySource::VmShare => "estimated, this virtual machine's share as its host reports it".to_owned(),
         EnergySource::Model => "estimated from CPU time and the typical power of this CPU".to_owned(),
@@ -196,9 +196,11 @@ fn origin(source: EnergySource, idle: IdleSource) -> String {
         IdleSource::Calibrated => "idle calibrated",
         IdleSource::Observed => "idle observed",
         IdleSource::Fitted => "idle fitted",
+        // The model has typical values for idle and for active power.
+        IdleSource::Unknown if source == EnergySource::Model => "idle estimated too",
         IdleSource::Unknown => "idle not known",
     };
-    format!("{source}; {idle}")
+    format!("{counter}; {idle}")
 }
 
 fn joules(energy: Microjoules) -> String {

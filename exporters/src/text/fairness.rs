@@ -3,7 +3,7 @@
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::Protocol;
+use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::ratio::jain_index;
 use mpwatch_model::snapshot::Report;
@@ -15,14 +15,19 @@ use super::words::{mean, or_dash};
 /// Heading of the table.
 pub(crate) const TITLE: &str = "fairness between long flows";
 /// The flows that it includes.
-pub(crate) const NOTE: &str = "flows that mostly send, each by its mean rate; retransmitted: share of the bytes sent, mean and worst flow";
+pub(crate) fn notes() -> Vec<String> {
+    vec![
+        format!("flows of {} that mostly send, each by its mean rate", FlowClass::Long.range()),
+        "retransmitted: share of the bytes sent, mean and worst flow".to_owned(),
+    ]
+}
 
 /// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.
 const MIN_FAST_RETRANSMIT_WINDOW: u32 = 4;
 
 /// The long flows of one protocol, summed up.
 struct Flows {
-    protocol: Protocol,
+    protocol: CarriedBy,
     jain: f64,
     /// Mean rates, bit/s.
     rates: Vec<f64>,
@@ -47,13 +52,12 @@ const COLUMNS: &[Column<Flows>] = &[
 
 /// A row for each protocol with at least two long flows. `None`: there is none.
 pub(crate) fn table(report: &Report) -> Option<Grid> {
-    let rows: Vec<Flows> =
-        [Protocol::Mptcp, Protocol::Tcp].into_iter().filter_map(|one| sum(report, one)).collect();
+    let rows: Vec<Flows> = CarriedBy::ALL.into_iter().filter_map(|one| sum(report, one)).collect();
     Grid::of(COLUMNS, &rows)
 }
 
-fn sum(report: &Report, protocol: Protocol) -> Option<Flows> {
-    let is_one = |flow: &&Connection| flow.protocol == protocol && flow.flow_class == FlowClass::Long;
+fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
+    let is_one = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
     let known = report.connections.iter().filter(is_one).filter_map(|flow| Some((flow, rate(flow)?)));
     let (flows, rates): (Vec<&Connection>, Vec<f64>) = known.unzip();
     let subflows = || flows.iter().flat_map(|flow| &flow.subflows);

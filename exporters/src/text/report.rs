@@ -30,11 +30,13 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(text, "  ! {problem}");
     }
     text.push('\n');
-    for (word, fact) in facts(report) {
-        let _ = writeln!(text, "{word:<12}  {fact}");
+    let facts = facts(report);
+    let width = facts.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+    for (word, fact) in facts {
+        let _ = writeln!(text, "{word:<width$}  {fact}");
     }
-    for (title, note, grid) in overviews(report) {
-        let _ = write!(text, "\n{title}; {note}\n{}", grid.text("  "));
+    for (title, notes, grid) in overviews(report) {
+        let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text("  "));
     }
     let (in_full, others) = selection(&report.connections);
     for one in in_full {
@@ -47,13 +49,13 @@ pub fn report(report: &Report) -> String {
     text
 }
 
-/// The tables over all connections that have rows, each with its title and a note.
-pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, &'static str, Grid)> {
+/// The tables over all connections that have rows, each with its title and notes.
+pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, Vec<String>, Grid)> {
     let tables = [
-        (classes::TITLE, classes::NOTE, classes::table(report)),
-        (fairness::TITLE, fairness::NOTE, fairness::table(report)),
+        (classes::TITLE, classes::notes(), classes::table(report)),
+        (fairness::TITLE, fairness::notes(), fairness::table(report)),
     ];
-    tables.into_iter().filter_map(|(title, note, grid)| Some((title, note, grid?))).collect()
+    tables.into_iter().filter_map(|(title, notes, grid)| Some((title, notes, grid?))).collect()
 }
 
 /// Where to find the connections that are not described. `None`: all are.

@@ -3,7 +3,7 @@
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{self, Finding, Format};
-use mpwatch_model::lifecycle::Protocol;
+use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 
@@ -18,30 +18,42 @@ pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
 pub(crate) fn summary(report: &Report) -> String {
     let all = report.connections.len();
     if all == 0 {
-        return "no connection was seen in this period".to_owned();
+        return match report.filtered_out {
+            0 => "no connection was seen in this period".to_owned(),
+            seen => format!("none of {} matches the filter (--filter, --netns)", count(seen, "connection")),
+        };
     }
     let several = report.connections.iter().filter(|c| established_paths(c) > 1).count();
+    let carried = report.connections.iter().filter(|c| paths_with_payload(c) > 1).count();
     let mptcp = report.connections.iter().filter(|c| used_mptcp(c)).count();
+    let fell_back = report.connections.iter().filter(|c| c.carried_by() == CarriedBy::Fallback).count();
+    let fell_back = if fell_back > 0 { format!(" ({fell_back} fell back to TCP)") } else { String::new() };
     let complete = match (&report.run.cut_short, report.losses.any()) {
         (Some(why), _) => format!("RECORDING CUT SHORT: {why}"),
-        (None, true) => "DATA WAS LOST, see below".to_owned(),
-        (None, false) => "no data lost".to_owned(),
+        (None, true) => "MPWATCH'S RECORDS ARE INCOMPLETE, see below".to_owned(),
+        (None, false) => "mpwatch's records are complete".to_owned(),
     };
     format!(
-        "{several} of {} used more than one path ({mptcp} used MPTCP); {complete}",
+        "{mptcp} of {} used MPTCP{fell_back}, {several} had more than one subflow, {carried} carried payload over more than one; {complete}",
         count(all, "connection")
     )
 }
 
 fn used_mptcp(connection: &Connection) -> bool {
     let was_answered = connection.subflows.iter().any(Subflow::was_answered);
-    connection.protocol == Protocol::Mptcp && connection.fallback.is_none() && was_answered
+    connection.carried_by() == CarriedBy::Mptcp && was_answered
 }
 
 /// Subflows that carried data or could have.
 fn established_paths(connection: &Connection) -> usize {
     let has_worked = |s: &&Subflow| s.handshake.is_some() || s.unique_sent().0 + s.bytes_received.0 > 0;
     connection.subflows.iter().filter(has_worked).count()
+}
+
+/// Subflows that carried payload. Of one that received a single byte, this is the DATA_FIN.
+fn paths_with_payload(connection: &Connection) -> usize {
+    let carried = |s: &&Subflow| s.unique_sent().0 > 0 || s.bytes_received.0 > 1;
+    connection.subflows.iter().filter(carried).count()
 }
 
 /// All problems of a report, a line each, most important first. Empty: none was found.

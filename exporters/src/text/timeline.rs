@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::timeline::TimelineEntry;
+use mpwatch_model::timeline::{ObservedBy, TimelineEntry};
 use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};
@@ -19,9 +19,10 @@ fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     connection.timeline.iter().map(line).collect()
 }
 
-/// What the times count from.
-pub(crate) fn start(connection: &Connection) -> &'static str {
-    if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" }
+/// Its title: what the times count from, and how exact they are.
+pub(crate) fn title(connection: &Connection) -> String {
+    let start = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
+    format!("timeline, from {start}; {}", ObservedBy::legend())
 }
 
 /// All events as a table. `None`: there are none.
@@ -40,7 +41,7 @@ pub(super) fn section(connection: &Connection) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut text = format!("  timeline, from {}\n", start(connection));
+    let mut text = format!("  {}\n", title(connection));
     let time_width = lines.iter().map(|(offset, ..)| offset.width()).max().unwrap_or(0);
     let sentence_width = lines.iter().map(|(_, _, sentence, _)| sentence.width()).max().unwrap_or(0);
     for (offset, mark, sentence, source) in lines {

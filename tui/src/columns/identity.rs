@@ -43,9 +43,8 @@ pub(super) const COLUMNS: &[Column] = &[
         ),
     ),
     word(("id", "ID", "id of the connection"), |row, c| row.own_connection().map(|_| c.id.to_string())),
-    word(("protocol", "PROTOCOL", "mptcp, tcp, or fallback"), |row, c| {
-        let protocol = if c.fallback.is_some() { "fallback" } else { c.protocol.as_str() };
-        row.own_connection().map(|_| protocol.to_owned())
+    word(("protocol", "PROTOCOL", "mptcp, tcp, or fallback to TCP"), |row, c| {
+        row.own_connection().map(|_| c.carried_by().as_str().to_owned())
     }),
     word(("fallback", "FALLBACK", "why it fell back to plain TCP"), |row, c| {
         let fallback = c.fallback.filter(|_| row.own_connection().is_some())?;

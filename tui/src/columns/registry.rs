@@ -77,6 +77,18 @@ mod tests {
     }
 
     #[test]
+    fn no_two_columns_of_a_table_have_the_same_title() {
+        for rows in [Rows::Flows, Rows::Aggregates] {
+            let of_it = COLUMNS.iter().filter(|column| column.rows == rows || column.rows == Rows::All);
+            let mut titles: Vec<&str> = of_it.map(|column| column.title).collect();
+            titles.sort_unstable();
+            let all = titles.clone();
+            titles.dedup();
+            assert_eq!(titles, all);
+        }
+    }
+
+    #[test]
     fn every_column_of_a_view_exists() {
         for choice in views::ALL.concat() {
             assert!(find(choice.key).is_some(), "{}", choice.key);

@@ -16,7 +16,7 @@ const HIGH_LOSS: f64 = 0.02;
 
 pub(super) const COLUMNS: &[Column] = &[
     words(
-        ("share", "SHARE", "share of what the connection has sent"),
+        ("share", "SHARE", "share of what its subflows have sent, without TCP retransmissions"),
         (9, 17),
         Rows::Flows,
         Value::Cell(share, |row| {
@@ -46,7 +46,7 @@ pub(super) const COLUMNS: &[Column] = &[
         sums.min_rtt.map(Micros::seconds)
     }),
     numbers(
-        ("loss", "RETX", "retransmitted share of the bytes sent"),
+        ("loss", "RETX %", "retransmitted share of the bytes sent"),
         6,
         Rows::Aggregates,
         Value::Cell(

@@ -9,7 +9,7 @@ use ratatui::symbols::Marker;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::frame::{put, rule};
-use crate::history::{SAMPLES, Series};
+use crate::history::{SAMPLES, Series, Span};
 use crate::state::app::App;
 use crate::text::Text;
 use crate::theme::{Ink, Theme};
@@ -29,18 +29,30 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Co
     chart(app, frame, right, ("RTT", &seconds, lines(Series::Rtt)));
 }
 
-/// The points of each subflow: position in time, value.
-type Lines = Vec<Vec<(f64, f64)>>;
+/// What a chart shows.
+struct Lines {
+    /// The points of each subflow: position in time, value.
+    points: Vec<Vec<(f64, f64)>>,
+    /// From the first point to the last. `None`: there are none.
+    span: Option<Span>,
+}
 
 fn lines(app: &App, connection: &Connection, series: Series) -> Lines {
-    let points = |subflow: &mpwatch_model::subflow::Subflow| {
-        let track = app.history.subflow(subflow.id);
-        let values = track.map(|track| track.values(series, app.tick())).unwrap_or_default();
+    let mut span: Option<Span> = None;
+    let mut points_of = |subflow: &mpwatch_model::subflow::Subflow| {
+        let Some(track) = app.history.subflow(subflow.id) else { return Vec::new() };
+        let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
         let first = SAMPLES - values.len().min(SAMPLES);
-        let known = values.iter().zip(first..).filter(|(value, _)| !value.is_nan());
-        known.map(|(value, at)| (at as f64, f64::from(*value))).collect()
+        let known = values.iter().zip(spans).zip(first..).filter(|((value, _), _)| !value.is_nan());
+        let point = |((value, (begin, end)), at): ((&f32, Span), usize)| {
+            let (from, to) = span.unwrap_or((begin, end));
+            span = Some((from.min(begin), to.max(end)));
+            (at as f64, f64::from(*value))
+        };
+        known.map(point).collect()
     };
-    connection.subflows.iter().map(points).collect()
+    let points = connection.subflows.iter().map(&mut points_of).collect();
+    Lines { points, span }
 }
 
 fn chart(
@@ -49,11 +61,13 @@ fn chart(
     area: Rect,
     (name, write, lines): (&str, &dyn Fn(f64) -> String, Lines),
 ) {
+    let Lines { points: lines, span } = lines;
     let max = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
     let first = lines.iter().filter_map(|points| points.first()).map(|(at, _)| *at);
     let first = first.fold(SAMPLES as f64, f64::min);
-    let seconds = (SAMPLES as f64 - first) * app.snapshot().map_or(1.0, |snapshot| snapshot.interval_s);
-    let duration = format!(", over {}", display(Unit::Seconds, Some(seconds)));
+    let duration = span
+        .map(|(from, to)| format!(", over {}", display(Unit::Seconds, Some(to - from))))
+        .unwrap_or_default();
     let title = |by: &str, duration: &str| {
         let head = Text::new(format!("{name} "), Ink::Strong).and(by, Ink::Faint);
         let numbered =

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use super::areas::areas;
 use super::frame::{put_lines, rule};
 use super::{charts, findings};
-use crate::columns::{DETAIL, Row, Subject, Table, full_names};
+use crate::columns::{Row, Subject, Table, full_names};
 use crate::state::app::App;
 use crate::text::{Text, pad};
 use crate::theme::Ink;
@@ -63,7 +63,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put_lines(app, frame, parts.facts, [ends(app, connection), totals(app, connection)]);
     subflows(app, frame, parts.subflows, connection);
     let below = rule(app, frame, parts.findings, Text::new("Findings", Ink::Strong));
-    put_lines(app, frame, below, findings::lines(app, connection, area.width.into()));
+    put_lines(app, frame, below, findings::fitting(app, connection, below));
     charts::draw(app, frame, parts.charts, connection);
     timeline(app, frame, parts.timeline, connection);
 }
@@ -73,7 +73,7 @@ fn ends(app: &App, c: &Connection) -> Text {
     let state = if c.is_open() { c.state.as_str() } else { "closed" };
     let role = c.role.map_or("role not known", Role::as_str);
     let age = display(Unit::Seconds, Some(c.age_s));
-    let state = format!("{} {state}, {role}, {age}", c.protocol.as_str());
+    let state = format!("{} {state}, {role}, {age}", c.carried_by().as_str());
     let form =
         |names: String| Text::new(c.id.short(), Ink::Strong).and(format!("  {names}  {state}"), Ink::Normal);
     Text::first_that_fits(full_names(&app.mask, c).map(form), app.size.0.into())
@@ -109,7 +109,7 @@ fn subflows(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     let row = |(index, subflow)| Row { context, subject: Subject::Subflow { connection, index, subflow } };
     let shown = connection.subflows.iter().enumerate().take(usize::from(area.height.saturating_sub(1)));
     let rows: Vec<Row<'_>> = shown.map(row).collect();
-    let table = Table::new(DETAIL, area.width.into(), &rows).with_title("flow", "SUBFLOW");
+    let table = Table::new(&app.detail_columns(), area.width.into(), &rows).with_title("flow", "SUBFLOW");
     let lines = std::iter::once(table.titles(None)).chain(rows.iter().map(|row| table.row(row)));
     put_lines(app, frame, area, lines);
 }

@@ -16,7 +16,19 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let Some(connection) = app.selected().filter(|_| area.height > 1) else { return };
     let title = Text::new("Findings ", Ink::Strong).and(connection.id.short(), Ink::Faint);
     let below = rule(app, frame, area, title);
-    put_lines(app, frame, below, lines(app, connection, area.width.into()));
+    put_lines(app, frame, below, fitting(app, connection, below));
+}
+
+/// The findings that fit into an area; `…` ends the last line if something is left out.
+pub(super) fn fitting(app: &App, connection: &Connection, area: Rect) -> Vec<Text> {
+    let (width, height) = (usize::from(area.width), usize::from(area.height));
+    let mut lines = lines(app, connection, width);
+    if lines.len() > height {
+        lines.truncate(height);
+        let last = lines.pop().map(|last| last.clipped(width.saturating_sub(2)).and(" …", Ink::Faint));
+        lines.extend(last);
+    }
+    lines
 }
 
 /// The findings of a connection as lines of this width.

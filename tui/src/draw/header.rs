@@ -43,7 +43,7 @@ fn badge(app: &App) -> Text {
         (Link::Gone(_), _) => Text::new(" DAEMON GONE ", Ink::Alarm),
         (_, Some(tick)) => {
             let behind = app.history.latest().saturating_sub(tick);
-            let text = if behind == 0 { " FROZEN ".to_owned() } else { format!(" FROZEN, {behind} back ") };
+            let text = if behind == 0 { " PAUSED ".to_owned() } else { format!(" PAUSED, {behind} back ") };
             Text::new(text, Ink::Warning)
         }
         (Link::Ended, _) if app.is_replay() => Text::new(" END OF THE RECORDING ", Ink::Warning),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The health view: data lost, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
+//! The health view: what mpwatch missed, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
 
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::endpoint::printable;
@@ -36,7 +36,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
     cpu.push(fact("BPF programs", programs(app, snapshot)));
     let sections = [
         ("Source", source(app, snapshot)),
-        ("Data lost", losses(snapshot)),
+        ("Missing from mpwatch's records", losses(snapshot)),
         ("Not available on this kernel", hooks(snapshot, width)),
         ("CPU time of the machine since tracing began", cpu),
         ("Kernel counters", counters(snapshot)),
@@ -81,7 +81,7 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
     let mut lines: Vec<Text> =
         losses.phrases().into_iter().map(|phrase| Text::new(format!("  ✗ {phrase}"), Ink::Alarm)).collect();
     if lines.is_empty() {
-        lines.push(Text::new("  ✓ no data lost", Ink::Good));
+        lines.push(Text::new("  ✓ nothing: mpwatch's records are complete", Ink::Good));
     }
     let harmless = [
         (losses.ring_full_recovered, "final records that arrived late, through the overflow ring"),

@@ -67,7 +67,26 @@ fn no_match(app: &App, connections: usize) -> Vec<Text> {
     lines
 }
 
+/// A recording does not depend on the settings of this machine.
+fn no_recorded_connection(app: &App) -> Vec<Text> {
+    let keys = &app.settings.keys;
+    let (back, forward) = (keys.key(Action::StepBack), keys.key(Action::StepForward));
+    vec![
+        Text::new("  No open connection at this time of the recording.", Ink::Strong),
+        Text::default(),
+        Text::plain(format!(
+            "  {back} and {forward} step through the snapshots, {} shows closed connections.",
+            keys.key(Action::Closed)
+        )),
+        Text::plain("  --filter and --netns select connections; plain TCP needs `mpwatch record --tcp`."),
+        Text::plain("  mpwatch replay FILE prints a report on all connections."),
+    ]
+}
+
 fn no_connection(app: &App) -> Vec<Text> {
+    if app.is_replay() {
+        return no_recorded_connection(app);
+    }
     let mut lines = vec![Text::new("  No open MPTCP connection.", Ink::Strong)];
     let closed = app.history.closed().len();
     if closed > 0 && app.closed == Closed::Recent {

@@ -16,6 +16,10 @@ use crate::theme::{Ink, Theme};
 
 /// Columns for the keys of the help.
 const KEYS: usize = 19;
+/// Columns for the mark of a choice.
+const MARK: usize = 2;
+/// Maximum width of the text of a list.
+const MAX_LIST_WIDTH: usize = 80;
 
 /// A box for text of this size, in the middle of the screen.
 fn centred(app: &App, (width, height): (usize, usize)) -> Rect {
@@ -85,43 +89,60 @@ fn title_of_list(pick: Pick) -> &'static str {
     }
 }
 
-/// The box of a list, and its first visible line when `line` is selected.
-fn box_of_list(app: &App, pick: Pick, line: usize, choices: &[Choice]) -> (Rect, usize) {
-    let names = width_of_names(choices);
-    let lines = choices.iter().map(|choice| names + choice.help.width() + 6);
-    let width = lines.max().unwrap_or(0).max(title_of_list(pick).len() + 2);
-    let outer = centred(app, (width.min(72), choices.len()));
+/// A list as it is drawn.
+struct List {
+    outer: Rect,
+    /// Width of the names.
+    names: usize,
+    /// For each line the number of its choice, and its part of the help.
+    lines: Vec<(usize, String)>,
+    /// The first visible line.
+    offset: usize,
+}
+
+/// The list when a choice is selected. Long helps are wrapped.
+fn list_of(app: &App, pick: Pick, selected: usize, choices: &[Choice]) -> List {
+    let names = choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0);
+    let beside = names + MARK + 2;
+    let wanted = choices.iter().map(|choice| beside + choice.help.width()).max().unwrap_or(0);
+    let wanted = wanted.max(title_of_list(pick).len() + 2);
+    let width = wanted.min(MAX_LIST_WIDTH).min(usize::from(app.size.0).saturating_sub(4));
+    let helps = choices.iter().map(|choice| wrapped(choice.help, width.saturating_sub(beside)));
+    let lines: Vec<(usize, String)> =
+        helps.enumerate().flat_map(|(index, help)| help.into_iter().map(move |line| (index, line))).collect();
+    let outer = centred(app, (width, lines.len()));
     let page = usize::from(outer.height.saturating_sub(2));
-    (outer, (line + 1).saturating_sub(page))
+    let offset = lines.partition_point(|(index, _)| *index <= selected).saturating_sub(page);
+    List { outer, names, lines, offset }
 }
 
-fn width_of_names(choices: &[Choice]) -> usize {
-    choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0)
-}
-
-/// The line of a list at a position of the screen.
+/// The choice of a list at a position of the screen.
 pub(crate) fn line_at(app: &App, pick: Pick, line: usize, (column, row): (u16, u16)) -> Option<usize> {
-    let choices = choices(app, pick);
-    let (outer, offset) = box_of_list(app, pick, line, &choices);
+    let List { outer, lines, offset, .. } = list_of(app, pick, line, &choices(app, pick));
     let is_inside = (outer.left() + 1..outer.right().saturating_sub(1)).contains(&column)
         && (outer.top() + 1..outer.bottom().saturating_sub(1)).contains(&row);
     let line = offset + usize::from(row.checked_sub(outer.top() + 1)?);
-    Some(line).filter(|line| is_inside && *line < choices.len())
+    lines.get(line).filter(|_| is_inside).map(|(index, _)| *index)
 }
 
 pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, line: usize) {
     let choices = choices(app, pick);
-    let (names, rows) = (width_of_names(&choices), choices.len());
-    let (outer, offset) = box_of_list(app, pick, line, &choices);
+    let List { outer, names, lines, offset } = list_of(app, pick, line, &choices);
     let area = boxed(app, frame, outer, title_of_list(pick));
-    for ((index, choice), y) in choices.into_iter().enumerate().skip(offset).zip(area.top()..area.bottom()) {
-        let mark = match choice.mark {
-            Mark::Chosen => "✓ ",
-            Mark::IfRoom => "· ",
-            Mark::None => "  ",
+    let rows = lines.len();
+    let mut above = offset.checked_sub(1).map(|last| lines[last].0);
+    for ((index, help), y) in lines.into_iter().skip(offset).zip(area.top()..area.bottom()) {
+        let choice = &choices[index];
+        // The second line of a help has no name.
+        let (mark, name) = match choice.mark {
+            _ if above == Some(index) => ("  ", ""),
+            Mark::Chosen => ("✓ ", choice.name),
+            Mark::IfRoom => ("· ", choice.name),
+            Mark::None => ("  ", choice.name),
         };
-        let name = format!("{}  ", pad(choice.name, names, false));
-        let text = Text::new(mark, Ink::Good).and(name, Ink::Strong).and(choice.help, Ink::Faint);
+        above = Some(index);
+        let name = format!("{}  ", pad(name, names, false));
+        let text = Text::new(mark, Ink::Good).and(name, Ink::Strong).and(help, Ink::Faint);
         let line_area = Rect { y, height: 1, ..area };
         put(app, frame, line_area, text);
         if index == line {

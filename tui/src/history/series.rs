@@ -20,9 +20,13 @@ pub(crate) enum Series {
     Watts,
 }
 
+/// Begin and end of the interval of a tick, seconds since 1970.
+pub(crate) type Span = (f64, f64);
+
 /// The values of a tick by slot; `NaN`: unknown. Slots added later are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Column {
+    pub(super) span: Span,
     pub(super) rate: Vec<f32>,
     pub(super) rtt: Vec<f32>,
     pub(super) watts: Vec<f32>,
@@ -60,10 +64,11 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn begin(&mut self, tick: Tick, slots: usize) {
+    pub(super) fn begin(&mut self, tick: Tick, span: Span, slots: usize) {
         let reused = if self.all.len() == SAMPLES { self.all.pop_front() } else { None };
         let mut column = reused.unwrap_or_default();
         column.clear(slots);
+        column.span = span;
         self.all.push_back(column);
         self.tick = tick;
     }

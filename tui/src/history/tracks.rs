@@ -8,7 +8,7 @@ use mpwatch_model::unit::{BitsPerSecond, Microjoules, Micros};
 use rustc_hash::FxHashMap;
 
 use super::activity::Activity;
-use super::series::{Column, Columns, Series, Tick};
+use super::series::{Column, Columns, Series, Span, Tick};
 
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ struct Kept {
     last: Tick,
     /// Rate, RTT and power of each tick, the latest last.
     values: Vec<[f32; 3]>,
+    /// The interval of each.
+    spans: Vec<Span>,
 }
 
 /// The values of all flows of a kind.
@@ -71,8 +73,8 @@ impl<Id> Default for Tracks<Id> {
 
 impl<Id: Copy + Eq + Hash> Tracks<Id> {
     /// Starts a tick.
-    pub(super) fn begin(&mut self, tick: Tick) {
-        self.columns.begin(tick, self.slots.len());
+    pub(super) fn begin(&mut self, tick: Tick, span: Span) {
+        self.columns.begin(tick, span, self.slots.len());
         self.next.set(0);
     }
 
@@ -136,8 +138,10 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
             if is_kept(&id) {
                 let each =
                     |column: &Column| [Series::Rate, Series::Rtt, Series::Watts].map(|s| column.at(s, index));
-                let values = self.columns.between(since, last).map(each).collect();
-                self.kept.insert(id, Kept { last, values });
+                let columns = || self.columns.between(since, last);
+                let (values, spans) =
+                    (columns().map(each).collect(), columns().map(|one| one.span).collect());
+                self.kept.insert(id, Kept { last, values, spans });
             }
             self.slots[index].since = FREE;
             self.slot_of.remove(&id);
@@ -222,6 +226,19 @@ impl<'a> Track<'a> {
         values
     }
 
+    /// The intervals of these values.
+    pub(crate) fn spans(self, until: Tick) -> Vec<Span> {
+        match self.0 {
+            Source::Live { columns, since, last, .. } => {
+                columns.between(since, until.min(last)).map(|column| column.span).collect()
+            }
+            Source::Kept(kept) => {
+                let late = usize::try_from(kept.last.saturating_sub(until)).unwrap_or(usize::MAX);
+                kept.spans.iter().take(kept.spans.len().saturating_sub(late)).copied().collect()
+            }
+        }
+    }
+
     /// Adds the values up to a tick to `sums`, whose last element is that of the tick. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
@@ -261,6 +278,10 @@ mod tests {
     use super::super::series::SAMPLES;
     use super::*;
 
+    fn span(tick: u32) -> Span {
+        (f64::from(tick) - 1.0, f64::from(tick))
+    }
+
     fn value(rate: u64) -> Value {
         Value { rate: BitsPerSecond(rate), rtt: None, active: None }
     }
@@ -269,10 +290,10 @@ mod tests {
     fn a_reused_slot_shows_nothing_of_the_flow_before() {
         let mut tracks: Tracks<u64> = Tracks::default();
         for tick in 1..=5 {
-            tracks.begin(tick);
+            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
             tracks.add(1, 1.0, value(tick * 10));
         }
-        tracks.begin(6);
+        tracks.begin(6, (5.0, 6.0));
         tracks.forget(6, |_| false);
         assert!(tracks.get(1).is_none());
         tracks.add(2, 1.0, value(7));
@@ -287,18 +308,20 @@ mod tests {
     fn a_remembered_flow_keeps_its_values_when_its_slot_is_freed() {
         let mut tracks: Tracks<u64> = Tracks::default();
         for tick in 1..=3 {
-            tracks.begin(tick);
+            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
             let (rtt, active) = (Some(Micros(tick * 1000)), Some(Microjoules(tick * 2_000_000)));
             tracks.add(1, 1.0, Value { rate: BitsPerSecond(tick), rtt, active });
         }
         let ticks = 3 + SAMPLES as Tick * 2;
         for tick in 4..=ticks {
-            tracks.begin(tick);
+            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
             tracks.forget(tick.saturating_sub(16), |id| *id == 1);
         }
         let track = tracks.get(1).unwrap();
         assert_eq!(track.values(Series::Rate, ticks), [1.0, 2.0, 3.0]);
         assert_eq!(track.values(Series::Rtt, 2), [0.001, 0.002]);
+        assert_eq!(track.spans(ticks), [1, 2, 3].map(span));
+        assert_eq!(track.spans(2), [1, 2].map(span));
         assert_eq!((track.watts(ticks), track.watts(1)), (Some(2.0), None));
         tracks.forget(ticks, |_| false);
         assert!(tracks.get(1).is_none() && tracks.kept.is_empty());
@@ -308,7 +331,7 @@ mod tests {
     fn flows_are_found_in_any_order() {
         let mut tracks: Tracks<u64> = Tracks::default();
         for tick in 1..=3 {
-            tracks.begin(tick);
+            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
             for id in if tick == 2 { [3, 1, 2] } else { [1, 2, 3] } {
                 tracks.add(id, 1.0, value(id * tick));
             }
@@ -324,7 +347,7 @@ mod tests {
     fn sums_contain_each_flow_in_its_own_time() {
         let mut tracks: Tracks<u64> = Tracks::default();
         for tick in 1..=5 {
-            tracks.begin(tick);
+            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
             tracks.add(1, 1.0, value(tick));
             if tick > 2 {
                 tracks.add(2, 1.0, value(tick * 10));

@@ -192,6 +192,7 @@ impl App {
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
+            filtered_out: 0,
         };
         if report.connections.is_empty() {
             self.notify("nothing is selected");

@@ -11,7 +11,7 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::aggregate::Grouping;
-use crate::columns::{Choice, chosen, find, is_of_energy, known};
+use crate::columns::{Choice, DETAIL, chosen, find, is_of_energy, known};
 use crate::context::Context;
 use crate::digest::{Digested, Totals};
 use crate::history::{History, Tick};
@@ -141,9 +141,17 @@ impl App {
     pub(crate) fn columns(&self) -> Vec<Choice> {
         let by_user = &self.table().columns;
         let mut choices = chosen(self.tab.columns(), by_user);
-        let knows_energy = self.knows_energy();
-        choices.retain(|one| knows_energy || !is_of_energy(one.key) || by_user.contains(&(one.key, true)));
+        choices.retain(|one| self.has_values(*one) || by_user.contains(&(one.key, true)));
         choices
+    }
+
+    /// The columns of the subflows of an open connection, likewise.
+    pub(crate) fn detail_columns(&self) -> Vec<Choice> {
+        DETAIL.iter().copied().filter(|one| self.has_values(*one)).collect()
+    }
+
+    fn has_values(&self, column: Choice) -> bool {
+        !is_of_energy(column.key) || self.knows_energy()
     }
 
     /// The column that the table is sorted by where the user chose none.

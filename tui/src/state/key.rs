@@ -77,7 +77,7 @@ actions! {
     }
     "Time" {
         Pause "pause" ["space"] Some("pause"), "pause the screen; tracing continues";
-        StepBack "step_back" ["["] None, "freeze and go back one snapshot";
+        StepBack "step_back" ["["] None, "pause and go back one snapshot";
         StepForward "step_forward" ["]"] None, "go forward one snapshot";
         Slower "slower" ["-"] None, "longer interval; slower replay";
         Faster "faster" ["+" "="] None, "shorter interval; faster replay";

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Texts that must be complete: help, findings, time spans, and what replaces an empty table.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "screen/stage.rs"]
+mod stage;
+
+use mpwatch_fixtures as fixture;
+use mpwatch_tui::screen::{Link, Origin, Settings};
+
+use stage::{Stage, empty, losses, no_rapl, normal, open, second};
+
+fn replay() -> Stage {
+    let origin = Origin::Replay("run.mpw".to_owned());
+    let mut stage = Stage::with(Settings { origin: origin.clone(), ..Settings::default() }, 120, 40);
+    stage.link(Link::Up(origin));
+    stage
+}
+
+/// Eight intervals of a second, then a short one in which the recording stopped and the connection closed.
+#[test]
+fn the_span_of_a_chart_follows_from_the_times_of_its_snapshots() {
+    let mut stage = replay();
+    for number in 0..8 {
+        stage.show(second(fixture::snapshot(vec![fixture::connection(1, 2)]), number));
+    }
+    let mut last = fixture::snapshot(vec![fixture::closed(1)]);
+    last.at = fixture::at(12_500_000 + 7_103_000);
+    last.interval_s = 0.103;
+    stage.show(last).press("o enter").has("Rate by subflow 1 2 up to").has(", over 8.10 s");
+}
+
+#[test]
+fn an_empty_replay_gives_no_advice_about_this_machine() {
+    let mut stage = replay();
+    stage
+        .show(empty())
+        .has("No open connection at this time of the recording.")
+        .lacks("sysctl")
+        .lacks("mptcpize");
+    let mut live = Stage::new(120, 40);
+    live.link(Link::Up(Origin::Tracer)).show(empty()).has("sysctl net.mptcp.enabled");
+}
+
+#[test]
+fn the_lists_of_columns_show_every_help_in_full() {
+    for keys in ["c", "s", "4 c"] {
+        let mut stage = open(normal, 80, 24);
+        stage.press(keys);
+        let mut seen = String::new();
+        for _ in 0..80 {
+            let text = stage.text();
+            let is_of_list = |line: &&str| line.contains('│');
+            seen.extend(text.lines().filter(is_of_list).map(|line| format!("{line}\n")));
+            stage.press("down");
+        }
+        let cut: Vec<&str> =
+            seen.lines().filter(|line| line.contains('…') && line.matches('│').count() > 1).collect();
+        assert!(cut.is_empty(), "{cut:#?}");
+    }
+    // A help that needs two lines at this width: neither the words nor the line of the next choice are lost.
+    let mut stage = open(normal, 80, 24);
+    stage.press("c G").has("J/GB");
+}
+
+#[test]
+fn findings_that_do_not_fit_end_with_an_ellipsis() {
+    let mut stage = open(losses, 80, 24);
+    stage.press("enter").has("and cost …").resize(200, 60).lacks(" …");
+}
+
+#[test]
+fn without_joules_the_detail_has_no_column_of_energy_either() {
+    open(no_rapl, 200, 60).press("enter").has("SUBFLOW").lacks("ENERGY");
+    open(normal, 200, 60).press("enter").has("SUBFLOW").has("ENERGY");
+}
