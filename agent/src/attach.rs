@@ -13,6 +13,7 @@ use mpwatch_model::snapshot::{SCHEMA, Snapshot};
 use crate::cli::ViewOptions;
 use crate::paths;
 use crate::protocol::{self, Greeting};
+use crate::quantity::MAX_INTERVAL;
 
 /// Maximum wait for the socket between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -75,10 +76,20 @@ impl Daemon {
             Err(_) if named.is_none() => return Ok(None),
             Err(source) => return Err(AttachError::NoDaemon { path, source }),
         };
+        Self::greet(stream, &path, stop).map(Some)
+    }
+
+    /// Reads the greeting on a new connection. `path` is for messages.
+    pub(crate) fn greet(
+        stream: UnixStream,
+        path: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, AttachError> {
         let lines = BufReader::new(stream);
-        let mut daemon = Self { path, lines, stop: Arc::clone(stop), interval: Duration::ZERO };
+        let (path, stop) = (path.to_owned(), Arc::clone(stop));
+        let mut daemon = Self { path, lines, stop, interval: Duration::ZERO };
         daemon.read_greeting()?;
-        Ok(Some(daemon))
+        Ok(daemon)
     }
 
     fn read_greeting(&mut self) -> Result<(), AttachError> {
@@ -112,7 +123,9 @@ impl Daemon {
         if snapshot.schema != SCHEMA {
             return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
         }
-        self.interval = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
+        // A suspended machine makes the time between two snapshots longer than the interval.
+        self.interval =
+            Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default().min(MAX_INTERVAL);
         Ok(Some(snapshot))
     }
 
@@ -154,4 +167,31 @@ fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
         ("--interval", interval),
     ];
     given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_with_an_impossible_interval_can_be_read_from() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        writeln!(server, "{}", serde_json::to_string(&Greeting::default()).unwrap()).unwrap();
+        let mut snapshot = serde_json::to_value(mpwatch_fixtures::snapshot(Vec::new())).unwrap();
+        // The first is longer than the clock can count, the second does not fit into a duration.
+        let intervals = [1e19_f64, 1e300];
+        for interval in intervals {
+            snapshot["interval_s"] = interval.into();
+            // In one write: the buffer of the socket does not hold many small ones.
+            server.write_all(format!("{snapshot}\n").as_bytes()).unwrap();
+        }
+        drop(server);
+        let mut daemon = Daemon::greet(client, Path::new("test"), &Arc::default()).unwrap();
+        for interval in intervals {
+            assert_eq!(daemon.next().unwrap().unwrap().interval_s.to_bits(), interval.to_bits());
+        }
+        assert!(matches!(daemon.next(), Err(AttachError::Gone { .. })));
+    }
 }

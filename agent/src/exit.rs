@@ -35,6 +35,29 @@ fn is_lab_permission(error: &anyhow::Error) -> bool {
     )
 }
 
+/// The error of a daemon. Without rights, it already fails where it creates its socket or its database.
+pub(crate) fn of_daemon(error: anyhow::Error) -> anyhow::Error {
+    let is_denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
+    if is_not_permitted(&error) || !error.chain().filter_map(|cause| cause.downcast_ref()).any(is_denied) {
+        return error;
+    }
+    let advice = "run the daemon as root, or as the service, whose user has cap_bpf, cap_perfmon, cap_sys_admin and cap_sys_ptrace: \
+                  systemctl start mpwatch (docs/daemon.md)";
+    Failure { code: PERMISSION, message: format!("{}; {advice}", message(&error)) }.into()
+}
+
+/// The error of a command that shows snapshots: unprivileged users read them from the daemon.
+pub(crate) fn of_view(error: anyhow::Error) -> anyhow::Error {
+    if !matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. })) {
+        return error;
+    }
+    let message = format!("{}; or read from the daemon: {JOIN_GROUP}", message(&error));
+    Failure { code: PERMISSION, message }.into()
+}
+
+/// How unprivileged users read from the daemon.
+pub(crate) const JOIN_GROUP: &str = "start it as root (systemctl start mpwatch, or mpwatch daemon), join the group `mpwatch` (usermod -aG mpwatch USER) and log in again (docs/daemon.md)";
+
 /// The whole chain of causes as one line. A cause that an earlier message already contains is not repeated.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -61,6 +84,23 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_rights_have_their_exit_code_wherever_they_show_first() {
+        let denied = anyhow::Error::new(io::Error::from(io::ErrorKind::PermissionDenied));
+        let error = of_daemon(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
+        assert_eq!(code(&error), ExitCode::from(PERMISSION));
+        let text = message(&error);
+        assert!(
+            text.starts_with("cannot listen at /run/mpwatch/mpwatch.sock: permission denied; run"),
+            "{text}"
+        );
+        let other = of_daemon(io::Error::from(io::ErrorKind::AddrInUse).into());
+        assert_eq!(code(&other), ExitCode::from(RUNTIME));
+        let error = of_view(TracerError::Permission { what: "load".to_owned() }.into());
+        assert_eq!(code(&error), ExitCode::from(PERMISSION));
+        assert!(message(&error).contains("usermod -aG mpwatch"), "{error}");
+    }
 
     #[test]
     fn a_closed_pipe_is_recognized_below_context_and_inside_json_errors() {

@@ -134,7 +134,7 @@ impl Live {
     /// Waits for the tick, then reads a snapshot.
     fn read_events(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
         self.wait(sink)?;
-        // The flag is read before the last snapshot, so that the snapshot has everything that closed before the signal.
+        // The flag is read first: the last snapshot then includes every connection that closed before the signal.
         self.has_ended = self.stop.load(Ordering::Relaxed);
         if self.has_ended {
             self.tracer.poll(FINAL_RECORDS_WAIT, sink)?;

@@ -23,9 +23,17 @@ pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
     fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
 }
 
+/// Longest time between two snapshots.
+pub(crate) const MAX_INTERVAL: Duration = Duration::from_mins(1);
+
 /// Time between two snapshots.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
-    parse_up_to(Duration::from_mins(1), text)
+    parse_up_to(MAX_INTERVAL, text)
+}
+
+/// What [`parse_up_to`] accepts.
+fn expected(longest: Duration) -> String {
+    format!("use 100ms to {}s, a number with ms or s, for example 500ms or 2s", longest.as_secs())
 }
 
 /// Duration of a step of the calibration.
@@ -40,12 +48,8 @@ fn parse_up_to(longest: Duration, text: &str) -> Result<Duration, String> {
     };
     let seconds = number.parse::<f64>().ok().map(|number| number * unit);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let duration = duration.ok_or("use a number with ms or s, for example 500ms or 2s")?;
-    if (Duration::from_millis(100)..=longest).contains(&duration) {
-        Ok(duration)
-    } else {
-        Err(format!("it must be between 100ms and {}s", longest.as_secs()))
-    }
+    let allowed = Duration::from_millis(100)..=longest;
+    duration.filter(|duration| allowed.contains(duration)).ok_or_else(|| expected(longest))
 }
 
 /// Size of a ring buffer. The kernel wants a power of two of at least one page.

@@ -40,7 +40,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show connections and subflows in a live view; Ctrl-C quits
+    /// Show connections and subflows in a live view; q quits
     #[command(after_long_help = filter_help())]
     Top(TopOptions),
     /// List open connections and exit

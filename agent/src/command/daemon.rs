@@ -9,12 +9,22 @@ use super::output::print;
 use crate::cli::{ConfigCommand, DaemonOptions, TraceOptions};
 use crate::config::{Layers, schema};
 use crate::daemon;
+use crate::exit;
 
 pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
     let trace = options.trace.clone();
-    daemon::run(layers(options), move |config, stop| {
-        TraceOptions { tcp: config.tcp, no_ledger: !config.ledger, ..trace }.start(config.interval, stop)
-    })
+    let outcome = daemon::run(layers(options), move |config, stop| {
+        let trace = TraceOptions {
+            tcp: config.tcp,
+            no_ledger: !config.ledger,
+            no_bottlenecks: !config.bottlenecks,
+            ring_size: Some(config.ring_bytes),
+            overflow_size: Some(config.overflow_bytes),
+            ..trace
+        };
+        trace.start(config.interval, stop)
+    });
+    outcome.map_err(exit::of_daemon)
 }
 
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
@@ -48,6 +58,9 @@ fn layers(options: &DaemonOptions) -> Layers {
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", trace.tcp.then(|| "true".to_owned())),
         ("trace.ledger", trace.no_ledger.then(|| "false".to_owned())),
+        ("trace.bottlenecks", trace.no_bottlenecks.then(|| "false".to_owned())),
+        ("trace.ring_size", trace.ring_size.map(|bytes| bytes.to_string())),
+        ("trace.overflow_size", trace.overflow_size.map(|bytes| bytes.to_string())),
         ("trace.method", trace.method.map(|method| method.as_str().to_owned())),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),

@@ -23,7 +23,9 @@ impl FilterOptions {
     }
 
     pub(super) fn apply_to_report(&self, mut report: Report) -> Report {
+        let all = report.connections.len();
         report.connections.retain(|connection| self.selects(connection));
+        report.filtered_out += all - report.connections.len();
         report
     }
 

@@ -126,7 +126,8 @@ fn advice(error: &anyhow::Error) -> Vec<String> {
         let advice = [
             "No daemon answers, and tracing needs root. Do one of these:",
             "sudo mpwatch  --  trace from here",
-            "sudo mpwatch daemon  --  start the service; this screen attaches to it by itself",
+            "sudo mpwatch daemon  --  start the daemon; this screen attaches to it by itself",
+            "sudo usermod -aG mpwatch USER  --  let a user read from the daemon, from the next login on (docs/daemon.md)",
             "sudo mpwatch doctor  --  check whether this machine can be traced",
         ];
         paragraphs.extend(advice.map(str::to_owned));

@@ -14,6 +14,7 @@ use super::output::print;
 use crate::attach::Daemon;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
 use crate::error::{Failure, NO_SUCH_CONNECTION};
+use crate::exit;
 use crate::session;
 use crate::signals::stop_flag;
 
@@ -43,7 +44,7 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
         latest = daemon.next()?;
     } else {
         options.filter.warn_about_unknown_namespace();
-        let mut live = options.trace.start(INTERVAL, stop)?;
+        let mut live = options.trace.start(INTERVAL, stop).map_err(exit::of_view)?;
         session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
             Ok(latest.replace(snapshot).is_none())
         })?;

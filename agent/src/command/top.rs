@@ -12,6 +12,7 @@ use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print, print_line};
 use crate::attach::Daemon;
 use crate::cli::TopOptions;
+use crate::exit;
 use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
@@ -47,7 +48,8 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         return Ok(());
     }
     view.filter.warn_about_unknown_namespace();
-    let mut live = view.trace.start(options.interval.unwrap_or(DEFAULT_INTERVAL), stop)?;
+    let interval = options.interval.unwrap_or(DEFAULT_INTERVAL);
+    let mut live = view.trace.start(interval, stop).map_err(exit::of_view)?;
     let mut database = Database::open(options.db.as_deref(), live.start())?;
     session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
         let snapshot = Arc::new(snapshot);

@@ -8,12 +8,15 @@ use mpwatch_model::bottleneck::DetectionMethod;
 use tracing::level_filters::LevelFilter;
 
 use super::values::Config;
-use crate::quantity::{SIZES, TIMES, Unit, in_units, parse_interval, parse_whole};
+use crate::quantity::{SIZES, TIMES, Unit, in_units, parse_interval, parse_ring_size, parse_whole};
 
 /// Maximum number of connections with series of their own.
 const MAX_TOP_FLOWS: usize = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
+
+/// The key that has no effect without `trace.bottlenecks`.
+pub(super) const METHOD: &str = "trace.method";
 
 pub(super) struct Key {
     /// Name in the file. A dot separates table and key.
@@ -82,7 +85,7 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| {
             let address =
-                text.parse().map_err(|_| "use an address such as 127.0.0.1:9917 or [::1]:9917".to_owned());
+                text.parse().map_err(|_| "use an IP address and a port such as 127.0.0.1:9917 or [::1]:9917; [::]:9917 is every address, names are not accepted".to_owned());
             address.map(|address| config.listen = address)
         },
         show: |config| quoted(&config.listen.to_string()),
@@ -160,7 +163,31 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| config.ledger.to_string(),
     },
     Key {
-        name: "trace.method",
+        name: "trace.bottlenecks",
+        flag: "--no-bottlenecks",
+        help: "Detect shared bottlenecks.",
+        reloads: false,
+        set: |config, text| boolean(text).map(|value| config.bottlenecks = value),
+        show: |config| config.bottlenecks.to_string(),
+    },
+    Key {
+        name: "trace.ring_size",
+        flag: "--ring-size",
+        help: "Size of the kernel's buffer for closed flows: a power of two, 4K to 1024M.",
+        reloads: false,
+        set: |config, text| parse_ring_size(text).map(|bytes| config.ring_bytes = bytes),
+        show: |config| quoted(&in_units(config.ring_bytes.into(), &SIZES[1..])),
+    },
+    Key {
+        name: "trace.overflow_size",
+        flag: "--overflow-size",
+        help: "Size of the buffer that is used when the first is full: a power of two, 4K to 1024M.",
+        reloads: false,
+        set: |config, text| parse_ring_size(text).map(|bytes| config.overflow_bytes = bytes),
+        show: |config| quoted(&in_units(config.overflow_bytes.into(), &SIZES[1..])),
+    },
+    Key {
+        name: METHOD,
         flag: "--method",
         help: "Method that detects shared bottlenecks: concordance, or for comparison one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
@@ -197,8 +224,9 @@ pub(super) static KEYS: &[Key] = &[
     },
 ];
 
+/// A string in TOML. JSON's is one too, but for this control character, which only TOML requires to be escaped.
 fn quoted(text: &str) -> String {
-    format!("{text:?}")
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 fn quoted_path(path: Option<&Path>) -> String {

@@ -58,6 +58,11 @@ impl Layers {
         self.merge(&self.read_file()?, |name| std::env::var(name).ok())
     }
 
+    /// Reads the text of a file, and neither the environment nor the file itself.
+    pub(crate) fn load_text(&self, path: &Path, text: &str) -> Result<Loaded, Failure> {
+        self.merge(&parse(path, text)?, |_| None)
+    }
+
     fn merge(
         &self,
         file: &FileValues,
@@ -75,8 +80,10 @@ impl Layers {
                 loaded.origins.push("default".to_owned());
                 continue;
             };
+            let with_default =
+                |reason: String| format!("{reason}; the default is {}", (key.show)(&Config::default()));
             (key.set)(&mut loaded.config, &value)
-                .map_err(|reason| bad_value(&origin, key.name, &value, &reason))?;
+                .map_err(|reason| bad_value(&origin, key.name, &value, &with_default(reason)))?;
             loaded.origins.push(origin);
         }
         Ok(loaded)
@@ -97,7 +104,9 @@ impl Layers {
 impl Loaded {
     /// The values as in a file, optionally with their origins as comments.
     pub(crate) fn show(&self, with_origin: bool) -> String {
-        let lines = KEYS.iter().zip(&self.origins).map(|(key, origin)| {
+        // Without detection there is no method.
+        let is_used = |key: &Key| self.config.bottlenecks || key.name != keys::METHOD;
+        let lines = KEYS.iter().zip(&self.origins).filter(|(key, _)| is_used(key)).map(|(key, origin)| {
             let line = format!("{} = {}", key.name, (key.show)(&self.config));
             if with_origin { format!("{line}  # {origin}\n") } else { format!("{line}\n") }
         });

@@ -80,6 +80,7 @@ fn printed_values_can_be_read_back() {
         "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
         "[store]\npath = \"\"\nkeep = \"0\"\nmax_size = \"0\"\nsample_every = \"90s\"\n",
         "[store]\npath = \"/x/y.db\"\nkeep = \"36h\"\nmax_size = \"1500M\"\n",
+        "socket = \"/run/\\u0000\\u0007\\u007f\\n\\u200b\\\"x\"\nsocket_group = \"\\\\\\\\\té\"\n",
     ] {
         let loaded = load(file, &[], &[]).unwrap();
         let again = load(&loaded.show(true), &[], &[]).unwrap();

@@ -12,6 +12,7 @@ use crate::paths;
 
 /// All values. `KEYS` describes each.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 #[allow(clippy::struct_field_names, reason = "`web_config` is Prometheus' name of that file")]
 pub(crate) struct Config {
     pub(crate) interval: Duration,
@@ -30,6 +31,10 @@ pub(crate) struct Config {
     pub(crate) store_sample_every: Duration,
     pub(crate) tcp: bool,
     pub(crate) ledger: bool,
+    pub(crate) bottlenecks: bool,
+    /// Sizes of the two ring buffers for final records, bytes.
+    pub(crate) ring_bytes: u32,
+    pub(crate) overflow_bytes: u32,
     pub(crate) method: DetectionMethod,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
@@ -37,6 +42,7 @@ pub(crate) struct Config {
 
 impl Default for Config {
     fn default() -> Self {
+        let traced = mpwatch_ebpf::tracer::Settings::default();
         Self {
             interval: Duration::from_secs(1),
             socket: PathBuf::from(paths::SOCKET),
@@ -50,6 +56,9 @@ impl Default for Config {
             store_sample_every: Duration::from_secs(10),
             tcp: false,
             ledger: true,
+            bottlenecks: true,
+            ring_bytes: traced.ring_bytes,
+            overflow_bytes: traced.overflow_bytes,
             method: DetectionMethod::default(),
             log_level: LevelFilter::INFO,
             log_json: false,

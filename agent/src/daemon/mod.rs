@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -45,8 +45,8 @@ pub(crate) fn run(
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
     // Nothing is attached to the kernel until all of this works.
-    let listener = TcpListener::bind(config.listen).with_context(|| {
-        format!("cannot listen at {} (`web.listen` or --listen sets another address)", config.listen)
+    let listener = TcpListener::bind(config.listen).map_err(|error| {
+        anyhow!("cannot listen at {} (`web.listen` or --listen sets another address): {error}", config.listen)
     })?;
     let access =
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checks as text for a terminal of 80 columns. The passed checks of a group share one line. Pure.
 
+use std::collections::BTreeSet;
+
 use super::check::{Check, Outcome, Status};
 
 const COLUMNS: usize = 80;
@@ -91,13 +93,16 @@ fn push_wrapped(out: &mut String, head: &str, text: &str) {
 }
 
 fn verdict(checks: &[Check], outcome: Outcome) -> String {
-    let warnings = checks.iter().filter(|check| check.status == Status::Warn).count();
+    // Several checks of energy, such as the source and its counters, are one limitation.
+    let topic = |check: &Check| check.name.split(' ').next().map(str::to_owned);
+    let warnings = checks.iter().filter(|check| check.status == Status::Warn).filter_map(topic);
+    let warnings = warnings.collect::<BTreeSet<String>>().len();
     match (outcome, warnings) {
         (Outcome::CanRun, 0) => "mpwatch can run; nothing is missing.".to_owned(),
         (Outcome::CanRun, 1) => "mpwatch can run, with 1 limitation (see above).".to_owned(),
         (Outcome::CanRun, n) => format!("mpwatch can run, with {n} limitations (see above)."),
         (Outcome::KernelLacks, _) => "mpwatch cannot run: the kernel lacks something (see above).".to_owned(),
-        (Outcome::NotPermitted, _) => "mpwatch cannot run: it lacks privileges (see above).".to_owned(),
+        (Outcome::NotPermitted, _) => "mpwatch cannot trace as this user (see above); reports, replays and a running daemon can be read.".to_owned(),
     }
 }
 
@@ -131,11 +136,19 @@ mpwatch can run, with 2 limitations (see above).
     }
 
     #[test]
+    fn a_missing_counter_and_its_consequence_are_one_limitation() {
+        let checks = [Check::warn("energy", "not measured"), Check::warn("energy counters", "none")];
+        assert!(
+            text(&checks, Outcome::CanRun).ends_with("mpwatch can run, with 1 limitation (see above).\n")
+        );
+    }
+
+    #[test]
     fn a_fix_for_several_checks_is_printed_once_after_the_last() {
         let checks = [Check::fail("a", "gone").fix("do this"), Check::fail("b", "gone").fix("do this")];
         let printed = text(&checks, Outcome::NotPermitted);
         assert_eq!(printed.matches("do this").count(), 1);
         assert!(printed.find("FAIL  b") < printed.find("do this"), "{printed}");
-        assert!(printed.ends_with("mpwatch cannot run: it lacks privileges (see above).\n"));
+        assert!(printed.ends_with("mpwatch cannot trace as this user (see above); reports, replays and a running daemon can be read.\n"));
     }
 }

@@ -11,8 +11,7 @@ use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
 use crate::capability::{self, Capability};
 
-const GRANT: &str =
-    "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
+const GRANT: &str = "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
     "boot a kernel with CONFIG_MPTCP=y and CONFIG_DEBUG_INFO_BTF=y; most distributions have one";
 
@@ -188,7 +187,8 @@ fn energy(facts: &Energy) -> Vec<Check> {
         )
     }];
     checks.extend(facts.zones.iter().map(|zone| {
-        let name = format!("energy zone {}", zone.label);
+        // In the name of a check a slash separates a group, whose passed checks share one line.
+        let name = format!("energy zone {}", zone.label.replace('/', " "));
         let counts = if zone.counted { "part of the total" } else { "not part of the total" };
         match &zone.reason {
             Some(reason) => Check::ok(name, format!("{counts}: {reason} ({})", zone.device)),

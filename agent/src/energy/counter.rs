@@ -23,7 +23,7 @@ impl Counter {
     /// `max`: `max_energy_range_uj`. `limit`: the power limit of the package, microwatts.
     pub(crate) fn new(max: Option<u64>, limit: Option<u64>) -> Self {
         let limit = limit.map_or(MAX_POWER, |limit| MAX_POWER.max(limit.saturating_mul(2)));
-        let peak = limit / 10 * PEAK_TENTHS;
+        let peak = (limit / 10).saturating_mul(PEAK_TENTHS);
         Self { modulus: max.filter(|max| *max > 0).map(modulus), peak, last: None }
     }
 
@@ -66,7 +66,7 @@ impl Counter {
 /// The range plus one count. Registers have 32 bits, so a count is the range divided by 2^32 - 1.
 fn modulus(max: u64) -> u64 {
     let counts = u64::from(u32::MAX);
-    max.saturating_add((max + counts / 2) / counts)
+    max.saturating_add(max.saturating_add(counts / 2) / counts)
 }
 
 #[cfg(test)]
@@ -86,6 +86,13 @@ mod tests {
         assert_eq!(modulus(65_532_610_987), 65_532_611_002);
         assert_eq!(modulus(65_712_999_613), 65_712_999_628);
         assert_eq!(modulus(262_143_999_938), 262_143_999_999);
+    }
+
+    #[test]
+    fn the_largest_range_and_power_limit_are_accepted() {
+        let mut counter = Counter::new(Some(u64::MAX), Some(u64::MAX));
+        let found = [5, 9].map(|value| counter.step(value, SECOND));
+        assert_eq!(found, [None, Some(Ok(Microjoules(4)))]);
     }
 
     #[test]

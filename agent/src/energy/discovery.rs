@@ -15,7 +15,8 @@ use super::topology::Topology;
 use super::zone::{Backend, Role, Zone, assign_roles};
 use crate::procfs;
 
-const GRANT: &str = "run as root, or: setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
+const GRANT: &str =
+    "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
 const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host \
                            can export its counters (docs/energy.md)";
 

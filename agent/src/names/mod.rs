@@ -15,8 +15,9 @@ use watch::{Change, Watcher};
 
 /// How long the name of a removed namespace is kept: records of its last connections may still come.
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
-/// Most namespaces that are remembered as seen. Beyond, all are forgotten, and a name may become an event again.
-const MAX_SEEN: usize = 100_000;
+/// Maximum number of namespaces that are remembered as seen. When it is exceeded, all are forgotten, and names are reported again. It is
+/// half as many as the tracker keeps names, so that none is discarded there for good.
+const MAX_SEEN: usize = 8_192;
 
 /// Names of namespaces, and in which of them connections were seen. Keyed by cookie: the kernel reuses inodes.
 #[derive(Default)]

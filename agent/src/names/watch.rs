@@ -219,11 +219,11 @@ impl Learner {
                 self.name(netns, &metadata, name);
                 self.known.insert(path.to_owned(), Known { file, netns });
             }
-            // A plain file: the mount may follow.
-            Ok(None) => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A plain file: the mount may follow. (`ip netns add` creates it without permissions, so opening it fails.)
+            Ok(None) | Err(_) => {
                 self.pending.insert(path.to_owned());
             }
-            Err(_) => {}
         }
     }
 

@@ -18,7 +18,7 @@ use mpwatch_tui::screen::{Feed, Link, Notice, Request, Settings, terminal};
 use nix::sys::signal::{Signal, raise};
 
 use crate::pace::Pace;
-pub(crate) use settings::load as load_settings;
+pub(crate) use settings::{load as load_settings, parse as parse_settings};
 
 /// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";

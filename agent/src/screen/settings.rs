@@ -42,7 +42,8 @@ fn default_path() -> Option<PathBuf> {
     Some(configuration.join("mpwatch/screen.toml"))
 }
 
-fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
+/// Reads the text of a file of settings. `path` is for messages.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     let origin = format!("file {}", path.display());
     for (name, value) in &read_toml(path, text)? {

@@ -112,7 +112,8 @@ async fn handshake(stream: TcpStream, site: Arc<Site>, client: Client) {
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, client: Client) {
+/// Serves the requests of a connection until the client closes it, it is too old, or it has timed out.
+pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, client: Client) {
     let respond = service_fn(|request| {
         client.mark_active();
         let site = Arc::clone(&site);

@@ -48,11 +48,17 @@ fn missing_counters_are_a_warning_with_a_fix_and_an_uncounted_zone_has_a_reason(
     });
     let expected = ["energy", "energy counters"].map(|name| (name.to_owned(), Status::Warn));
     assert_eq!((changed, outcome), (expected.to_vec(), Outcome::CanRun));
-    let zones = vec![zone("package-0", true, None), zone("psys", false, Some("contains the packages"))];
+    let zones = vec![
+        zone("package-0", true, None),
+        zone("package-0/dram", true, None),
+        zone("psys", false, Some("contains the packages")),
+    ];
     let checks = machine(&Facts {
         energy: Energy { source: EnergySource::RaplPowercap, zones, notes: Vec::new() },
         ..capable_machine()
     });
+    // Not `package-0/dram`: that would be a group, whose passed checks share one line.
+    assert!(checks.iter().any(|check| check.name == "energy zone package-0 dram"));
     let psys = checks.iter().find(|check| check.name == "energy zone psys").unwrap();
     assert_eq!(psys.message, "not part of the total: contains the packages (intel-rapl:0)");
 }

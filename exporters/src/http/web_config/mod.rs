@@ -18,7 +18,7 @@ use file::TlsServer;
 
 /// Why a web-config file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {reason}", path.display())]
+#[error("web-config file {}: {reason}", path.display())]
 pub struct WebConfigError {
     path: PathBuf,
     reason: String,
@@ -97,6 +97,15 @@ fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
         tls: tls.map(|server| TlsAcceptor::from(Arc::new(server))),
         users: users.map(Users::new).transpose().map_err(invalid)?,
     })
+}
+
+/// Checks the text of a web-config file, but not the files that it names. `path` is where it is.
+pub(super) fn check_text(path: &Path, text: &str) -> Result<(), String> {
+    let parsed = file::parse(text)?;
+    if let Some(server) = &parsed.tls_server_config {
+        server.resolved(path);
+    }
+    parsed.basic_auth_users.map(Users::new).transpose().map(drop)
 }
 
 fn version_of(file: &Path) -> Option<Version> {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inputs that the program reads from files: the tree of energy counters, and a kernel's BTF.
+
+use std::fs;
+
+use mpwatch_ebpf::core_check;
+
+/// A tree that stands in for `/sys`, as lines `PATH=TEXT`; a line without `=` lets a second pass.
+pub(crate) fn powercap(lines: &str) {
+    let root = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
+    mpwatch::fuzz::energy(root.path(), lines);
+}
+
+/// A file for `mpwatch doctor --btf`; and an ELF file, as our own object, whose CO-RE records are read.
+pub(crate) fn btf(input: &[u8]) {
+    let _ = core_check::accesses(input);
+    let file = tempfile::NamedTempFile::new().unwrap_or_else(|error| panic!("no temporary file: {error}"));
+    if fs::write(file.path(), input).is_ok() {
+        let _ = core_check::check_file(file.path());
+    }
+}
