@@ -3,11 +3,12 @@
 
 use crate::effort::Effort;
 use crate::subjects::{SUBJECTS, Subject};
-use crate::{bottleneck, machine, store};
+use crate::{bottleneck, machine, soak, store};
 
 const USAGE: &str =
     "Usage: ./dev bench [overhead|snapshot|idle|scrape|detection|tui]... [--rounds N] [--quick]
        ./dev bench store [CONNECTIONS]
+       ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
        ./dev bench bottleneck [OPTIONS]";
 
 /// Whether these arguments ask for a measurement that makes namespaces or traces.
@@ -25,6 +26,9 @@ pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str))
     }
     if arguments.next_if(|first| first == "store").is_some() {
         return store::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
+    }
+    if arguments.next_if(|first| first == "soak").is_some() {
+        return soak::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
     }
     let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
     print(&format!("{}\nLoad average before: {}.\n", machine::description(), machine::load_average()));

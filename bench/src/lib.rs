@@ -18,6 +18,7 @@ pub mod pictures;
 mod effort;
 mod machine;
 mod process;
+mod soak;
 mod statistics;
 mod store;
 mod subjects;

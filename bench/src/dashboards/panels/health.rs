@@ -52,7 +52,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Lost data",
                     Lines,
                     "cps",
-                    "Data lost per second, by counter. docs/runbook.md says what to do.",
+                    "What mpwatch missed per second, by counter. docs/runbook.md says what to do.",
                     &[
                         ("sum(rate(mpwatch_loss_records_total{$m}[$r]))", "final records"),
                         ("sum(rate(mpwatch_loss_storage_failed_total{$m}[$r]))", "sockets not traced"),

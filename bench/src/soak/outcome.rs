@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors of a soak.
+
+/// An error of a soak: what failed, as text.
+pub(super) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waits that end at a stop flag.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a wait checks whether the bench was interrupted.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Waits. `false`: interrupted.
+pub(super) fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
+    while !stop.load(Ordering::Relaxed) {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(STOP_CHECK_INTERVAL));
+    }
+    false
+}
