@@ -80,7 +80,9 @@ impl Error {
 
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "run as root (a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN)",
+        Some(libc::EPERM | libc::EACCES) => {
+            "run as root (network namespaces need CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        }
         Some(libc::ENOENT | libc::ENOPROTOOPT | libc::EPROTONOSUPPORT | libc::EOPNOTSUPP) => {
             "the running kernel lacks this feature (`mpwatch doctor` says which)"
         }

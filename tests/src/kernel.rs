@@ -105,11 +105,10 @@ fn costs(what: &str) -> &'static str {
 
 /// The table of README.md: which kernels were tested, and what mpwatch cannot report on each.
 pub fn support_table(kernels: &[KernelRecord]) -> String {
-    let mut table = "| Linux | tested as | missing figures | program with the highest verifier cost (instructions) |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| Linux | tested release | not available (kernel feature that is missing) | largest program for the verifier (instructions) |\n|---|---|---|---|\n".to_owned();
     for kernel in kernels {
-        let lacks: Vec<_> =
-            kernel.missing.iter().map(|what| format!("{} (no `{what}`)", costs(what))).collect();
-        let lacks = if lacks.is_empty() { "nothing".to_owned() } else { lacks.join("; ") };
+        let lacks: Vec<_> = kernel.missing.iter().map(|what| format!("{} (`{what}`)", costs(what))).collect();
+        let lacks = if lacks.is_empty() { "everything is available".to_owned() } else { lacks.join("; ") };
         let largest = kernel.largest_program().map(|(program, count)| format!("`{program}`, {count}"));
         let _ = writeln!(
             table,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, NodeDep, PackageId};
 
-/// The crates of the workspace that each crate may depend on. Benches and tests may use all; no crate uses the tests, except that the
+/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all; no crate uses the tests, except that the
 /// tests of each crate may use the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
+const FUZZ: &str = "mpwatch-fuzz";
 /// Sample values of the model: only tests and benches use them.
 const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
@@ -61,7 +62,7 @@ fn crates_depend_only_on_allowed_crates() {
     allowed.insert(FIXTURES, &["mpwatch-model"]);
     let mut wrong = Vec::new();
     for package in &metadata.packages {
-        if [BENCH, TESTS].contains(&package.name.as_str()) {
+        if [BENCH, TESTS, FUZZ].contains(&package.name.as_str()) {
             continue;
         }
         let Some(allowed) = allowed.get(package.name.as_str()) else {
@@ -93,8 +94,15 @@ fn the_program_uses_every_room_and_nobody_uses_the_tests() {
     }
     assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
-    assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, TESTS]));
-    assert_eq!(users_of(TESTS), BTreeSet::new());
+    assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, FUZZ, TESTS]));
+    for last in [TESTS, FUZZ] {
+        assert_eq!(users_of(last), BTreeSet::new());
+    }
+    assert_eq!(
+        users_of("mpwatch"),
+        BTreeSet::from([FUZZ]),
+        "the library of the program is for the fuzz targets only"
+    );
 }
 
 /// Source files by their path from the workspace's root.

@@ -59,6 +59,14 @@ fn an_error_names_the_wrong_method_and_lists_all_methods() {
     assert_fails(&mpwatch(&["ls", "--method", "ese", "--no-bottlenecks"]), 2, &["--no-bottlenecks"]);
     let shown = mpwatch(&["config", "show", "--origin", "--method", "rfc8382"]);
     assert!(shown.stdout.contains("trace.method = \"rfc8382\"  # flag --method"), "{shown:?}");
+    let shown =
+        mpwatch(&["config", "show", "--no-bottlenecks", "--ring-size", "16M", "--overflow-size", "4096"]);
+    for line in
+        ["trace.bottlenecks = false\n", "trace.ring_size = \"16M\"\n", "trace.overflow_size = \"4K\"\n"]
+    {
+        assert!(shown.stdout.contains(line), "{line} in {shown:?}");
+    }
+    assert!(!shown.stdout.contains("trace.method"), "nothing is detected: {shown:?}");
 }
 
 #[test]
@@ -69,8 +77,12 @@ fn an_error_names_the_wrong_token_of_a_filter() {
 
 #[test]
 fn an_error_names_the_wrong_value_and_the_valid_ones() {
-    assert_fails(&mpwatch(&["top", "--interval", "10ms"]), 2, &["10ms", "between 100ms and 60s"]);
-    assert_fails(&mpwatch(&["top", "--interval", "soon"]), 2, &["soon", "500ms"]);
+    assert_fails(&mpwatch(&["top", "--interval", "10ms"]), 2, &["10ms", "use 100ms to 60s", "500ms"]);
+    assert_fails(&mpwatch(&["top", "--interval", "soon"]), 2, &["soon", "use 100ms to 60s", "500ms"]);
+    for wrong in ["1h", "10ms"] {
+        let rule = &[wrong, "use 100ms to 60s, a number with ms or s", "the default is \"1000ms\""];
+        assert_fails(&mpwatch(&["config", "check", "--interval", wrong]), 2, rule);
+    }
     assert_fails(&mpwatch(&["demo", "--seconds", "0"]), 2, &["0", "2..=3600"]);
     assert_fails(&mpwatch(&["top", "--ring-size", "3M"]), 2, &["3M", "power of two"]);
 }

@@ -2,8 +2,12 @@
 //! The bench program runs and prints every row. Its figures mean nothing in such a short time and are not checked.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+use std::fs;
+use std::process::Command;
+
 use mpwatch_bench::command;
-use mpwatch_tests::may_run_as_root;
+use mpwatch_tests::{may_run_as_root, program, skip};
+use tempfile::TempDir;
 
 #[test]
 fn the_bench_prints_a_row_for_everything_that_it_compares() {
@@ -29,4 +33,35 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     for row in ["`on_segment`", "`ledger_switch`", "`(an empty program)`", "40", "full tracing"] {
         assert!(has_row(row), "{row}");
     }
+}
+
+/// In a process of its own: each job of the churn is another one of the same program.
+#[test]
+fn a_soak_writes_its_samples_and_a_chart_and_leaves_nothing_behind() {
+    if !may_run_as_root() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let soak = Command::new(program().with_file_name("mpwatch-bench"))
+        .args(["soak", "--minutes", "0.2", "--connections", "20", "--jobs", "2", "--record", "--output"])
+        .arg(folder.path())
+        .env("MPWATCH_BIN", program())
+        .output()
+        .expect("the bench is built: cargo build -p mpwatch-bench");
+    let (text, log) = (String::from_utf8_lossy(&soak.stdout), String::from_utf8_lossy(&soak.stderr));
+    if log.contains("needs a cgroup2 mount") {
+        return skip("this test needs a cgroup2 mount");
+    }
+    println!("{text}");
+    assert!(soak.status.success(), "{log}");
+    for process in ["daemon", "record"] {
+        assert!(text.contains(&format!("| {process} | anonymous memory")), "{process}");
+        assert!(text.contains(&format!("\n{process}: ended with exit status: 0")), "{process}");
+    }
+    assert!(text.contains(", 0 failed."), "{log}");
+    let csv = fs::read_to_string(folder.path().join("soak.csv")).unwrap();
+    assert!(csv.lines().filter(|line| line.contains(",daemon,")).count() >= 2, "{csv}");
+    assert!(fs::read_to_string(folder.path().join("soak.svg")).unwrap().contains("<polyline"));
+    let is_left = |entry: fs::DirEntry| entry.file_name().to_string_lossy().contains("-soak");
+    assert!(!fs::read_dir("/run/netns").unwrap().flatten().any(is_left), "a namespace is left");
 }

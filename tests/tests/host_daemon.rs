@@ -7,13 +7,17 @@ mod service;
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use mpwatch_lab::poll_until;
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_lab::{Topology, poll_until};
 use mpwatch_tests::{OpenConnection, list, may_run_as_root, number, text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use service::{DaemonDir, TIMEOUT};
+use service::{Daemon, DaemonDir, TIMEOUT};
 
 const BYTES: u64 = 500_000;
 
@@ -167,4 +171,61 @@ fn two_daemons_do_not_share_a_socket() {
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.contains("another daemon listens there"), "{}", second.stderr);
     assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0), "the first daemon still runs");
+}
+
+/// Sets the limit of descriptors of a running daemon.
+fn limit_descriptors(daemon: &Daemon, limit: &str) {
+    let (pid, limit) = (daemon.pid().to_string(), format!("--nofile={limit}"));
+    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap();
+    assert!(status.success(), "prlimit {limit}");
+}
+
+#[test]
+fn ticks_without_a_free_descriptor_are_counted_and_later_ones_proceed() {
+    if !may_run_as_root() {
+        return;
+    }
+    let daemon_dir = DaemonDir::new();
+    let mut daemon = daemon_dir.start(&[]);
+    let failed = "mpwatch_loss_ticks_failed_total";
+    assert_eq!(daemon.metric(failed), Some(0.0));
+    // All of the first descriptors are in use, so none can be opened: the iterators of a snapshot need one each.
+    limit_descriptors(&daemon, "16:1024");
+    let skipped = daemon.wait_for_log("a snapshot was skipped; the next one is read as usual");
+    assert!(text(&skipped, "error").contains("Too many open files"), "{skipped}");
+    let open = OpenConnection::after_upload(BYTES);
+    limit_descriptors(&daemon, "1024:1024");
+    daemon.wait_for_log("snapshots are read again");
+    daemon.wait_for_metric(failed, |count| count >= 1.0);
+    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES);
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn a_daemon_that_was_stopped_for_20_seconds_has_every_connection_of_that_time() {
+    if !may_run_as_root() {
+        return;
+    }
+    let daemon_dir = DaemonDir::new();
+    let daemon = daemon_dir.start(&[]);
+    let closed = "mpwatch_host_connections_closed_total{role=\"client\"}";
+    let open = OpenConnection::after_upload(BYTES);
+    listed_connection(&daemon_dir, &open);
+    let before = daemon.metric(closed).unwrap_or_default();
+    let stopped = Instant::now();
+    daemon.signal(Signal::SIGSTOP);
+    let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
+    let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(1_000));
+    (spec.connections, spec.concurrency, spec.read_socket_info) = (400, 8, false);
+    assert_eq!(traffic::run(lab.client(), lab.server(), &spec).unwrap().client.first_error(), None);
+    std::thread::sleep(Duration::from_secs(20).saturating_sub(stopped.elapsed()));
+    daemon.signal(Signal::SIGCONT);
+    daemon.wait_for_metric(closed, |count| count - before >= 400.0);
+    let is_ready = || (daemon.get("/readyz").0 == "HTTP/1.1 200 OK").then_some(());
+    poll_until("the daemon to be ready", TIMEOUT, is_ready).unwrap();
+    for loss in ["records", "vanished", "decode_errors", "ticks_failed"] {
+        assert_eq!(daemon.metric(&format!("mpwatch_loss_{loss}_total")), Some(0.0), "{loss}");
+    }
+    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES, "it is still open");
 }

@@ -130,12 +130,14 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
 
     session.press(&["Space"]);
     // The badge counts new snapshots. The rest of the screen does not change.
-    let first = session.wait_for_words("FROZEN, 1 back");
-    let later = session.wait_for_words("FROZEN, 3 back");
+    let first = session.wait_for_words("PAUSED, 1 back");
+    let later = session.wait_for_words("PAUSED, 3 back");
     assert_eq!(table(&first), table(&later));
     session.press(&["Space"]);
-    session.wait_for("the end of the freeze", |screen| !screen.contains("FROZEN"));
-    for (key, words) in [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Data lost")] {
+    session.wait_for("the end of the pause", |screen| !screen.contains("PAUSED"));
+    for (key, words) in
+        [("2", "[2 Paths]"), ("3", "[3 Energy]"), ("4", "[4 Peers]"), ("5", "Missing from mpwatch's records")]
+    {
         session.press(&[key]);
         session.wait_for_words(words);
     }

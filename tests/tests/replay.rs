@@ -92,3 +92,12 @@ fn the_last_snapshot_of_a_connection_is_its_record_in_the_report() {
         assert_eq!(number(&report["losses"], "records_lost"), 0);
     }
 }
+
+#[test]
+fn a_filter_that_matches_nothing_is_not_an_empty_recording() {
+    for arguments in [["--filter", "port:1"], ["--netns", "elsewhere"]] {
+        let report = replay("two_paths", &arguments);
+        let expected = "mpwatch: none of 2 connections matches the filter (--filter, --netns)\n";
+        assert!(report.starts_with(expected), "{report}");
+    }
+}

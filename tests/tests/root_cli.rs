@@ -120,7 +120,10 @@ fn without_permission_the_error_names_the_capabilities() {
     std::fs::copy(program(), &copy).unwrap();
     let file = folder.path().join("run.mpw");
     let record = ["record", file.to_str().unwrap()];
-    for arguments in [&["ls"][..], &["top", "--batch"], &["show", "1"], &record, &["demo"], &["selftest"]] {
+    let daemon = ["daemon", "--listen", "127.0.0.1:0"];
+    for arguments in
+        [&["ls"][..], &["top", "--batch"], &["show", "1"], &record, &["demo"], &["selftest"], &daemon]
+    {
         let output = Command::new(&copy)
             .args(arguments)
             .env("RUST_BACKTRACE", "1")
@@ -136,6 +139,12 @@ fn without_permission_the_error_names_the_capabilities() {
             message.to_lowercase().contains("cap_") && message.contains("root"),
             "{arguments:?}: {message}"
         );
+        if ["ls", "top", "show"].contains(&arguments[0]) {
+            assert!(
+                message.contains("usermod -aG mpwatch") && message.contains("docs/daemon.md"),
+                "{message}"
+            );
+        }
         assert!(!message.contains("panicked") && !message.to_lowercase().contains("backtrace"), "{message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{message}");
     }

@@ -19,6 +19,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PAYLOAD: [u8; 200] = [7; 200];
+/// Maximum wait for a join and its refusal.
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
 fn lab(join_by: JoinBy) -> Topology {
     let path = || PathSpec {
@@ -95,6 +97,15 @@ fn ids(connections: &[&Value]) -> BTreeSet<String> {
     connections.iter().map(|connection| text(connection, "id").to_owned()).collect()
 }
 
+/// Whether the client has sent the SYN of a join, and the server a reset. Kernels before 6.13 count that SYN only as an active open, as they
+/// do the first one.
+fn was_refused(lab: &Topology) -> bool {
+    let [client, server] = [lab.client(), lab.server()].map(|end| mib::read(end).unwrap());
+    let joins = client.get("MPTcpExtMPJoinSynTx").copied();
+    let joins = joins.unwrap_or_else(|| client["TcpActiveOpens"].saturating_sub(1));
+    joins >= 1 && server["TcpOutRsts"] >= 1
+}
+
 #[test]
 fn a_refused_join_is_not_initial_and_lends_no_address_to_its_connection() {
     if !may_run_as_root() {
@@ -108,13 +119,13 @@ fn a_refused_join_is_not_initial_and_lends_no_address_to_its_connection() {
         .enter(|| {
             let mut socket = stream(Protocol::MPTCP);
             socket.connect(&address(&lab).into()).unwrap();
-            for _ in 0..20 {
-                socket.write_all(&PAYLOAD).unwrap();
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            // The address is announced once the first payload has arrived.
+            socket.write_all(&PAYLOAD).unwrap();
+            poll_until("the refused join", JOIN_DEADLINE, || was_refused(&lab).then_some(())).unwrap();
+            socket.write_all(&PAYLOAD).unwrap();
         })
         .unwrap();
-    assert_eq!(server(), [20 * PAYLOAD.len()]);
+    assert_eq!(server(), [2 * PAYLOAD.len()]);
     let report = observer.finish_after_close(&lab);
     let connection = report.only_connection_in(lab.client().name());
     let subflows = list(connection, "subflows");

@@ -166,7 +166,7 @@ struct KernelCpuTime {
     softirq_threads: u64,
 }
 
-/// CPU 0 on the virtual machines, which have one CPU.
+/// CPU 0 on a machine with one CPU.
 fn last_cpu() -> usize {
     std::thread::available_parallelism().map_or(0, |cpus| cpus.get() - 1)
 }

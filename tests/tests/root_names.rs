@@ -3,22 +3,27 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use mpwatch_lab::Namespace;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_lab::{Namespace, poll_until};
 use mpwatch_tests::{Observer, emulation, list, may_run_as_root, skip, text};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
 
 /// Tells a child process to be one short job: the folder of its control group.
 const JOB_GROUP: &str = "MPWATCH_TEST_JOB_GROUP";
 /// Its port, which identifies its connection.
 const JOB_PORT: &str = "MPWATCH_TEST_JOB_PORT";
 const FIRST_PORT: u16 = 20_000;
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Jobs that run at the same time.
 const WORKERS: usize = 3;
 
@@ -49,8 +54,9 @@ fn connections_of_short_jobs_have_the_names_of_their_own_namespace_and_control_g
 
     let (mut ends, mut unnamed) = (0, 0);
     for connection in list(&report.json, "connections") {
-        let port = |end: &str| text(connection, end).parse::<SocketAddr>().unwrap().port();
-        let Some(job) = jobs.get(&port("local")).or_else(|| jobs.get(&port("remote"))) else { continue };
+        // Other connections of this machine may have no address.
+        let job = |end: &str| jobs.get(&connection[end].as_str()?.parse::<SocketAddr>().ok()?.port());
+        let Some(job) = job("local").or_else(|| job("remote")) else { continue };
         ends += 1;
         let netns = text(connection, "netns");
         let cgroup = connection["cgroup"].as_str();
@@ -116,6 +122,61 @@ fn one_short_job() {
     spec.server.set_port(port);
     let outcome = traffic::run(&namespace, &namespace, &spec).unwrap();
     assert_eq!(outcome.client.first_error(), None);
+}
+
+/// `ip netns add` creates a file that only a process with CAP_DAC_OVERRIDE, which mpwatch has given up, can open, and then mounts the
+/// namespace on it. mpwatch may look between the two.
+#[test]
+fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_created() {
+    if !may_run_as_root() {
+        return;
+    }
+    fs::create_dir_all("/run/netns").unwrap();
+    let observer = Observer::start(&["--tcp"]);
+    let file = Path::new("/run/netns").join(format!("mpwatch-late-{}", std::process::id()));
+    let learner = poll_until("the thread that learns names", TIMEOUT, || learner(&observer)).unwrap();
+    let job = || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let looked = times_looked(&learner);
+        OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file).unwrap();
+        poll_until("mpwatch to look at the file", TIMEOUT, || {
+            (times_looked(&learner) > looked).then_some(())
+        })
+        .unwrap();
+        let namespace = Path::new("/proc/thread-self/ns/net");
+        mount(Some(namespace), &file, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+        assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, FIRST_PORT)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        umount2(&file, MntFlags::MNT_DETACH).unwrap();
+        client.unwrap();
+    };
+    let outcome = thread::scope(|scope| scope.spawn(job).join());
+    let removed = fs::remove_file(&file);
+    outcome.unwrap();
+    removed.unwrap();
+    let report = observer.finish();
+
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let named =
+        list(&report.json, "connections").iter().filter(|connection| text(connection, "netns") == name);
+    assert_eq!(named.count(), 2, "both ends: {:#}", report.json["connections"]);
+}
+
+/// The thread of mpwatch that learns names. It gets its name shortly after its start.
+fn learner(observer: &Observer) -> Option<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", observer.pid())).unwrap().flatten();
+    let is_learner = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == "mpwatch-names")
+    };
+    tasks.map(|task| task.path()).find(is_learner)
+}
+
+/// How often the thread has waited.
+fn times_looked(thread: &Path) -> u64 {
+    let status = fs::read_to_string(thread.join("status")).unwrap();
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    switches.trim().parse().unwrap()
 }
 
 /// Mount point of cgroup2. `None`: there is none, or no group can be made.

@@ -360,6 +360,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
         cpus,
         energy,
         losses,
+        filtered_out: 0,
     }
 }
 
