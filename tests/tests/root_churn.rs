@@ -132,6 +132,22 @@ fn aborted_connections_keep_their_tokens_at_both_ends() {
     assert_eq!(tokens(server, "token"), tokens(client, "remote_token"));
 }
 
+/// Linux 7.1 and 7.2 may crash if the iterator over socket storage meets the storage of a socket that the kernel is destroying.
+#[test]
+fn snapshots_survive_sockets_that_are_destroyed_meanwhile() {
+    const CONNECTIONS: u32 = 500;
+    if !may_run_as_root() {
+        return;
+    }
+    let (topology, _) = lab();
+    let observer = Observer::start_every("100ms", &["--no-ledger", "--no-bottlenecks"]);
+    churn(&topology, CONNECTIONS);
+    let report = observer.finish_after_close(&topology);
+    for end in [topology.client(), topology.server()] {
+        assert_eq!(report.connections_in(end.name()).len(), CONNECTIONS as usize);
+    }
+}
+
 fn lab() -> (Topology, BTreeMap<String, u64>) {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let before = mib::read(topology.client()).unwrap();

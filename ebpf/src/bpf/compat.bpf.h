@@ -68,6 +68,17 @@ static __always_inline void enable_preemption(void)
 		bpf_preempt_enable();
 }
 
+/*
+ * Frees a socket's storage before the kernel destroys the socket. Kernels that keep a state of each element (since 7.1, commit
+ * 0be08389c7f2) clear its pointer to the socket's storage then, which the iterator over the map reads again after having checked it:
+ * without this, a snapshot can crash the kernel. Deletion by a program keeps that pointer.
+ */
+static __always_inline void free_storage(void *map, struct sock *sk)
+{
+	if (bpf_core_field_exists(struct bpf_local_storage_elem, state))
+		bpf_sk_storage_delete(map, sk);
+}
+
 /* Whether a REMOVE_ADDR list of the path manager contains `id`. */
 static __always_inline bool rm_list_has(struct mptcp_rm_list *list, __u8 id)
 {

@@ -32,6 +32,11 @@ enum {
 	TCP_CLOSING = 11,
 };
 
+/* include/net/sock.h: enum sock_flags */
+enum {
+	SOCK_DEAD = 0,
+};
+
 /* include/net/tcp.h: enum tcp_ca_state; include/net/inet_connection_sock.h: icsk_pending */
 enum {
 	TCP_CA_CWR = 2,
@@ -80,6 +85,7 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
+	unsigned long skc_flags;
 };
 
 struct kernfs_node {
@@ -117,6 +123,14 @@ struct sock {
 	int sk_err;
 	int sk_err_soft;
 	struct sock_cgroup_data sk_cgrp_data;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct bpf_local_storage_elem {
+	atomic_t state;
 };
 
 struct socket {

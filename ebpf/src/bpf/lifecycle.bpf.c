@@ -294,8 +294,8 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			note_handshake(&connection->handshake, msk);
 	} else if (new == TCP_CLOSE) {
-		/* Its opening was missed. (A listener, which is closed more than once, has no token.) */
-		if (!connection && READ(msk, token))
+		/* Its opening was missed. (A listener has no token.) The socket may be closed again when the application closes it. */
+		if (!connection && old != TCP_CLOSE && READ(msk, token))
 			connection = track_connection(sk, now, false);
 		if (!connection || connection->closed_ns)
 			return;
@@ -311,6 +311,13 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
+/* The last change of state before the kernel destroys an MPTCP socket: the application has closed it. */
+static __always_inline bool is_last_change(struct sock *sk, int old, int new)
+{
+	return new == TCP_CLOSE &&
+	       (old == TCP_CLOSE || sk->__sk_common.skc_flags & 1 << SOCK_DEAD);
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 {
@@ -321,6 +328,8 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 		on_subflow_state(sk, old, new);
 	else if (protocol == IPPROTO_MPTCP)
 		on_connection_state(sk, old, new);
+	if (protocol == IPPROTO_MPTCP && is_last_change(sk, old, new))
+		free_storage(&connections, sk);
 	enable_preemption();
 	return 0;
 }
@@ -366,7 +375,9 @@ int BPF_PROG(on_destroy, struct sock *sk)
 	if (!state || !state->observed.closed_ns)
 		on_close(sk, tp);
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
-	if (state)
-		send_subflow(state, sk);
+	if (!state)
+		return 0;
+	send_subflow(state, sk);
+	free_storage(&subflows, sk);
 	return 0;
 }
