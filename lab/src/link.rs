@@ -114,6 +114,14 @@ pub fn up(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} up")])
 }
 
+/// Gives an interface another name, also while it is up (Linux 6.2).
+///
+/// # Errors
+/// If there is no such interface, the name is in use, or an older kernel refuses because it is up.
+pub fn rename(namespace: &Namespace, interface: &str, name: &str) -> Result<()> {
+    namespace.ip(&[format!("link set dev {interface} name {name}")])
+}
+
 /// Limits the rate of an interface, for the packets that it sends. Replaces an earlier limit.
 ///
 /// # Errors
