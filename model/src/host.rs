@@ -40,9 +40,9 @@ pub struct Losses {
     pub ring_full_recovered: u64,
     /// Final records that fitted neither ring. Their flows end with the counters of their last sample.
     pub records_lost: u64,
-    /// Payload sent by flows whose final record was lost; host totals include them.
+    /// Payload sent by flows whose final record was lost, or that could not be traced; host totals include them.
     pub lost_bytes_sent: Bytes,
-    /// Payload received by flows whose final record was lost.
+    /// Payload received by flows whose final record was lost, or that could not be traced.
     pub lost_bytes_received: Bytes,
     /// Sockets that could not be traced for lack of kernel memory.
     pub storage_failed: u64,
@@ -109,8 +109,8 @@ impl Losses {
         } = *self;
         let counted = [
             (records_lost, "final records lost, those flows end with their last sample"),
-            (lost_bytes_sent.0, "bytes sent by flows whose final record was lost"),
-            (lost_bytes_received.0, "bytes received by flows whose final record was lost"),
+            (lost_bytes_sent.0, "bytes sent by flows without a final record"),
+            (lost_bytes_received.0, "bytes received by flows without a final record"),
             (storage_failed, "sockets not traced for lack of kernel memory"),
             (energy_windows_broken, "windows whose energy was charged to no account, a bug in mpwatch"),
             (ledger_full, "sockets whose CPU time is unknown, the ledger was full"),

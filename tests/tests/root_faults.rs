@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an administrator changes while mpwatch traces: MPTCP is disabled, an interface gets another name.
+//! What an administrator changes while mpwatch traces: MPTCP is disabled, an interface gets another name, sockets get no memory for options.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -74,4 +74,26 @@ fn a_subflow_has_the_name_that_its_interface_got_last() {
     assert_eq!(number(connection, "bytes_sent"), sent, "{connection:#}");
     let names: Vec<_> = list(connection, "subflows").iter().map(|s| text(s, "interface")).collect();
     assert!(names.contains(&NAME), "{names:?}");
+}
+
+/// Socket-local storage is part of a socket's memory for options.
+#[test]
+fn payload_of_sockets_without_memory_for_storage_is_counted_as_lost() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = lab();
+    lab.client().sysctl("net.core.optmem_max", "512").unwrap();
+    let observer = Observer::start(&[]);
+    let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
+    traffic::run(lab.client(), lab.server(), &spec).unwrap();
+    let report = observer.finish_after_close(&lab);
+    let losses = &report.json["losses"];
+    assert!(number(losses, "storage_failed") > 0, "{losses}");
+    assert!(report.connections_in(lab.client().name()).is_empty(), "{:#}", report.json);
+    let server = report.only_connection_in(lab.server().name());
+    assert_eq!(number(server, "bytes_received"), BYTES, "{server:#}");
+    // Besides the payload, what was sent over both paths, and the DATA_FIN.
+    let lost = number(losses, "lost_bytes_sent");
+    assert!((BYTES..BYTES + BYTES / 10).contains(&lost), "{losses}");
 }

@@ -361,6 +361,15 @@ int on_set_state_meanwhile(void *ctx)
 	return 0;
 }
 
+/* A socket that got no storage, for lack of memory: its payload is counted as lost. */
+static __always_inline void count_untraced(struct tcp_sock *tp)
+{
+	if (!has_carried_data(tp) || (!tp->is_mptcp && !settings.trace_tcp))
+		return;
+	count_both(MPW_COUNT_LOST_BYTES_SENT, tp->bytes_sent - tp->bytes_retrans,
+		   MPW_COUNT_LOST_BYTES_RECEIVED, tp->bytes_received);
+}
+
 /* The last event of a TCP socket with all fields readable, before its ULP is cleaned up. Processes a change to CLOSE that was missed. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(on_destroy, struct sock *sk)
@@ -375,8 +384,10 @@ int BPF_PROG(on_destroy, struct sock *sk)
 	if (!state || !state->observed.closed_ns)
 		on_close(sk, tp);
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
-	if (!state)
+	if (!state) {
+		count_untraced(tp);
 		return 0;
+	}
 	send_subflow(state, sk);
 	free_storage(&subflows, sk);
 	return 0;

@@ -69,8 +69,8 @@ families! {
     "mpwatch_kernel_synack_retransmits_total" Counter Count [] "SYN-ACKs retransmitted." |s, emit| emit(&[], s.counters.synack_retransmits as f64);
     "mpwatch_loss_ring_full_recovered_total" Counter Count [] "Final records that did not fit the ring buffer and arrived late." |s, emit| emit(&[], s.losses.ring_full_recovered as f64);
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
-    "mpwatch_loss_sent_bytes_total" Counter Bytes [] "Payload sent by flows whose final record was lost." |s, emit| emit(&[], s.losses.lost_bytes_sent.0 as f64);
-    "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
+    "mpwatch_loss_sent_bytes_total" Counter Bytes [] "Payload sent by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_sent.0 as f64);
+    "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
     "mpwatch_loss_storage_failed_total" Counter Count [] "Sockets not traced for lack of kernel memory." |s, emit| emit(&[], s.losses.storage_failed as f64);
     "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is unknown because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
     "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring buffer; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
