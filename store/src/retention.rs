@@ -18,6 +18,8 @@ const PART: i64 = 20;
 /// After connections were deleted and at least this many names and namespaces were added, those that no row uses are deleted. That reads the
 /// whole file, so the number added must also exceed the number that the last time kept.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
+/// In a small file fewer: unused names take up at most a tenth of it, if a name takes up this many bytes.
+const NAME_BYTES: u64 = 100;
 
 /// Connections that ended before ?1 by the calendar and since whose end runs have lasted for ?2. A calendar that is set later makes rows
 /// look older than they are, but it makes no run longer: the rows of each run follow it (`clock.rs`).
@@ -57,7 +59,8 @@ impl Retention {
             retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
         self.deleted += retired;
-        if self.deleted > 0 && names.added() - self.names_added > self.names_kept.max(NEW_NAMES_BEFORE_SWEEP)
+        if self.deleted > 0
+            && names.added() - self.names_added > self.names_kept.max(new_names_before(limits))
         {
             names.forget();
             self.names_kept = delete_unused_names(database)?;
@@ -77,6 +80,12 @@ impl Retention {
         self.age_checked_ns = Some(now_ns);
         Some(age_ns)
     }
+}
+
+/// How many names are added before unused ones are deleted.
+fn new_names_before(limits: &Limits) -> usize {
+    let in_file = limits.bytes.map_or(u64::MAX, |bytes| bytes / 10 / NAME_BYTES);
+    usize::try_from(in_file).map_or(NEW_NAMES_BEFORE_SWEEP, |names| names.min(NEW_NAMES_BEFORE_SWEEP))
 }
 
 /// Deletes the connections that a query finds, with all their rows.
