@@ -125,6 +125,8 @@ struct mpw_settings {
 	__u32 self;
 	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
 	__u32 cost_slots;
+	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
+	__u32 tick_ns;
 	/* 1: also trace plain TCP connections. */
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */

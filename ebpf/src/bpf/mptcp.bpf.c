@@ -3,7 +3,6 @@
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
-#include "stall.bpf.h"
 
 /* Charges a kernel thread; elsewhere other tracepoints show better for which connection the CPU works. */
 static __always_inline void charge_scheduler(struct sock *msk)
@@ -42,7 +41,6 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 		state->observed.sched_picked++;
 	state->observed.sched_considered++;
 	state->write_seq_seen = tp->write_seq;
-	start_waiting(state, msk_of(subflow));
 	charge_scheduler(subflow->conn);
 	return 0;
 }
