@@ -127,7 +127,11 @@ pub const HOOKS: &[Hook] = &[
     vital("ledger_sys_exit", "sys_exit"),
     Hook { attach: Attach::Run, ..tracepoint("netns_cookie", RUN, "names of network namespaces") },
     Hook { attach: Attach::Run, ..vital("ledger_settle", RUN) },
-    ledger("on_schedule", "mptcp_subflow_get_send", "scheduler accounting, and CPU time of workers by connection"),
+    ledger(
+        "on_schedule",
+        "mptcp_subflow_get_send",
+        "scheduler accounting, and CPU time of workers by connection",
+    ),
     ledger("on_send", "sock_send_length", "CPU time of send calls"),
     ledger("on_receive", "sock_recv_length", "CPU time of receive calls"),
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),

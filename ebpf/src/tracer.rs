@@ -8,7 +8,7 @@ use std::time::Duration;
 use libbpf_rs::{Link, Object};
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{KernelEvent, Traces};
-use mpwatch_model::host::{KernelCounters, Losses, MissingHook};
+use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
 use mpwatch_model::unit::Bytes;
 
 use crate::abi;
@@ -133,7 +133,8 @@ impl Tracer {
             points_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
-            ..KernelCounters::default()
+            // The kernel has them per network namespace.
+            mapping_problems: MappingErrors::default(),
         };
         let lost = sums.of(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {
