@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What mpwatch knows without programs on every send, receive and scheduler round: owners of short connections, and when an application
+//! that was idle began to wait.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::Workload;
+use mpwatch_lab::{Topology, join};
+use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, text};
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const REQUEST: [u8; 200] = [7; 200];
+/// Longer than the shortest stall (100 ms).
+const THINKING: Duration = Duration::from_millis(300);
+const OUTAGE: Duration = Duration::from_millis(700);
+/// Allowed difference between the reported stall and that of the application.
+const TOLERANCE: Duration = Duration::from_millis(60);
+
+fn lab() -> Topology {
+    let link = LinkSpec::rate(50.0, Duration::from_millis(50)).rtt(Duration::from_millis(5));
+    let paths = vec![PathSpec { link, ..PathSpec::default() }; 2];
+    let join = JoinBy::ClientSubflow;
+    Topology::build(&TopologySpec { paths, join, quick_timeouts: true, ..TopologySpec::default() }).unwrap()
+}
+
+fn address(lab: &Topology) -> SocketAddr {
+    lab.traffic(Workload::upload(1)).unwrap().server
+}
+
+fn stream(protocol: Protocol) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).unwrap();
+    socket.set_read_timeout(Some(emulation::timeout(TIMEOUT))).unwrap();
+    socket
+}
+
+/// Accepts this many connections, one after the other, and answers each request with itself.
+fn serve(lab: &Topology, protocol: Protocol, connections: usize) -> JoinHandle<mpwatch_lab::Result<()>> {
+    let server = address(lab);
+    let listener = lab.server().enter(|| {
+        let listener = stream(protocol);
+        listener.set_reuse_address(true).unwrap();
+        listener.bind(&server.into()).unwrap();
+        listener.listen(64).unwrap();
+        listener
+    });
+    let listener = listener.unwrap();
+    let answer = move || {
+        for _ in 0..connections {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = REQUEST;
+            while socket.read_exact(&mut request).is_ok() && socket.write_all(&request).is_ok() {}
+        }
+        Ok(())
+    };
+    lab.server().spawn("server", answer).unwrap()
+}
+
+fn exchange(socket: &mut Socket) {
+    let mut answer = [0; REQUEST.len()];
+    socket.write_all(&REQUEST).unwrap();
+    socket.read_exact(&mut answer).unwrap();
+}
+
+#[test]
+fn owners_of_short_connections_are_known_without_the_ledger() {
+    const COUNT: usize = 20;
+    for protocol in [Protocol::MPTCP, Protocol::TCP] {
+        if !may_run_as_root() {
+            return;
+        }
+        let lab = lab();
+        let observer = Observer::start(&["--no-ledger", "--tcp"]);
+        let server = serve(&lab, protocol, COUNT);
+        lab.client()
+            .enter(|| {
+                for _ in 0..COUNT {
+                    let mut socket = stream(protocol);
+                    socket.connect(&address(&lab).into()).unwrap();
+                    exchange(&mut socket);
+                }
+            })
+            .unwrap();
+        join(server).unwrap();
+        let report = observer.finish_after_close(&lab);
+        for namespace in [lab.client(), lab.server()] {
+            let connections = report.connections_in(namespace.name());
+            assert_eq!(connections.len(), COUNT);
+            for connection in connections {
+                let process = &connection["process"];
+                assert!(process.is_object(), "{connection:#}");
+                assert_eq!(number(process, "pid"), u64::from(std::process::id()), "{connection:#}");
+            }
+        }
+    }
+}
+
+/// Without a program on the scheduler, the time when the application was idle must not count as a stall, nor hide one.
+#[test]
+fn an_outage_after_idle_time_begins_when_data_was_sent() {
+    for arguments in [&["--no-ledger"][..], &[]] {
+        if !may_run_as_root() {
+            return;
+        }
+        let lab = lab();
+        let observer = Observer::start(arguments);
+        let server = serve(&lab, Protocol::MPTCP, 1);
+        let paths = [lab.path(0).unwrap(), lab.path(1).unwrap()];
+        let outage = lab.client().enter(|| {
+            let mut socket = stream(Protocol::MPTCP);
+            socket.connect(&address(&lab).into()).unwrap();
+            for _ in 0..5 {
+                exchange(&mut socket);
+                thread::sleep(THINKING);
+            }
+            paths.iter().for_each(|path| path.fail(PathFailure::Blackhole).unwrap());
+            let outage = Instant::now();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(OUTAGE);
+                    paths.iter().for_each(|path| path.restore().unwrap());
+                });
+                exchange(&mut socket);
+            });
+            let outage = outage.elapsed();
+            for _ in 0..3 {
+                thread::sleep(THINKING);
+                exchange(&mut socket);
+            }
+            outage
+        });
+        let outage = outage.unwrap();
+        join(server).unwrap();
+        let report = observer.finish_after_close(&lab);
+        let connection = report.only_connection_in(lab.client().name());
+        let stalls: Vec<Duration> = list(connection, "timeline")
+            .iter()
+            .filter(|entry| text(entry, "event") == "stalled")
+            .map(|entry| Duration::from_micros(number(entry, "gap_us")))
+            .collect();
+        let [stall] = stalls[..] else {
+            panic!("one stall of {outage:?}, reported {stalls:?}: {connection:#}")
+        };
+        println!("reported stall {stall:?}, of the application {outage:?}");
+        assert!(stall.abs_diff(outage) <= emulation::timeout(TOLERANCE), "{stall:?} instead of {outage:?}");
+        let of_server = report.only_connection_in(lab.server().name());
+        let is_stall = |entry: &&Value| text(entry, "event") == "stalled";
+        assert_eq!(list(of_server, "timeline").iter().filter(is_stall).count(), 0, "{of_server:#}");
+    }
+}
