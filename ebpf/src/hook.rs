@@ -118,7 +118,7 @@ pub const HOOKS: &[Hook] = &[
     tracepoint("on_reset_sent", "tcp_send_reset", "the close reason `reset_sent`"),
     tracepoint("on_error_report", "inet_sk_error_report", "the close reasons `timeout` and `unreachable`"),
     iterator("adopt", "tcp", "connections older than the agent"),
-    iterator("find_owners", "task_file", "owners of connections older than the agent"),
+    iterator("find_owners", "task_file", "owners of accepted connections until they are closed"),
     vital("ledger_switch", "sched_switch"),
     vital("ledger_softirq_entry", "softirq_entry"),
     vital("ledger_softirq_exit", "softirq_exit"),

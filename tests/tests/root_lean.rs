@@ -3,15 +3,16 @@
 //! that was idle began to wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, join};
-use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, text};
+use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, program, text};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -101,6 +102,39 @@ fn owners_of_short_connections_are_known_without_the_ledger() {
     }
 }
 
+/// Its process has not closed it, so only the open files tell whose it is.
+#[test]
+fn the_owner_of_an_open_accepted_connection_is_found() {
+    const SNAPSHOTS: &str = "50";
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = lab();
+    let mut command = Command::new(program());
+    command.args(["top", "--batch", "--json", "--interval", "100ms", "-n", SNAPSHOTS, "--no-ledger"]);
+    let mut observer = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut snapshots = BufReader::new(observer.stdout.take().unwrap()).lines();
+    snapshots.next().expect("mpwatch traces").unwrap();
+    let server = serve(&lab, Protocol::MPTCP, 1);
+    let socket = lab.client().enter(|| {
+        let mut socket = stream(Protocol::MPTCP);
+        socket.connect(&address(&lab).into()).unwrap();
+        exchange(&mut socket);
+        socket
+    });
+    let is_found = snapshots.any(|line| {
+        let snapshot: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let mut here =
+            list(&snapshot, "connections").iter().filter(|one| one["netns"] == lab.server().name());
+        here.any(|one| one["process"]["pid"] == std::process::id())
+    });
+    drop(socket);
+    join(server).unwrap();
+    observer.kill().unwrap();
+    observer.wait().unwrap();
+    assert!(is_found, "no owner in {SNAPSHOTS} snapshots");
+}
+
 /// Without a program on the scheduler, the time when the application was idle must not count as a stall, nor hide one.
 #[test]
 fn an_outage_after_idle_time_begins_when_data_was_sent() {
@@ -138,19 +172,18 @@ fn an_outage_after_idle_time_begins_when_data_was_sent() {
         let outage = outage.unwrap();
         join(server).unwrap();
         let report = observer.finish_after_close(&lab);
-        let connection = report.only_connection_in(lab.client().name());
-        let stalls: Vec<Duration> = list(connection, "timeline")
-            .iter()
-            .filter(|entry| text(entry, "event") == "stalled")
-            .map(|entry| Duration::from_micros(number(entry, "gap_us")))
-            .collect();
-        let [stall] = stalls[..] else {
-            panic!("one stall of {outage:?}, reported {stalls:?}: {connection:#}")
-        };
+        let [client, server] = [lab.client(), lab.server()].map(|end| report.only_connection_in(end.name()));
+        let stalls = stalls(client);
+        let [stall] = stalls[..] else { panic!("one stall of {outage:?}, not {stalls:?}: {client:#}") };
         println!("reported stall {stall:?}, of the application {outage:?}");
         assert!(stall.abs_diff(outage) <= emulation::timeout(TOLERANCE), "{stall:?} instead of {outage:?}");
-        let of_server = report.only_connection_in(lab.server().name());
-        let is_stall = |entry: &&Value| text(entry, "event") == "stalled";
-        assert_eq!(list(of_server, "timeline").iter().filter(is_stall).count(), 0, "{of_server:#}");
+        assert!(self::stalls(server).is_empty(), "{server:#}");
     }
+}
+
+/// Stalls as long as the idle time. A slow machine may cause shorter ones.
+fn stalls(connection: &Value) -> Vec<Duration> {
+    let stalled = list(connection, "timeline").iter().filter(|entry| text(entry, "event") == "stalled");
+    let gaps = stalled.map(|entry| Duration::from_micros(number(entry, "gap_us")));
+    gaps.filter(|gap| *gap >= THINKING).collect()
 }
