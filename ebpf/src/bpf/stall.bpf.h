@@ -61,7 +61,7 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 
 /*
  * Called before the kernel processes a segment: progress seen now was made by the previous segment, or was seen by another subflow. If all
- * that had been sent until then is acknowledged, the application was idle, and has waited only since it sent again.
+ * that had been sent until then is acknowledged, the application was idle, and has waited only since its next transmission.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk,
 					    __u64 now)
