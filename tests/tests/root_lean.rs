@@ -153,12 +153,16 @@ fn an_outage_after_idle_time_begins_when_data_was_sent() {
                 exchange(&mut socket);
                 thread::sleep(THINKING);
             }
-            paths.iter().for_each(|path| path.fail(PathFailure::Blackhole).unwrap());
+            for path in &paths {
+                path.fail(PathFailure::Blackhole).unwrap();
+            }
             let outage = Instant::now();
             thread::scope(|scope| {
                 scope.spawn(|| {
                     thread::sleep(OUTAGE);
-                    paths.iter().for_each(|path| path.restore().unwrap());
+                    for path in &paths {
+                        path.restore().unwrap();
+                    }
                 });
                 exchange(&mut socket);
             });
