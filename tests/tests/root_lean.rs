@@ -77,7 +77,7 @@ fn owners_of_short_connections_are_known_without_the_ledger() {
             return;
         }
         let lab = lab();
-        let observer = Observer::start(&["--no-ledger", "--tcp"]);
+        let observer = Observer::start_complete(&["--no-ledger", "--tcp"]);
         let server = serve(&lab, protocol, COUNT);
         lab.client()
             .enter(|| {
@@ -143,7 +143,7 @@ fn an_outage_after_idle_time_begins_when_data_was_sent() {
             return;
         }
         let lab = lab();
-        let observer = Observer::start(arguments);
+        let observer = Observer::start_complete(arguments);
         let server = serve(&lab, Protocol::MPTCP, 1);
         let paths = [lab.path(0).unwrap(), lab.path(1).unwrap()];
         let outage = lab.client().enter(|| {
