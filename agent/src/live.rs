@@ -14,7 +14,9 @@ use mpwatch_model::host::{Host, Losses};
 use crate::cli::CounterOptions;
 use crate::clock::{self, Calendar};
 use crate::energy::meter::Meter;
+use crate::mib::Mib;
 use crate::names::Names;
+use crate::owners::OwnerSearch;
 use crate::pace::Pace;
 use crate::procfs;
 use crate::source::{EventSink, EventSource};
@@ -24,12 +26,28 @@ const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
 /// Maximum wait for records between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// What is learned from the events, to read more about their flows.
+#[derive(Default)]
+struct Notes {
+    names: Names,
+    owners: OwnerSearch,
+    mib: Mib,
+}
+
+impl Notes {
+    fn note(&mut self, event: &KernelEvent) {
+        self.names.note(event);
+        self.owners.note(event);
+        self.mib.note(event);
+    }
+}
+
 /// A kernel that is being traced.
 pub(crate) struct Live {
     tracer: Tracer,
     start: Start,
     calendar: Calendar,
-    names: Names,
+    notes: Notes,
     interval: Duration,
     next_tick: Instant,
     /// Changes the interval while tracing goes on.
@@ -37,8 +55,6 @@ pub(crate) struct Live {
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
-    /// Whether owners of accepted sockets must be searched for at every tick, because no hook reports them.
-    searches_owners: bool,
     /// `None`: there is no CPU ledger to attribute energy by.
     meter: Option<Meter>,
 }
@@ -54,9 +70,9 @@ impl Live {
         let mut tracer = Tracer::start(settings)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let searches_owners = tracer.missing().iter().any(|one| one.what == "sock_send_length");
         let calendar = Calendar::of_system()?;
-        let names = Names::watch(tracer.cookie_reader());
+        let notes =
+            Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
         let meter = tracer.traces().ledger.then(|| Meter::start(counters));
         let start = Start {
             host: this_host(&tracer),
@@ -70,14 +86,13 @@ impl Live {
             tracer,
             start,
             calendar,
-            names,
+            notes,
             interval,
             next_tick: Instant::now(),
             pace: None,
             has_ended: false,
             failures: Failures::default(),
             stop,
-            searches_owners,
             meter,
         })
     }
@@ -112,17 +127,21 @@ impl Live {
     /// Passes on the events up to the next tick, their names, and the tick.
     fn tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<()> {
         let mut outcome = Ok(());
-        let mut names = std::mem::take(&mut self.names);
+        let mut notes = std::mem::take(&mut self.notes);
         let read = self.read_events(&mut |event: &KernelEvent| {
-            names.note(event);
+            notes.note(event);
             if outcome.is_ok() {
                 outcome = sink(event);
             }
         });
-        self.names = names;
+        self.notes = notes;
         outcome?;
-        let tick = read?;
-        for name in self.names.resolve() {
+        let mut tick = read?;
+        tick.counters.mapping_problems = self.notes.mib.read();
+        if !self.has_ended {
+            self.notes.owners.run(&self.tracer)?;
+        }
+        for name in self.notes.names.resolve() {
             sink(&name)?;
         }
         if let Some(boot_epoch_ns) = self.calendar.change() {
@@ -138,9 +157,6 @@ impl Live {
         self.has_ended = self.stop.load(Ordering::Relaxed);
         if self.has_ended {
             self.tracer.poll(FINAL_RECORDS_WAIT, sink)?;
-        }
-        if self.searches_owners {
-            self.tracer.find_owners()?;
         }
         self.tracer.snapshot(sink)?;
         let (counters, losses) = self.tracer.counters()?;

@@ -106,21 +106,6 @@ enum mpw_counter {
 	MPW_COUNT_LOST_BYTES_RECEIVED,
 	/* Sockets without storage: the kernel could not allocate it. They are not traced. */
 	MPW_COUNT_STORAGE_FAILED,
-	/* mptcp_sendmsg_frag: data mapped onto a subflow, reinjections included. */
-	MPW_COUNT_MAPPINGS_SENT,
-	/* get_mapping_status: DSS options that a receiver checked. */
-	MPW_COUNT_MAPPINGS_RECEIVED,
-	/* ack_update_msk: DATA_ACKs received, and bytes that they newly acknowledged. */
-	MPW_COUNT_DATA_ACKS,
-	MPW_COUNT_DATA_ACKED_BYTES,
-	/* subflow_check_data_avail by status, in the order of enum mapping_status (net/mptcp/subflow.c). */
-	MPW_COUNT_MAPPING_OK,
-	MPW_COUNT_MAPPING_INVALID,
-	MPW_COUNT_MAPPING_EMPTY,
-	MPW_COUNT_MAPPING_DATA_FIN,
-	MPW_COUNT_MAPPING_DUMMY,
-	MPW_COUNT_MAPPING_BAD_CSUM,
-	MPW_COUNT_MAPPING_NODSS,
 	/* tcp_retransmit_synack: SYN-ACKs retransmitted. */
 	MPW_COUNT_SYNACK_RETRANSMITS,
 	/* Sockets for which the ledger had no slot. Their CPU time is in net_shared. */
@@ -140,6 +125,8 @@ struct mpw_settings {
 	__u32 self;
 	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
 	__u32 cost_slots;
+	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
+	__u32 tick_ns;
 	/* 1: also trace plain TCP connections. */
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */

@@ -117,23 +117,8 @@ pub const HOOKS: &[Hook] = &[
     tracepoint("on_reset_received", "tcp_receive_reset", "the close reason `reset_received`"),
     tracepoint("on_reset_sent", "tcp_send_reset", "the close reason `reset_sent`"),
     tracepoint("on_error_report", "inet_sk_error_report", "the close reasons `timeout` and `unreachable`"),
-    tracepoint("on_schedule", "mptcp_subflow_get_send", "scheduler accounting"),
-    tracepoint("on_mapping_sent", "mptcp_sendmsg_frag", "host counters of DSS mappings sent"),
-    tracepoint("on_mapping_received", "get_mapping_status", "host counters of DSS mappings received"),
-    tracepoint("on_mapping_verdict", "subflow_check_data_avail", "host counters of bad mappings"),
-    tracepoint("on_data_ack", "ack_update_msk", "host counters of DATA_ACKs"),
-    tracepoint(
-        "on_send",
-        "sock_send_length",
-        "CPU time of send calls, and owners of accepted connections that end before a snapshot",
-    ),
-    tracepoint(
-        "on_receive",
-        "sock_recv_length",
-        "CPU time of receive calls, and owners of accepted connections that end before a snapshot",
-    ),
     iterator("adopt", "tcp", "connections older than the agent"),
-    iterator("find_owners", "task_file", "owners of connections older than the agent"),
+    iterator("find_owners", "task_file", "owners of accepted connections until they are closed"),
     vital("ledger_switch", "sched_switch"),
     vital("ledger_softirq_entry", "softirq_entry"),
     vital("ledger_softirq_exit", "softirq_exit"),
@@ -142,6 +127,13 @@ pub const HOOKS: &[Hook] = &[
     vital("ledger_sys_exit", "sys_exit"),
     Hook { attach: Attach::Run, ..tracepoint("netns_cookie", RUN, "names of network namespaces") },
     Hook { attach: Attach::Run, ..vital("ledger_settle", RUN) },
+    ledger(
+        "on_schedule",
+        "mptcp_subflow_get_send",
+        "scheduler accounting, and CPU time of workers by connection",
+    ),
+    ledger("on_send", "sock_send_length", "CPU time of send calls"),
+    ledger("on_receive", "sock_recv_length", "CPU time of receive calls"),
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
     ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
     ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of delayed sending"),
@@ -151,7 +143,7 @@ pub const HOOKS: &[Hook] = &[
 
 /// Programs for flows that the ledger cannot do without.
 pub(crate) const LEDGER_READS: &[&str] = &["on_segment"];
-/// Programs for flows that charge system calls to their sockets.
+/// Programs that charge system calls to their sockets.
 pub(crate) const LEDGER_READS_CALLS: &[&str] = &["on_send", "on_receive"];
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! What can be chosen before the programs are loaded, and how the object gets it.
 
 use libbpf_rs::OpenObject;
+use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_getres};
 
 use crate::abi;
 use crate::support::KernelSupport;
@@ -40,6 +42,12 @@ impl Default for Settings {
     }
 }
 
+/// Length of the kernel's timer tick: the resolution of its coarse clock.
+fn tick_ns() -> libbpf_rs::Result<u32> {
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_err(std::io::Error::from)?;
+    u32::try_from(tick.num_nanoseconds()).map_err(|error| std::io::Error::other(error).into())
+}
+
 /// Writes the settings into an object that is not loaded yet.
 pub(crate) fn configure(
     object: &mut OpenObject,
@@ -52,6 +60,7 @@ pub(crate) fn configure(
     let constants = abi::mpw_settings {
         self_: std::process::id(),
         cost_slots,
+        tick_ns: tick_ns()?,
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
         samples: settings.samples.into(),

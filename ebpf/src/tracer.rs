@@ -128,21 +128,13 @@ impl Tracer {
         let counters = KernelCounters {
             records: sums.of(abi::MPW_COUNT_RING_RECORDS),
             records_received: received.records,
-            mappings_sent: sums.of(abi::MPW_COUNT_MAPPINGS_SENT),
-            mappings_received: sums.of(abi::MPW_COUNT_MAPPINGS_RECEIVED),
-            data_acks: sums.of(abi::MPW_COUNT_DATA_ACKS),
-            data_acked_bytes: Bytes(sums.of(abi::MPW_COUNT_DATA_ACKED_BYTES)),
-            mapping_problems: MappingErrors {
-                invalid: sums.of(abi::MPW_COUNT_MAPPING_INVALID),
-                bad_checksum: sums.of(abi::MPW_COUNT_MAPPING_BAD_CSUM),
-                no_dss: sums.of(abi::MPW_COUNT_MAPPING_NODSS),
-                dummy: sums.of(abi::MPW_COUNT_MAPPING_DUMMY),
-            },
             synack_retransmits: sums.of(abi::MPW_COUNT_SYNACK_RETRANSMITS),
             points: received.samples,
             points_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
+            // The kernel has them per network namespace.
+            mapping_problems: MappingErrors::default(),
         };
         let lost = sums.of(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {

@@ -44,7 +44,7 @@ pub struct Connection {
     /// Its remote address.
     #[schemars(with = "Option<String>")]
     pub remote: Option<SocketAddr>,
-    /// The process that connected it, or first used it after accepting it.
+    /// The process that connected it, has it open, or closed it. `null`: none is known, as of a connection that no process has accepted.
     pub process: Option<Process>,
     /// Control group, as a path in the cgroup2 hierarchy. It begins with `/...` if it has more than 16 levels.
     pub cgroup: Option<String>,

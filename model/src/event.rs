@@ -78,7 +78,7 @@ impl Start {
 pub struct Traces {
     /// Causes of retransmissions (`tcp_retransmit_skb`).
     pub retransmits: bool,
-    /// Scheduler rounds (`mptcp_subflow_get_send`).
+    /// Scheduler rounds (`mptcp_subflow_get_send`, with the ledger).
     pub scheduler: bool,
     /// RTT samples, stalls (`tcp_probe`).
     pub segments: bool,
@@ -106,7 +106,7 @@ pub struct Tick {
     pub at: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
-    /// Host-wide counters of the MPTCP tracepoints since the start of tracing.
+    /// Host-wide counters since the start of tracing.
     pub counters: KernelCounters,
     /// Accounts of each CPU since the start of tracing. Empty: there is no ledger.
     #[serde(default)]
@@ -365,7 +365,7 @@ pub struct ConnectionRecord {
     pub msk: MskView,
     /// CPU time for the connection and no subflow in particular. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
-    /// The process that connected it, or first used it after accept. `None`: unknown so far.
+    /// The process that connected it, or has it open, or closed it. `None`: unknown so far.
     pub owner: Option<Process>,
     /// A final record.
     pub last: bool,

@@ -135,7 +135,7 @@ impl Losses {
     }
 }
 
-/// Host-wide counters of MPTCP tracepoints that carry no socket, since tracing began.
+/// Host-wide counters since tracing began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelCounters {
@@ -143,15 +143,7 @@ pub struct KernelCounters {
     pub records: u64,
     /// Final records that arrived. `records - records_received` is exactly `losses.records_lost`.
     pub records_received: u64,
-    /// Data mappings put onto subflows by senders, reinjections included (`mptcp_sendmsg_frag`).
-    pub mappings_sent: u64,
-    /// DSS options parsed by receivers (`get_mapping_status`); a mapping over several segments counts more than once.
-    pub mappings_received: u64,
-    /// DATA_ACKs received (`ack_update_msk`).
-    pub data_acks: u64,
-    /// Payload newly acknowledged by them.
-    pub data_acked_bytes: Bytes,
-    /// Mapping errors reported by `subflow_check_data_avail`.
+    /// Mapping errors, in the network namespaces of mpwatch and of owners of connections.
     pub mapping_problems: MappingErrors,
     /// SYN-ACKs retransmitted.
     pub synack_retransmits: u64,
@@ -175,18 +167,15 @@ impl KernelCounters {
     }
 }
 
-/// Mapping errors over all subflows of the host: the tracepoint does not identify the socket.
+/// Mapping errors over all subflows, which the kernel counts per network namespace (`MPTcpExt` in `/proc/net/netstat`), since mpwatch first
+/// read that namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MappingErrors {
-    /// The mapping contradicts an earlier one; the subflow is reset.
+    /// The mapping contradicts an earlier one (`DSSNotMatching`) or the TCP sequence (`DSSNoMatchTCP`); the subflow is reset.
     pub invalid: u64,
-    /// Checksum failure.
+    /// Checksum failures (`DataCsumErr`).
     pub bad_checksum: u64,
-    /// A segment without the DSS option that it needs.
-    pub no_dss: u64,
-    /// Data read as plain TCP after a fallback.
-    pub dummy: u64,
 }
 
 #[cfg(test)]

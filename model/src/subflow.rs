@@ -111,7 +111,7 @@ pub struct Subflow {
     pub wire_bytes_sent_estimate: Bytes,
     /// Estimate of the bytes received on the wire.
     pub wire_bytes_received_estimate: Bytes,
-    /// Rounds of the MPTCP scheduler. `null`: plain TCP, or the hook is missing.
+    /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, `--no-ledger`, or see `host.missing`).
     pub scheduler: Option<Scheduler>,
     /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--no-ledger`, or see `host.missing`).
     #[serde(rename = "cpu_ns")]

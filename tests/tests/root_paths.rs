@@ -18,7 +18,7 @@ fn a_backup_is_not_used_while_the_primary_works() {
     if !may_run_as_root() {
         return;
     }
-    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, true), 4_000_000);
+    let run = ObservedTransfer::with_ledger(lab(JoinBy::ClientSubflow, true), 4_000_000);
     run.wait_for_completion();
     let result = run.finish();
     result.assert_complete();
@@ -40,7 +40,7 @@ fn a_backup_takes_over_when_the_primary_fails() {
     if !may_run_as_root() {
         return;
     }
-    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, true), 6_000_000);
+    let run = ObservedTransfer::with_ledger(lab(JoinBy::ClientSubflow, true), 6_000_000);
     run.wait_for_bytes(2_000_000);
     run.lab.path(0).unwrap().fail(PathFailure::LinkDown).unwrap();
     run.wait_for_completion();

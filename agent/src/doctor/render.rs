@@ -118,15 +118,15 @@ mod tests {
             Check::ok("hooks/tcp", "present"),
             Check::warn(
                 "hooks/sock_send_length",
-                "this kernel lacks it. Unknown without it: owners of accepted connections at their first write",
+                "this kernel lacks it. Unknown without it: CPU time of send calls, in the ledger of flows only",
             ),
             Check::warn("mptcp_enabled", "off").fix("sysctl net.mptcp.enabled=1"),
         ];
         let expected = "\
 ok    kernel            6.12.1
 ok    hooks             2 of 3
-warn  sock_send_length  this kernel lacks it. Unknown without it: owners of
-                        accepted connections at their first write
+warn  sock_send_length  this kernel lacks it. Unknown without it: CPU time of
+                        send calls, in the ledger of flows only
 warn  mptcp_enabled     off
                         fix: sysctl net.mptcp.enabled=1
 

@@ -17,6 +17,7 @@
 #define IPPROTO_MPTCP 262
 #define ETIMEDOUT     110
 #define PF_KTHREAD    0x00200000
+#define SHUTDOWN_MASK 3
 
 /* include/net/tcp_states.h */
 enum {
@@ -116,8 +117,19 @@ struct dst_entry {
 	struct net_device *dev;
 };
 
+/* `owned`: a process, or a kernel thread, holds lock_sock(). */
+typedef struct {
+	int owned;
+} socket_lock_t;
+
+struct list_head {
+	struct list_head *next;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
+	__u8 sk_shutdown;
 	struct dst_entry *sk_dst_cache;
 	__u16 sk_protocol;
 	int sk_err;
@@ -196,6 +208,9 @@ struct tcp_sock {
 	__u32 data_segs_out;
 	__u32 data_segs_in;
 	__u64 delivered_mstamp;
+	/* When the socket became busy (data queued or in flight), in ticks, and with what. 0: it is idle. */
+	__u32 chrono_start;
+	__u8 chrono_type : 2;
 	bool is_mptcp;
 };
 
@@ -253,11 +268,13 @@ struct mptcp_sock {
 	__u32 token;
 	unsigned long flags;
 	bool rcv_fastclose;
+	struct list_head conn_list;
 	__u32 notsent_lowat; /* 6.9 and later; tells which bit means fallback */
 	struct mptcp_pm_data pm;
 };
 
 struct mptcp_subflow_context {
+	struct list_head node;
 	__u32 token;
 	__u32 remote_token;
 	__u32 request_mptcp : 1;

@@ -26,6 +26,21 @@ static __always_inline void note_owner(struct mpw_owner *owner)
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
 }
 
+/*
+ * Owner of an accepted socket: the process that calls close() or shutdown(), unless it is known. Only a task that holds the socket's lock
+ * makes these changes for a process; the others are made in softirqs, without the lock, and in kernel threads.
+ */
+static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (owner->pid || !sk->sk_lock.owned || READ(task, flags) & PF_KTHREAD)
+		return;
+	if (new == TCP_FIN_WAIT1 || new == TCP_LAST_ACK ||
+	    (new == TCP_CLOSE && sk->sk_shutdown == SHUTDOWN_MASK))
+		note_owner(owner);
+}
+
 /* Counts the payload of a subflow whose record is lost, unless the record of its connection has it. */
 static __noinline int count_lost(struct subflow_state *state)
 {
@@ -195,6 +210,8 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 
 	if (!tp || (state && state->last_state == new))
 		return;
+	if (state && !(state->observed.flags & MPW_SF_MPTCP))
+		note_closing_owner(&state->observed.owner, sk, new);
 	/* Only for sockets that open: a tracked subflow stays tracked even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
 	now = bpf_ktime_get_boot_ns();
@@ -285,7 +302,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			note_owner(&connection->owner);
 	} else if (new == TCP_ESTABLISHED) {
-		/* Without storage this is an accepted connection: its owner is known at the first read or write. */
+		/* Without storage this is an accepted connection: its owner is found at the next tick, or when it is closed. */
 		if (!connection)
 			connection = track_connection(sk, now, old != TCP_SYN_SENT);
 		/* A snapshot may meanwhile have read the keys of the socket's previous connection. */
@@ -299,10 +316,12 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 			connection = track_connection(sk, now, false);
 		if (!connection || connection->closed_ns)
 			return;
+		note_closing_owner(&connection->owner, sk, new);
 		charge_connection(connection);
 		connection->closed_ns = now;
 		send_connection(connection, sk);
 	} else if (connection) {
+		note_closing_owner(&connection->owner, sk, new);
 		connection->fin_queued |= has_queued_fin(new);
 	}
 	if (!connection)

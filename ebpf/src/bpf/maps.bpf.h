@@ -26,8 +26,9 @@ struct subflow_state {
 	__u64 msk;
 	/* Last segment received while data was in flight. */
 	__u64 heard_ns;
-	/* The connection's snd_una at observed.progress_ns. */
+	/* The connection's snd_una at observed.progress_ns, and its snd_nxt when that was noticed. */
 	__u64 progress_seq;
+	__u64 next_seq;
 	__u64 rtt_sampled_at;
 	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The five MPTCP tracepoints. Only mptcp_subflow_get_send names a subflow; the others are counted per host. None reports open or close. */
+/* The scheduler. The other MPTCP tracepoints name no subflow, and the kernel's counters have the errors that they report (mib.rs). */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
-#include "stall.bpf.h"
-
-/* Values of enum mapping_status (net/mptcp/subflow.c). Some kernels lack the last two. */
-#define MAPPING_STATUSES (MPW_COUNT_MAPPING_NODSS - MPW_COUNT_MAPPING_OK + 1)
 
 /* Charges a kernel thread; elsewhere other tracepoints show better for which connection the CPU works. */
 static __always_inline void charge_scheduler(struct sock *msk)
@@ -45,43 +41,6 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 		state->observed.sched_picked++;
 	state->observed.sched_considered++;
 	state->write_seq_seen = tp->write_seq;
-	start_waiting(state, msk_of(subflow));
 	charge_scheduler(subflow->conn);
-	return 0;
-}
-
-/* The mapping may be an earlier one that has grown by an unknown length, so its length is not a count of bytes sent. */
-SEC("tp_btf/mptcp_sendmsg_frag")
-int BPF_PROG(on_mapping_sent)
-{
-	count(MPW_COUNT_MAPPINGS_SENT, 1);
-	return 0;
-}
-
-SEC("tp_btf/get_mapping_status")
-int BPF_PROG(on_mapping_received)
-{
-	count(MPW_COUNT_MAPPINGS_RECEIVED, 1);
-	return 0;
-}
-
-SEC("tp_btf/ack_update_msk")
-int BPF_PROG(on_data_ack, __u64 data_ack, __u64 old_snd_una, __u64 new_snd_una)
-{
-	__s64 acked = new_snd_una - old_snd_una;
-
-	count_both(MPW_COUNT_DATA_ACKS, 1, MPW_COUNT_DATA_ACKED_BYTES, acked > 0 ? acked : 0);
-	return 0;
-}
-
-SEC("tp_btf/subflow_check_data_avail")
-int BPF_PROG(on_mapping_verdict, __u8 status)
-{
-	__u64 verdict = status;
-
-	/* Keeps the comparison in a form that the verifier can follow. */
-	barrier_var(verdict);
-	if (verdict < MAPPING_STATUSES)
-		count(MPW_COUNT_MAPPING_OK + verdict, 1);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Owner of a socket: the process that connects it (lifecycle.bpf.c), first uses it after accept, or has it open at the agent's start. */
+/* Owner of a socket: the process that connects or closes it (lifecycle.bpf.c), has it open at a tick, or uses it while the ledger runs. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"

@@ -115,7 +115,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
 	if (sending) {
-		update_progress(state, msk);
+		update_progress(state, msk, now);
 		state->heard_ns = now;
 		if (settings.samples)
 			take_sample(state, sk, tp, msk);

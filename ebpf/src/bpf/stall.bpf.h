@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stalls as one subflow sees them, checked before a segment is processed or data is scheduled. User space combines them (stall.rs). */
+/* Stalls as one subflow sees them, checked before a segment is processed. User space combines them (stall.rs). */
 #ifndef MPWATCH_STALL_BPF_H
 #define MPWATCH_STALL_BPF_H
 
@@ -28,36 +28,64 @@ static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/* Called before the kernel processes a segment: progress seen now was made by the previous segment, or was seen by another subflow. */
-static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk)
+/* Enough for the paths of a host; the kernel allows up to 64. */
+#define MAX_SUBFLOWS 16
+
+/*
+ * When a subflow of the connection first had data in flight after `from`, to a tick of the kernel. `from`: one had it before, unless that
+ * is ignored, as on a path that has failed.
+ */
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool ignore)
 {
+	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
+	struct list_head *node = READ(msk, conn_list.next);
+	__u32 ticks = bpf_jiffies64();
+	struct mptcp_subflow_context *subflow;
+	__u64 since, first = now;
+	struct tcp_sock *tp;
+
+	for (int i = 0; i < MAX_SUBFLOWS && node && node != end; i++) {
+		subflow = (void *)node - bpf_core_field_offset(struct mptcp_subflow_context, node);
+		node = READ(subflow, node.next);
+		tp = (struct tcp_sock *)READ(subflow, tcp_sock);
+		if (!READ_BITS(tp, chrono_type))
+			continue;
+		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
+		if (since > from && since < first)
+			first = since;
+		else if (since <= from && !ignore)
+			return from;
+	}
+	return first;
+}
+
+/*
+ * Called before the kernel processes a segment: progress seen now was made by the previous segment, or was seen by another subflow. If all
+ * that had been sent until then is acknowledged, the application was idle, and has waited only since its next transmission.
+ */
+static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk,
+					    __u64 now)
+{
+	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->heard_ns;
-	struct mpw_observed *observed = &state->observed;
+	__s64 beyond;
 
 	if (snd_una == state->progress_seq)
 		return;
+	/* Acknowledged beyond what had been sent at the previous progress; -1: not all of that. */
+	beyond = state->next_seq ? snd_una - state->next_seq : -1;
 	state->progress_seq = snd_una;
-	/* The application was idle since, and sends again (start_waiting()). */
-	if (at < observed->progress_ns)
-		return;
-	if (observed->progress_ns && at - observed->progress_ns > MPW_MIN_STALL_NS)
+	state->next_seq = READ(msk, snd_nxt);
+	if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
 		note_stall(observed, at);
 	observed->progress_ns = at;
 	if (payload_waits(msk, snd_una))
 		observed->flags |= MPW_SF_UNACKED;
 	else
 		observed->flags &= ~MPW_SF_UNACKED;
-}
-
-/* Data will be sent while none is outstanding: the application was idle, and now waits for an acknowledgement. */
-static __always_inline void start_waiting(struct subflow_state *state, struct mptcp_sock *msk)
-{
-	if (READ(msk, snd_nxt) != READ(msk, snd_una))
-		return;
-	update_progress(state, msk);
-	state->observed.progress_ns = bpf_ktime_get_boot_ns();
-	state->observed.flags |= MPW_SF_UNACKED;
+	if (beyond >= 0 && at && now - at > MPW_MIN_STALL_NS / 10)
+		observed->progress_ns = waiting_since(msk, at, now, !beyond);
 }
 
 #endif

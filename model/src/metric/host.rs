@@ -61,11 +61,7 @@ families! {
     "mpwatch_zone_overlapping_joules_total" Counter Joules ["zone"] "Energy of a zone that contains other zones or is inside one; never add it to another zone." |s, emit| s.energy.iter().flat_map(|e| &e.shown).for_each(|zone| emit(&[&zone.zone], zone.zone_uj.joules()));
     "mpwatch_kernel_records_total" Counter Count [] "Final records of flows that the BPF programs tried to send." |s, emit| emit(&[], s.counters.records as f64);
     "mpwatch_kernel_records_received_total" Counter Count [] "Final records of flows that arrived." |s, emit| emit(&[], s.counters.records_received as f64);
-    "mpwatch_kernel_mappings_sent_total" Counter Count [] "Data mappings put onto subflows by senders." |s, emit| emit(&[], s.counters.mappings_sent as f64);
-    "mpwatch_kernel_mappings_received_total" Counter Count [] "DSS options parsed by receivers." |s, emit| emit(&[], s.counters.mappings_received as f64);
-    "mpwatch_kernel_data_acks_total" Counter Count [] "DATA_ACKs received." |s, emit| emit(&[], s.counters.data_acks as f64);
-    "mpwatch_kernel_data_acked_bytes_total" Counter Bytes [] "Payload newly acknowledged by DATA_ACKs." |s, emit| emit(&[], s.counters.data_acked_bytes.0 as f64);
-    "mpwatch_kernel_mapping_problems_total" Counter Count ["problem"] "Mapping errors, over all subflows." mapping_problems;
+    "mpwatch_kernel_mapping_problems_total" Counter Count ["problem"] "Mapping errors in the network namespaces of mpwatch and of owners of connections." mapping_problems;
     "mpwatch_kernel_synack_retransmits_total" Counter Count [] "SYN-ACKs retransmitted." |s, emit| emit(&[], s.counters.synack_retransmits as f64);
     "mpwatch_loss_ring_full_recovered_total" Counter Count [] "Final records that did not fit the ring buffer and arrived late." |s, emit| emit(&[], s.losses.ring_full_recovered as f64);
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
@@ -123,8 +119,6 @@ fn mapping_problems(snapshot: &Snapshot, emit: &mut Emit<'_>) {
     let problems = snapshot.counters.mapping_problems;
     emit(&["invalid"], problems.invalid as f64);
     emit(&["bad_checksum"], problems.bad_checksum as f64);
-    emit(&["no_dss"], problems.no_dss as f64);
-    emit(&["dummy"], problems.dummy as f64);
 }
 
 fn zones<'a>(snapshot: &'a Snapshot, each: impl FnMut(&'a ZoneEnergy)) {

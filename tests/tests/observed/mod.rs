@@ -67,8 +67,17 @@ impl ObservedTransfer {
         Self::with_spec(lab, &spec, &[])
     }
 
+    /// With scheduler accounting, which the programs of the ledger do.
+    pub(crate) fn with_ledger(lab: Topology, bytes: u64) -> Self {
+        let spec = lab.traffic(Workload::upload(bytes)).unwrap();
+        Self::observe(Observer::start_complete(&[]), lab, &spec)
+    }
+
     pub(crate) fn with_spec(lab: Topology, spec: &TrafficSpec, arguments: &[&str]) -> Self {
-        let observer = Observer::start(arguments);
+        Self::observe(Observer::start(arguments), lab, spec)
+    }
+
+    fn observe(observer: Observer, lab: Topology, spec: &TrafficSpec) -> Self {
         let control = Arc::new(Control::holding());
         let transfer = Transfer::start(lab.client(), lab.server(), spec, &control).unwrap();
         let stalls = monitor_stalls(&control);

@@ -155,9 +155,6 @@ fn counters(snapshot: &Snapshot) -> Vec<Text> {
     };
     vec![
         fact("final records", format!("{} sent, {} received", counters.records, counters.records_received)),
-        fact("mappings sent", counters.mappings_sent.to_string()),
-        fact("mappings received", counters.mappings_received.to_string()),
-        fact("DATA_ACKs received", counters.data_acks.to_string()),
         problem("SYN-ACKs retransmitted", counters.synack_retransmits),
         problem("invalid mappings", problems.invalid),
         problem("checksum failures", problems.bad_checksum),
