@@ -27,6 +27,7 @@ mod screen;
 mod session;
 mod signals;
 mod source;
+mod windows;
 mod time_spec;
 
 #[doc(hidden)]

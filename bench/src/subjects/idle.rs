@@ -54,7 +54,7 @@ pub(crate) fn usage(pid: u32, effort: Effort) -> Usage {
 }
 
 pub(crate) fn run(effort: Effort) -> String {
-    let rows = [("full tracing", &[][..]), ("`--no-ledger`", &["--no-ledger"])].map(|(name, options)| {
+    let rows = [("full tracing", &[][..]), ("`--ledger off`", &["--ledger", "off"])].map(|(name, options)| {
         let observer = Observer::start_every("1s", options);
         let usage = usage(observer.pid(), effort);
         observer.finish();
