@@ -27,8 +27,8 @@ mod screen;
 mod session;
 mod signals;
 mod source;
-mod windows;
 mod time_spec;
+mod windows;
 
 #[doc(hidden)]
 pub mod fuzz;

@@ -126,7 +126,9 @@ impl Live {
         (self.windows, self.meter) = (None, None);
         self.start.host.missing = self.tracer.missing().to_vec();
         (self.start.traces, self.start.ledger) = (self.tracer.traces(), LedgerMode::Off);
-        tracing::error!("the kernel refused to attach the CPU ledger again: no CPU time and energy from now on");
+        tracing::error!(
+            "the kernel refused to attach the CPU ledger again: no CPU time and energy from now on"
+        );
         sink(&KernelEvent::Start(self.start.clone()));
         Duration::MAX
     }
@@ -174,7 +176,13 @@ impl Live {
         let Some(meter) = &mut self.meter else { return Ok(tick) };
         let charges = self.windows.as_mut().is_some_and(Windows::take_closed) || self.has_ended;
         let read = meter.read(&self.tracer, charges)?;
-        Ok(Tick { at: clock::boot_now()?, cpus: read.cpus, sampling: read.sampling, energy: Some(read.energy), ..tick })
+        Ok(Tick {
+            at: clock::boot_now()?,
+            cpus: read.cpus,
+            sampling: read.sampling,
+            energy: Some(read.energy),
+            ..tick
+        })
     }
 }
 

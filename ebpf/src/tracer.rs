@@ -14,12 +14,12 @@ use crate::abi;
 use crate::counters::Counters;
 use crate::decode;
 use crate::error::bpf_error;
+use crate::hook::Hook;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
-use crate::hook::Hook;
 use crate::object::{Links, attach, attach_again, load};
 use crate::plan::AttachPlan;
 use crate::program::{self, ProgramStats};
@@ -30,7 +30,7 @@ pub use crate::error::TracerError;
 pub use crate::settings::Settings;
 
 /// What a run of a program of the ledger takes, with the kernel's dispatch.
-const MARK_TIME: Nanos = Nanos(0);
+const MARK_TIME: Nanos = Nanos(60);
 
 /// The attached programs.
 pub struct Tracer {
@@ -200,7 +200,9 @@ impl Tracer {
     /// Opens a window of a sampled ledger; the first one is open from the start. `false`: the kernel has refused to attach a program.
     /// Then nothing of the ledger stays attached, and [`Self::missing`] has the reason.
     pub fn open_window(&mut self) -> bool {
-        let Some(ledger) = self.ledger.as_mut().filter(|_| self.mode == LedgerMode::Sampled) else { return true };
+        let Some(ledger) = self.ledger.as_mut().filter(|_| self.mode == LedgerMode::Sampled) else {
+            return true;
+        };
         if self.window.is_some() {
             return true;
         }

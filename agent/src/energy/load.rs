@@ -28,7 +28,8 @@ pub(crate) struct LoadReader {
 impl LoadReader {
     /// Begins now.
     pub(crate) fn start() -> Self {
-        let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+        let per_second =
+            sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
         let tick = Nanos(1_000_000_000 / per_second.unwrap_or(100).max(1));
         let mut reader = Self { tick, at: Nanos(0), cpus: Vec::new() };
         reader.read();

@@ -82,7 +82,8 @@ impl Sampling {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> [u64; BUSY] {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;
-        let (elapsed, sampled) = (now.loads.iter().map(|load| load.wall.0).sum::<u64>() as f64, sum(|cpu| cpu.wall));
+        let (elapsed, sampled) =
+            (now.loads.iter().map(|load| load.wall.0).sum::<u64>() as f64, sum(|cpu| cpu.wall));
         let mut targets = [0; BUSY];
         targets[OWN] = now.own.0;
         if sampled <= 0.0 {
@@ -150,7 +151,10 @@ mod tests {
     #[test]
     fn flows_get_no_more_than_the_cpus_were_busy() {
         let mut sampling = Sampling::default();
-        assert_eq!(sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND) / 1_000, SECOND * 3 / 2_000 - 1);
+        assert_eq!(
+            sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND) / 1_000,
+            SECOND * 3 / 2_000 - 1
+        );
         assert_eq!(sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND), 0, "no time has passed");
     }
 

@@ -148,7 +148,8 @@ impl UnitCosts {
         let others = now.packets.saturating_sub(now.sampled) as f64;
         let (seen, given) = (now.time.classes(), flow.given.unwrap_or_default().classes());
         Some(std::array::from_fn(|work| {
-            let rate = (seen[work] as f64 + PRIOR_PACKETS * costs[work]) / (now.sampled as f64 + PRIOR_PACKETS);
+            let rate =
+                (seen[work] as f64 + PRIOR_PACKETS * costs[work]) / (now.sampled as f64 + PRIOR_PACKETS);
             (seen[work] + (others * rate) as u64).saturating_sub(given[work])
         }))
     }
@@ -207,7 +208,8 @@ mod tests {
 
     #[test]
     fn a_flow_that_no_window_has_seen_costs_as_much_as_its_class() {
-        let (mut costs, mut seen, mut unseen) = (UnitCosts::default(), FlowEstimate::default(), FlowEstimate::default());
+        let (mut costs, mut seen, mut unseen) =
+            (UnitCosts::default(), FlowEstimate::default(), FlowEstimate::default());
         costs.observe(&mut seen, &sample(500_000, 100, 100));
         costs.observe(&mut unseen, &sample(0, 0, 30));
         assert_eq!(total(costs.wanted(&unseen)), 150_000);

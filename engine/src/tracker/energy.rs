@@ -50,7 +50,12 @@ impl Energy {
             None => window.clone(),
             Some(mut due) => {
                 if !due.join(window) {
-                    self.charge_estimate(&due, tick, sampling, flows);
+                    // The CPU time so far goes to the window whose energy is known.
+                    if due.has_energy() {
+                        self.charge_estimate(&due, tick, sampling, flows);
+                    } else {
+                        self.split.charge(&due, &Ledger::default());
+                    }
                     due.clone_from(window);
                 }
                 due

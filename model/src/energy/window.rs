@@ -119,6 +119,11 @@ pub struct EnergyWindow {
 }
 
 impl EnergyWindow {
+    /// Whether the energy of any zone is known.
+    pub fn has_energy(&self) -> bool {
+        self.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)))
+    }
+
     /// Appends the next window, so that both are charged together. `false`, unchanged: a zone has ended, or its energy is not known in both.
     pub fn join(&mut self, next: &Self) -> bool {
         let joined = self.zones.iter().zip(&next.zones).map(|(zone, next)| zone.joined(next));
@@ -188,7 +193,8 @@ mod tests {
         assert!((first.edge - 0.35).abs() < 1e-9);
         assert_eq!(joined.zones[1].outcome, energy(7, 0.0));
         let lost = ZoneOutcome::Lost { reason: LostReason::Stuck, elapsed: Nanos(5) };
-        for next in [&[energy(1, 0.0), ZoneOutcome::Pending][..], &[lost, energy(1, 0.0)], &[energy(1, 0.0)]] {
+        for next in [&[energy(1, 0.0), ZoneOutcome::Pending][..], &[lost, energy(1, 0.0)], &[energy(1, 0.0)]]
+        {
             let before = joined.clone();
             assert!(!joined.join(&window(next)), "{next:?}");
             assert_eq!(joined, before);

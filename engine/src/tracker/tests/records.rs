@@ -24,7 +24,15 @@ pub(super) fn tracker(closed: Closed) -> Tracker {
 pub(super) fn tracker_with(closed: Closed, traces: Traces) -> Tracker {
     let machine = Some(MachinePower { cpus: 2, calibrated: Vec::new() });
     Tracker::new(
-        Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, backoff: true, ledger: LedgerMode::Exact, machine },
+        Start {
+            host: Host::default(),
+            boot_epoch_ns: 0,
+            at: Nanos(SECOND),
+            traces,
+            backoff: true,
+            ledger: LedgerMode::Exact,
+            machine,
+        },
         closed,
     )
 }
