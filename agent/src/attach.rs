@@ -158,7 +158,7 @@ fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [
         ("--tcp", trace.tcp),
-        ("--no-ledger", trace.no_ledger),
+        ("--ledger", trace.ledger().is_some()),
         ("--no-bottlenecks", trace.no_bottlenecks),
         ("--method", trace.method.is_some()),
         ("--sysfs-root", trace.counters.sysfs_root.is_some()),

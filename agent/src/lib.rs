@@ -30,6 +30,7 @@ mod session;
 mod signals;
 mod source;
 mod time_spec;
+mod windows;
 
 #[doc(hidden)]
 pub mod fuzz;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_model::clock::ClockChange;
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::{Host, Losses};
 
@@ -20,6 +21,7 @@ use crate::owners::OwnerSearch;
 use crate::pace::Pace;
 use crate::procfs;
 use crate::source::{EventSink, EventSource};
+use crate::windows::{Step, Windows};
 
 /// Wait for final records after the stop signal: a socket leaves the kernel's tables shortly before its end is traced.
 const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
@@ -57,6 +59,8 @@ pub(crate) struct Live {
     stop: Arc<AtomicBool>,
     /// `None`: there is no CPU ledger to attribute energy by.
     meter: Option<Meter>,
+    /// `None`: the ledger is not sampled.
+    windows: Option<Windows>,
 }
 
 impl Live {
@@ -73,16 +77,19 @@ impl Live {
         let calendar = Calendar::of_system()?;
         let notes =
             Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
-        let meter = tracer.traces().ledger.then(|| Meter::start(counters));
+        let mode = tracer.ledger_mode();
+        let meter = (mode != LedgerMode::Off).then(|| Meter::start(counters, mode));
         let start = Start {
             host: this_host(&tracer),
             boot_epoch_ns: calendar.boot_epoch_ns(),
             at: clock::boot_now()?,
             traces: tracer.traces(),
             backoff: true,
+            ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine().clone()),
         };
         Ok(Self {
+            windows: Windows::start(&tracer, Instant::now()),
             tracer,
             start,
             calendar,
@@ -119,9 +126,26 @@ impl Live {
             if left.is_zero() {
                 break;
             }
-            self.tracer.poll(left.min(STOP_CHECK_INTERVAL), sink)?;
+            let until_window = self.step_window(sink);
+            self.tracer.poll(left.min(STOP_CHECK_INTERVAL).min(until_window), sink)?;
         }
         Ok(())
+    }
+
+    /// Opens or closes a window of the ledger if one is due. Returns the time until the next one is.
+    fn step_window(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Duration {
+        let Some(windows) = &mut self.windows else { return Duration::MAX };
+        if windows.step(&mut self.tracer, Instant::now(), self.next_tick) == Step::Ok {
+            return windows.due_in(Instant::now());
+        }
+        (self.windows, self.meter) = (None, None);
+        self.start.host.missing = self.tracer.missing().to_vec();
+        (self.start.traces, self.start.ledger) = (self.tracer.traces(), LedgerMode::Off);
+        tracing::error!(
+            "the kernel refused to attach the CPU ledger again: no CPU time and energy from now on"
+        );
+        sink(&KernelEvent::Start(self.start.clone()));
+        Duration::MAX
     }
 
     /// Passes on the events up to the next tick, their names, and the tick.
@@ -157,12 +181,24 @@ impl Live {
         self.has_ended = self.stop.load(Ordering::Relaxed);
         if self.has_ended {
             self.tracer.poll(FINAL_RECORDS_WAIT, sink)?;
+            if let Some(windows) = &mut self.windows {
+                windows.close(&mut self.tracer);
+            }
         }
         self.tracer.snapshot(sink)?;
         let (counters, losses) = self.tracer.counters()?;
         let losses = Losses { ticks_failed: self.failures.count, ..losses };
-        let (cpus, energy) = self.meter.as_mut().map(|meter| meter.read(&self.tracer)).transpose()?.unzip();
-        Ok(Tick { at: clock::boot_now()?, losses, counters, cpus: cpus.unwrap_or_default(), energy })
+        let tick = Tick { at: clock::boot_now()?, losses, counters, ..Tick::default() };
+        let Some(meter) = &mut self.meter else { return Ok(tick) };
+        let charges = self.windows.as_mut().is_some_and(Windows::take_closed) || self.has_ended;
+        let read = meter.read(&self.tracer, charges)?;
+        Ok(Tick {
+            at: clock::boot_now()?,
+            cpus: read.cpus,
+            sampling: read.sampling,
+            energy: Some(read.energy),
+            ..tick
+        })
     }
 }
 

@@ -251,6 +251,7 @@ fn empty_start() -> Start {
         at: mpwatch_model::unit::Nanos(0),
         traces: mpwatch_model::event::Traces::default(),
         backoff: false,
+        ledger: mpwatch_model::cpu::LedgerMode::Off,
         machine: None,
     }
 }

@@ -131,13 +131,15 @@ struct mpw_settings {
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */
 	__u8 ledger;
+	/* 1: only in windows, which user space opens and closes (`ledger_open`, `ledger_close`). */
+	__u8 ledger_sampled;
 	/* 1: take RTT samples, from which bottlenecks are found. */
 	__u8 samples;
 	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
 	__u8 has_cast;
 	/* 1: tcp_retransmit_skb also reports failed retransmissions; its third argument is the error (6.18 and later). */
 	__u8 reports_failed_retransmits;
-	__u8 _reserved[3];
+	__u8 _reserved[2];
 };
 
 /* What the time of a CPU is used for. Eight accounts, so that an index can be masked. */
@@ -175,7 +177,10 @@ enum mpw_cpu_class {
 	MPW_CPU_CLASSES,
 };
 
-/* The accounts of one CPU, in CLOCK_MONOTONIC. They sum to at_ns - since_ns. since_ns 0: this CPU has not been counted yet. */
+/*
+ * The accounts of one CPU, in CLOCK_MONOTONIC. They sum to at_ns - since_ns, which for a sampled ledger is the length of all windows.
+ * since_ns 0: this CPU has not been counted yet.
+ */
 struct mpw_cpu_accounts {
 	__u64 since_ns;
 	__u64 at_ns;
@@ -288,6 +293,9 @@ struct mpw_observed {
 	__u64 bytes_resent;
 	/* Payload in the SYN (TCP Fast Open). The kernel's counters of the connection leave it out. */
 	__u64 syn_bytes;
+	/* Packets received (after GRO) and changes of state since tracing began; of those, in windows of a sampled ledger. */
+	__u64 packets;
+	__u64 window_packets;
 	struct mpw_address local;
 	struct mpw_address remote;
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */

@@ -52,6 +52,11 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// Whether it is attached only while the ledger is kept.
+    pub(crate) fn is_of_ledger(&self) -> bool {
+        self.part != Part::Flows
+    }
+
     /// Name of the BTF type that every kernel with this target has.
     pub(crate) fn type_name(&self) -> String {
         match self.attach {
@@ -127,6 +132,8 @@ pub const HOOKS: &[Hook] = &[
     vital("ledger_sys_exit", "sys_exit"),
     Hook { attach: Attach::Run, ..tracepoint("netns_cookie", RUN, "names of network namespaces") },
     Hook { attach: Attach::Run, ..vital("ledger_settle", RUN) },
+    Hook { attach: Attach::Run, ..vital("ledger_open", RUN) },
+    Hook { attach: Attach::Run, ..vital("ledger_close", RUN) },
     ledger(
         "on_schedule",
         "mptcp_subflow_get_send",

@@ -10,36 +10,64 @@ use crate::cpus;
 use crate::error::{TracerError, bpf_error};
 use crate::object::map;
 
-const PROGRAM: &str = "ledger_settle";
-
 pub(crate) struct Ledger {
     settled: MapHandle,
+    /// Number of the latest window; zero if the ledger is exact.
+    window: u32,
 }
 
 impl Ledger {
-    /// Opens it and starts the accounts of each CPU.
-    pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
-        let ledger = Self { settled: map(object, "settled")? };
+    /// Opens an exact ledger and starts the accounts of each CPU.
+    pub(crate) fn exact(object: &Object) -> Result<Self, TracerError> {
+        let ledger = Self { settled: map(object, "settled")?, window: 0 };
         ledger.settle(object).map_err(bpf_error("start the CPU ledger"))?;
         Ok(ledger)
     }
 
+    /// Opens a ledger that is kept in windows only.
+    pub(crate) fn sampled(object: &Object) -> Result<Self, TracerError> {
+        Ok(Self { settled: map(object, "settled")?, window: 0 })
+    }
+
+    /// Opens a window on each CPU. `mark_time`: what one run of a program of the ledger takes.
+    pub(crate) fn open_window(&mut self, object: &Object, mark_time: Nanos) {
+        self.window += 1;
+        run(object, "ledger_open", &[self.window.into(), mark_time.0]);
+    }
+
+    /// Closes the window on each CPU.
+    #[allow(clippy::unused_self, reason = "only an open ledger has windows")]
+    pub(crate) fn close_window(&self, object: &Object) {
+        run(object, "ledger_close", &[]);
+    }
+
     /// The accounts of each CPU now.
     pub(crate) fn settle(&self, object: &Object) -> libbpf_rs::Result<Vec<CpuAccounts>> {
-        let mut programs = object.progs_mut();
-        if let Some(program) = programs.find(|program| program.name() == PROGRAM) {
-            for cpu in cpus::online() {
-                let flags = libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
-                // Fails for a CPU that has just gone offline; its accounts stay as they are.
-                let _ = program.test_run(ProgramInput { cpu, flags, ..ProgramInput::default() });
-            }
-        }
+        run(object, "ledger_settle", &[]);
+        self.read()
+    }
+
+    /// The accounts of each CPU when they were last settled, or their window closed.
+    pub(crate) fn read(&self) -> libbpf_rs::Result<Vec<CpuAccounts>> {
         let per_cpu = self.settled.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
         let decoded = (0..).zip(per_cpu.iter().flatten()).filter_map(|(cpu, bytes)| {
             let raw = bytemuck::try_pod_read_unaligned::<abi::mpw_cpu_accounts>(bytes).ok()?;
             (raw.since_ns != 0).then(|| accounts(cpu, &raw))
         });
         Ok(decoded.collect())
+    }
+}
+
+/// Runs a program on each CPU.
+fn run(object: &Object, name: &str, arguments: &[u64]) {
+    let mut programs = object.progs_mut();
+    let Some(program) = programs.find(|program| program.name() == name) else { return };
+    for cpu in cpus::online() {
+        let mut arguments = arguments.to_vec();
+        let context = (!arguments.is_empty()).then(|| bytemuck::cast_slice_mut(&mut arguments));
+        let flags = libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
+        // Fails for a CPU that has just gone offline; its accounts stay as they are.
+        let _ = program.test_run(ProgramInput { cpu, flags, context_in: context, ..ProgramInput::default() });
     }
 }
 

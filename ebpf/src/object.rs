@@ -58,15 +58,17 @@ fn fill_program_arrays(object: &Object, plan: &AttachPlan) -> Result<(), TracerE
     Ok(())
 }
 
-/// Attaches in the order of [`HOOKS`]. An optional hook that the kernel refuses is removed from the plan.
+/// The programs that are attached, by name.
+pub(crate) type Links = HashMap<&'static str, Link>;
+
+/// Attaches these hooks in the order of [`HOOKS`]. An optional hook that the kernel refuses is removed from the plan.
 pub(crate) fn attach(
     object: &Object,
     plan: &mut AttachPlan,
-) -> Result<HashMap<&'static str, Link>, TracerError> {
-    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
-    let planned: Vec<_> = attached.filter(|hook| plan.programs.contains(&hook.program)).collect();
+    wanted: impl Fn(&Hook) -> bool,
+) -> Result<Links, TracerError> {
     let mut links = HashMap::new();
-    for hook in planned {
+    for hook in planned(plan, wanted) {
         match attach_one(object, hook) {
             Ok(link) => {
                 links.insert(hook.program, link);
@@ -78,6 +80,25 @@ pub(crate) fn attach(
         }
     }
     Ok(links)
+}
+
+/// Attaches these hooks of a plan that was attached before. Returns the target and the error of the first that fails; none stays attached.
+pub(crate) fn attach_again(
+    object: &Object,
+    plan: &AttachPlan,
+    wanted: impl Fn(&Hook) -> bool,
+) -> Result<Links, (&'static str, libbpf_rs::Error)> {
+    let attach = |hook: &'static Hook| match attach_one(object, hook) {
+        Ok(link) => Ok((hook.program, link)),
+        Err(error) => Err((hook.target, error)),
+    };
+    planned(plan, wanted).into_iter().map(attach).collect()
+}
+
+/// The hooks of a plan that are attached to something.
+fn planned(plan: &AttachPlan, wanted: impl Fn(&Hook) -> bool) -> Vec<&'static Hook> {
+    let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
+    attached.filter(|hook| plan.programs.contains(&hook.program) && wanted(hook)).collect()
 }
 
 fn attach_one(object: &Object, hook: &Hook) -> libbpf_rs::Result<Link> {

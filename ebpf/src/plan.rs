@@ -83,6 +83,12 @@ impl AttachPlan {
         }
     }
 
+    /// Removes the programs of the CPU ledger, because the kernel refused to attach one of them again.
+    pub fn give_up_ledger(&mut self, target: &str, why: &str) {
+        self.leave_out_ledger();
+        self.missing.push(missing(target, "CPU time and energy of flows", why));
+    }
+
     /// Removes a hook that the kernel refused to attach.
     pub fn refuse(&mut self, hook: &Hook, why: &str) {
         self.programs.retain(|program| *program != hook.program);

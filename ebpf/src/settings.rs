@@ -2,6 +2,7 @@
 //! What can be chosen before the programs are loaded, and how the object gets it.
 
 use libbpf_rs::OpenObject;
+use mpwatch_model::cpu::LedgerMode;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_getres};
 
@@ -18,8 +19,8 @@ pub struct Settings {
     pub ring_bytes: u32,
     /// Size of the ring that takes what the first has no room for.
     pub overflow_bytes: u32,
-    /// Keep the CPU ledger.
-    pub ledger: bool,
+    /// When CPU time is accounted.
+    pub ledger: LedgerMode,
     /// Sockets that the ledger has room for, 64 bytes each.
     pub ledger_sockets: u32,
     /// Take RTT samples of connections with several subflows, from which bottlenecks are found.
@@ -34,7 +35,7 @@ impl Default for Settings {
             trace_tcp: false,
             ring_bytes: abi::MPW_EVENTS_BYTES,
             overflow_bytes: abi::MPW_OVERFLOW_BYTES,
-            ledger: true,
+            ledger: LedgerMode::Sampled,
             ledger_sockets: 1 << 18,
             samples: true,
             samples_bytes: abi::MPW_SAMPLES_BYTES,
@@ -63,10 +64,11 @@ pub(crate) fn configure(
         tick_ns: tick_ns()?,
         trace_tcp: settings.trace_tcp.into(),
         ledger: ledger.into(),
+        ledger_sampled: (ledger && settings.ledger == LedgerMode::Sampled).into(),
         samples: settings.samples.into(),
         has_cast: support.has_cast.into(),
         reports_failed_retransmits: support.reports_failed_retransmits.into(),
-        _reserved: [0; 3],
+        _reserved: [0; 2],
     };
     for mut map in object.maps_mut() {
         match map.name().to_str() {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces the running kernel: loads and attaches the programs, reads their records. Flow state is in the kernel's sockets and the tracker.
 
-use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-use libbpf_rs::{Link, Object};
-use mpwatch_model::cpu::CpuAccounts;
+use libbpf_rs::Object;
+use mpwatch_model::cpu::{CpuAccounts, LedgerMode};
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::abi;
 use crate::counters::Counters;
 use crate::decode;
 use crate::error::bpf_error;
+use crate::hook::Hook;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
-use crate::object::{attach, load};
+use crate::object::{Links, attach, attach_again, load};
 use crate::plan::AttachPlan;
 use crate::program::{self, ProgramStats};
 use crate::ring::Rings;
@@ -29,12 +29,18 @@ use crate::support::KernelSupport;
 pub use crate::error::TracerError;
 pub use crate::settings::Settings;
 
+/// What a run of a program of the ledger takes, with the kernel's dispatch.
+const MARK_TIME: Nanos = Nanos(60);
+
 /// The attached programs.
 pub struct Tracer {
     rings: Rings,
     counters: Counters,
     ledger: Option<Ledger>,
-    links: HashMap<&'static str, Link>,
+    mode: LedgerMode,
+    links: Links,
+    /// The programs of a sampled ledger, while a window is open.
+    window: Option<Links>,
     takes_samples: bool,
     plan: AttachPlan,
     snapshot_errors: u64,
@@ -53,19 +59,36 @@ impl Tracer {
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
-        if !settings.ledger {
+        if settings.ledger == LedgerMode::Off {
             plan.leave_out_ledger();
         }
         let object = load(&plan, settings, &support)?;
-        let mut links = attach(&object, &mut plan)?;
+        let mut links = attach(&object, &mut plan, |hook| !hook.is_of_ledger())?;
+        let mut of_ledger = attach(&object, &mut plan, Hook::is_of_ledger)?;
         if !plan.can_keep_ledger() {
             plan.leave_out_ledger();
-            links.retain(|program, _| plan.programs.contains(program));
+            of_ledger.clear();
+        }
+        let mode = if plan.can_keep_ledger() { settings.ledger } else { LedgerMode::Off };
+        let (mut ledger, mut window) = (None, None);
+        match mode {
+            LedgerMode::Off => {}
+            LedgerMode::Exact => {
+                links.extend(of_ledger);
+                ledger = Some(Ledger::exact(&object)?);
+            }
+            LedgerMode::Sampled => {
+                let mut sampled = Ledger::sampled(&object)?;
+                sampled.open_window(&object, MARK_TIME);
+                (ledger, window) = (Some(sampled), Some(of_ledger));
+            }
         }
         Ok(Self {
             rings: Rings::open(&object)?,
             counters: Counters::open(&object)?,
-            ledger: plan.can_keep_ledger().then(|| Ledger::open(&object)).transpose()?,
+            ledger,
+            mode,
+            window,
             links,
             takes_samples: settings.samples,
             plan,
@@ -153,12 +176,49 @@ impl Tracer {
         Ok((counters, losses))
     }
 
-    /// The accounts of each CPU, in the order of their numbers. Empty: there is no ledger.
+    /// The accounts of each CPU, in the order of their numbers; of a sampled ledger, in its windows. Empty: there is no ledger.
     pub fn cpus(&self) -> Result<Vec<CpuAccounts>, TracerError> {
-        self.ledger
-            .as_ref()
-            .map_or(Ok(Vec::new()), |ledger| ledger.settle(&self.object))
-            .map_err(bpf_error("read the CPU ledger"))
+        let Some(ledger) = &self.ledger else { return Ok(Vec::new()) };
+        let is_closed = self.mode == LedgerMode::Sampled && self.window.is_none();
+        let accounts = if is_closed { ledger.read() } else { ledger.settle(&self.object) };
+        accounts.map_err(bpf_error("read the CPU ledger"))
+    }
+
+    /// When CPU time is accounted. Off also if this kernel cannot do it.
+    pub fn ledger_mode(&self) -> LedgerMode {
+        self.mode
+    }
+
+    /// Opens a window of a sampled ledger; the first one is open from the start. `false`: the kernel has refused to attach a program.
+    /// Then nothing of the ledger stays attached, and [`Self::missing`] has the reason.
+    pub fn open_window(&mut self) -> bool {
+        let Some(ledger) = self.ledger.as_mut().filter(|_| self.mode == LedgerMode::Sampled) else {
+            return true;
+        };
+        if self.window.is_some() {
+            return true;
+        }
+        match attach_again(&self.object, &self.plan, Hook::is_of_ledger) {
+            Ok(links) => {
+                ledger.open_window(&self.object, MARK_TIME);
+                self.window = Some(links);
+                true
+            }
+            Err((target, error)) => {
+                self.plan.give_up_ledger(target, &format!("refused by the kernel: {error}"));
+                self.mode = LedgerMode::Off;
+                self.ledger = None;
+                false
+            }
+        }
+    }
+
+    /// Closes the window of a sampled ledger.
+    pub fn close_window(&mut self) {
+        if let (Some(ledger), true) = (&self.ledger, self.window.is_some()) {
+            ledger.close_window(&self.object);
+        }
+        self.window = None;
     }
 
     /// What this kernel lacks or refused.

@@ -7,6 +7,43 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Nanos;
+use crate::words::json_words;
+
+json_words! {
+    /// When CPU time is accounted.
+    #[derive(Default)]
+    pub enum LedgerMode {
+        /// All the time, by programs at every task switch, system call and softirq.
+        #[default]
+        Exact = "exact",
+        /// In short windows; estimated between them from the packets of each flow.
+        Sampled = "sampled",
+        /// Never: neither CPU time nor energy.
+        Off = "off",
+    }
+}
+
+/// What a sampled ledger reads at every tick, whether a window is open or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuSampling {
+    /// Of each CPU, by the kernel's idle time.
+    pub loads: Vec<CpuLoad>,
+    /// CPU time of mpwatch's own tracing thread since the start of tracing.
+    pub own: Nanos,
+    /// Whether a window has ended since the last tick for which this was true, or tracing ends: CPU time and energy since then are charged.
+    pub charges: bool,
+}
+
+/// How busy a CPU was since the start of tracing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuLoad {
+    /// CPU number.
+    pub cpu: u32,
+    /// Elapsed time.
+    pub wall: Nanos,
+    /// Time not idle, at most `wall`.
+    pub busy: Nanos,
+}
 
 /// CPU time of a subflow, or of a connection outside its subflows. The subflows' times sum exactly to the connection's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

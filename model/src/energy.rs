@@ -53,6 +53,16 @@ impl FlowEnergy {
         self
     }
 
+    /// Widens the bounds by a relative error of the CPU time.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "energies, never negative")]
+    pub fn widened(mut self, error: f64) -> Self {
+        let scaled = |energy: Microjoules, factor: f64| Microjoules((energy.0 as f64 * factor) as u64);
+        self.lo = self.lo.map(|lo| scaled(lo, (1.0 - error).max(0.0)));
+        self.hi = self.hi.map(|hi| scaled(hi, 1.0 + error));
+        self
+    }
+
     /// The sum over subflows. Integers add up exactly; unknown plus known is unknown. The least reliable source and idle source win.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut parts = parts.into_iter();
@@ -220,7 +230,9 @@ mod tests {
         for idle in [IdleSource::Calibrated, IdleSource::Observed, IdleSource::Fitted, IdleSource::Unknown] {
             assert_eq!(serde_json::to_value(idle).unwrap(), idle.as_str());
         }
-        assert_eq!(serde_json::to_value(Convention::CpuTime).unwrap(), Convention::CpuTime.as_str());
+        for convention in Convention::ALL {
+            assert_eq!(serde_json::to_value(convention).unwrap(), convention.as_str());
+        }
     }
 
     #[test]

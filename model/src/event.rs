@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockChange;
-use crate::cpu::{CpuAccounts, CpuTimes};
+use crate::cpu::{CpuAccounts, CpuSampling, CpuTimes, LedgerMode};
 use crate::endpoint::{Interface, Name};
 use crate::energy::power::MachinePower;
 use crate::energy::window::EnergyWindow;
@@ -59,6 +59,9 @@ pub struct Start {
     /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike; old recordings lack it.
     #[serde(default)]
     pub backoff: bool,
+    /// When the CPU ledger is kept. Older recordings are exact.
+    #[serde(default)]
+    pub ledger: LedgerMode,
     /// The energy sources of the machine. `None`: energy is not measured.
     #[serde(default)]
     pub machine: Option<MachinePower>,
@@ -108,9 +111,12 @@ pub struct Tick {
     pub losses: Losses,
     /// Host-wide counters since the start of tracing.
     pub counters: KernelCounters,
-    /// Accounts of each CPU since the start of tracing. Empty: there is no ledger.
+    /// Accounts of each CPU since the start of tracing; with a sampled ledger, in its windows. Empty: there is no ledger.
     #[serde(default)]
     pub cpus: Vec<CpuAccounts>,
+    /// What a sampled ledger needs between its windows. `None`: the ledger is exact, or there is none.
+    #[serde(default)]
+    pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
     #[serde(default)]
     pub energy: Option<EnergyWindow>,
@@ -276,7 +282,13 @@ pub struct SubflowRecord {
     pub retransmits_timeout: u32,
     /// Segments retransmitted as tail loss probes.
     pub retransmits_probe: u32,
-    /// CPU time for this subflow in particular. `None`: there is no ledger, or it was full.
+    /// Packets received (after GRO) and changes of state since tracing began, if the ledger is sampled.
+    #[serde(default)]
+    pub packets: u64,
+    /// Of those, in windows of the ledger.
+    #[serde(default)]
+    pub window_packets: u64,
+    /// CPU time for this subflow in particular; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.
     pub tcp: TcpCounters,

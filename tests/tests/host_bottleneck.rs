@@ -14,6 +14,7 @@ use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::sample::DelaySample;
@@ -189,7 +190,7 @@ fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
         return;
     }
     let lab = Topology::two_paths(link(20.0, 10), link(20.0, 10)).unwrap();
-    let mut tracer = Tracer::start(Settings { ledger: false, ..Settings::default() }).unwrap();
+    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Off, ..Settings::default() }).unwrap();
     let control = Arc::new(Control::default());
     let spec = lab.traffic(Workload::upload_for(TIMEOUT * 4)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();

@@ -111,13 +111,16 @@ struct Row {
     foreign: f64,
 }
 
-fn run(scenario: &Scenario) -> Row {
+fn run(scenario: &Scenario, ledger: &str) -> Row {
     let qualities = vec![LinkSpec::default(); scenario.paths];
     let topology = Topology::disjoint(&qualities).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.write_power_file();
     simulated.start(LoadScope::Machine);
-    let observer = Observer::start(&simulated.arguments().each_ref().map(String::as_str));
+    let mut arguments = vec!["--ledger", ledger];
+    let counters = simulated.arguments();
+    arguments.extend(counters.iter().map(String::as_str));
+    let observer = Observer::start(&arguments);
     let bystander = scenario.bystander.map(|(cpu, percent)| processes::Bystander::start(cpu, percent));
     let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), scenario.workload);
     (spec.connections, spec.read_socket_info, spec.cpus) = (scenario.connections, false, Some(scenario.pins));
@@ -268,14 +271,14 @@ impl Row {
 
 /// Repeats a disturbed scenario. Processes that run for some milliseconds, such as a compiler's, use no energy in the simulation, but
 /// mpwatch charges a share to them.
-fn run_undisturbed(scenario: &Scenario) -> Row {
-    let mut row = run(scenario);
+fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
+    let mut row = run(scenario, ledger);
     for _ in 0..2 {
         if row.energy_error.abs() <= MAX_ERROR && !row.is_disturbed() {
             break;
         }
         println!("repeating: {row:?}");
-        row = run(scenario);
+        row = run(scenario, ledger);
     }
     row
 }
@@ -294,7 +297,7 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
     }
     let _guard = exclusive();
     let size = Size { bulk: Duration::from_millis(1_500), short_flows: 1_000, requests: 15_000 };
-    let rows: Vec<Row> = scenarios(&size).iter().map(run_undisturbed).collect();
+    let rows: Vec<Row> = scenarios(&size).iter().map(|scenario| run_undisturbed(scenario, "exact")).collect();
     print(&rows);
     if rows.iter().any(Row::is_disturbed) {
         skip("other programs use MPTCP on this machine");
@@ -317,7 +320,10 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
 fn table_of_scenarios() {
     let _guard = exclusive();
     let size = Size { bulk: Duration::from_secs(3), short_flows: 10_000, requests: 50_000 };
-    print(&scenarios(&size).iter().map(run).collect::<Vec<_>>());
+    for ledger in ["exact", "sampled"] {
+        println!("--ledger {ledger}");
+        print(&scenarios(&size).iter().map(|scenario| run(scenario, ledger)).collect::<Vec<_>>());
+    }
 }
 
 fn mean_and_worst(rows: &[Row]) -> [f64; 2] {

@@ -11,6 +11,7 @@ use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
@@ -91,7 +92,7 @@ fn every_short_flow_has_its_cpu_time_in_its_final_record() {
         return;
     }
     let topology = lab();
-    let observer = Observer::start_complete(&[]);
+    let observer = Observer::start_complete(&["--ledger", "exact"]);
     let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload(1_000));
     let flows = if emulation::is_emulated() { 100 } else { 1_000 };
     (spec.connections, spec.concurrency, spec.read_socket_info) = (flows, 1, false);
@@ -134,11 +135,11 @@ fn without_the_ledger_none_of_its_programs_is_loaded() {
         let tracer = Tracer::start(Settings { ledger, ..Settings::default() }).unwrap();
         tracer.programs().unwrap().into_iter().map(|(name, _)| name).collect()
     };
-    assert!(names(true).iter().any(|name| is_of_ledger(name)));
-    assert_eq!(names(false).iter().filter(|name| is_of_ledger(name)).count(), 0);
+    assert!(names(LedgerMode::Exact).iter().any(|name| is_of_ledger(name)));
+    assert_eq!(names(LedgerMode::Off).iter().filter(|name| is_of_ledger(name)).count(), 0);
 
     let topology = lab();
-    let observer = Observer::start_complete(&["--no-ledger"]);
+    let observer = Observer::start_complete(&["--ledger", "off"]);
     let spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload(100_000));
     traffic::run(topology.client(), topology.server(), &spec).unwrap();
     let report = observer.finish_after_close(&topology);
@@ -174,7 +175,7 @@ fn last_cpu() -> usize {
 /// Runs a bulk upload with pinned ends. On an emulated machine it is shorter.
 fn run_bulk(cpus: [usize; 2], duration: Duration) -> (KernelCpuTime, ChargedTime, Report) {
     let topology = lab();
-    let observer = Observer::start_complete(&[]);
+    let observer = Observer::start_complete(&["--ledger", "exact"]);
     let duration = if emulation::is_emulated() { duration / 10 } else { duration };
     let mut spec =
         TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(duration));

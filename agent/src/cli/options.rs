@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::filter::Filter;
 
 use crate::quantity::parse_ring_size;
@@ -41,8 +42,11 @@ pub(crate) struct TraceOptions {
     /// Also trace plain TCP connections, as a baseline for comparison
     #[arg(long)]
     pub(crate) tcp: bool,
-    /// Disable CPU and energy accounting (lower overhead)
-    #[arg(long)]
+    /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
+    #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
+    pub(crate) ledger: Option<LedgerMode>,
+    /// The former name of `--ledger off`.
+    #[arg(long, hide = true, conflicts_with = "ledger")]
     pub(crate) no_ledger: bool,
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
     #[arg(long)]
@@ -60,6 +64,13 @@ pub(crate) struct TraceOptions {
     pub(crate) counters: CounterOptions,
 }
 
+impl TraceOptions {
+    /// The given mode of the CPU ledger. `None`: the default.
+    pub(crate) fn ledger(&self) -> Option<LedgerMode> {
+        self.ledger.or(self.no_ledger.then_some(LedgerMode::Off))
+    }
+}
+
 /// Where energy counters and the power curve are.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CounterOptions {
@@ -72,6 +83,12 @@ pub(crate) struct CounterOptions {
     /// Whether the counters are simulated.
     #[arg(skip)]
     pub(crate) simulated: bool,
+}
+
+/// For clap: a mode of the CPU ledger by its name. It suggests the nearest one.
+fn ledger_modes() -> impl TypedValueParser<Value = LedgerMode> {
+    let names = LedgerMode::ALL.iter().map(|mode| PossibleValue::new(mode.as_str()));
+    PossibleValuesParser::new(names).map(|name| LedgerMode::from_word(&name).unwrap_or_default())
 }
 
 /// For clap: a method by its name.

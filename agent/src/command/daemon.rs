@@ -16,7 +16,8 @@ pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
     let outcome = daemon::run(layers(options), move |config, stop| {
         let trace = TraceOptions {
             tcp: config.tcp,
-            no_ledger: !config.ledger,
+            ledger: Some(config.ledger),
+            no_ledger: false,
             no_bottlenecks: !config.bottlenecks,
             ring_size: Some(config.ring_bytes),
             overflow_size: Some(config.overflow_bytes),
@@ -57,7 +58,7 @@ fn layers(options: &DaemonOptions) -> Layers {
         ("web.config", options.web_config.clone()),
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", trace.tcp.then(|| "true".to_owned())),
-        ("trace.ledger", trace.no_ledger.then(|| "false".to_owned())),
+        ("trace.ledger", trace.ledger().map(|mode| mode.as_str().to_owned())),
         ("trace.bottlenecks", trace.no_bottlenecks.then(|| "false".to_owned())),
         ("trace.ring_size", trace.ring_size.map(|bytes| bytes.to_string())),
         ("trace.overflow_size", trace.overflow_size.map(|bytes| bytes.to_string())),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use super::values::Config;
@@ -156,11 +157,11 @@ pub(super) static KEYS: &[Key] = &[
     },
     Key {
         name: "trace.ledger",
-        flag: "--no-ledger",
-        help: "Account for CPU time and energy.",
+        flag: "--ledger",
+        help: "Account for CPU time and energy all the time (exact), in short windows (sampled), or not at all (off).",
         reloads: false,
-        set: |config, text| boolean(text).map(|value| config.ledger = value),
-        show: |config| config.ledger.to_string(),
+        set: |config, text| ledger_mode(text).map(|mode| config.ledger = mode),
+        show: |config| quoted(config.ledger.as_str()),
     },
     Key {
         name: "trace.bottlenecks",
@@ -235,6 +236,17 @@ fn quoted_path(path: Option<&Path>) -> String {
 
 fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "use true or false".to_owned())
+}
+
+/// The names of the modes. Earlier versions had true and false.
+fn ledger_mode(text: &str) -> Result<LedgerMode, String> {
+    let nearest = match text {
+        "true" => " (true is now \"exact\", or the cheaper \"sampled\")",
+        "false" => " (false is now \"off\")",
+        _ => "",
+    };
+    let mode = LedgerMode::from_word(text);
+    mode.ok_or_else(|| format!("use one of {}{nearest}", LedgerMode::WORDS.join(", ")))
 }
 
 /// A service has no directory that a relative path could start in.

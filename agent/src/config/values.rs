@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use crate::paths;
@@ -30,7 +31,7 @@ pub(crate) struct Config {
     pub(crate) store_max_size: Option<u64>,
     pub(crate) store_sample_every: Duration,
     pub(crate) tcp: bool,
-    pub(crate) ledger: bool,
+    pub(crate) ledger: LedgerMode,
     pub(crate) bottlenecks: bool,
     /// Sizes of the two ring buffers for final records, bytes.
     pub(crate) ring_bytes: u32,
@@ -55,7 +56,7 @@ impl Default for Config {
             store_max_size: Some(1 << 30),
             store_sample_every: Duration::from_secs(10),
             tcp: false,
-            ledger: true,
+            ledger: traced.ledger,
             bottlenecks: true,
             ring_bytes: traced.ring_bytes,
             overflow_bytes: traced.overflow_bytes,

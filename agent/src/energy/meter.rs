@@ -5,13 +5,17 @@ use std::path::Path;
 
 use anyhow::Context;
 use mpwatch_ebpf::tracer::Tracer;
-use mpwatch_engine::energy::ledger::Ledger;
-use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_engine::energy::ledger::{Account, Ledger};
+use mpwatch_model::cpu::{CpuAccounts, CpuSampling, LedgerMode};
 use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::energy::window::EnergyWindow;
+use mpwatch_model::unit::Nanos;
+use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
 
 use super::calibration::{self, MachineSetup};
 use super::discovery::Hardware;
+use super::load::LoadReader;
 use super::sampler::Sampler;
 use crate::cli::CounterOptions;
 use crate::clock::ClockPair;
@@ -35,11 +39,28 @@ pub(crate) struct Meter {
     window: EnergyWindow,
     ledger: Ledger,
     cpus: Vec<CpuAccounts>,
+    /// `None`: the ledger is exact.
+    load: Option<Load>,
+}
+
+/// The load of all CPUs, and of the tracing thread.
+struct Load {
+    reader: LoadReader,
+    own: u64,
+    busy: Nanos,
+}
+
+/// What a tick gets from the ledger and the energy counters.
+pub(crate) struct Reading {
+    pub(crate) cpus: Vec<CpuAccounts>,
+    pub(crate) energy: EnergyWindow,
+    /// `None`: the ledger is exact.
+    pub(crate) sampling: Option<CpuSampling>,
 }
 
 impl Meter {
     /// Finds counters and a calibration. Warns about a calibration that does not match and ignores it.
-    pub(crate) fn start(options: &CounterOptions) -> Self {
+    pub(crate) fn start(options: &CounterOptions, mode: LedgerMode) -> Self {
         let hardware = options.hardware();
         let setup = MachineSetup::of_this_machine(hardware.cpus);
         let calibrated = calibration::load(options.power_file(), &setup).unwrap_or_else(|reason| {
@@ -52,6 +73,7 @@ impl Meter {
             window: EnergyWindow::default(),
             ledger: Ledger::default(),
             cpus: Vec::new(),
+            load: (mode == LedgerMode::Sampled).then(Load::start),
         }
     }
 
@@ -60,17 +82,42 @@ impl Meter {
         &self.machine
     }
 
-    /// Closes a window. Returns it with the accounts of the CPUs at its end.
-    pub(crate) fn read(&mut self, tracer: &Tracer) -> anyhow::Result<(Vec<CpuAccounts>, EnergyWindow)> {
-        let (cpus, mut outcome) = (&mut self.cpus, Ok(()));
+    /// Closes a window of the energy counters. `charges`: see [`CpuSampling`].
+    pub(crate) fn read(&mut self, tracer: &Tracer, charges: bool) -> anyhow::Result<Reading> {
+        let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
+        let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
             Ok(now) => {
-                ledger.add_cpus(cpus, &now);
+                match load {
+                    Some(load) => sampling = Some(load.read(ledger, charges)),
+                    None => ledger.add_cpus(cpus, &now),
+                }
                 *cpus = now;
             }
             Err(error) => outcome = Err(error),
         });
         outcome.context("cannot settle the CPU ledger")?;
-        Ok((self.cpus.clone(), self.window.clone()))
+        Ok(Reading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
     }
+}
+
+impl Load {
+    fn start() -> Self {
+        Self { reader: LoadReader::start(), own: thread_time(), busy: Nanos(0) }
+    }
+
+    /// Reads the load, and adds the busy time since the last call to the ledger, which the sampler uses for that only.
+    fn read(&mut self, ledger: &mut Ledger, charges: bool) -> CpuSampling {
+        let loads = self.reader.read();
+        let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();
+        ledger.add(0, Account::Other, busy.since(self.busy).0);
+        self.busy = busy;
+        CpuSampling { loads, own: Nanos(thread_time().saturating_sub(self.own)), charges }
+    }
+}
+
+/// CPU time of this thread, nanoseconds.
+fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(0, |time| time.num_nanoseconds().unsigned_abs())
 }

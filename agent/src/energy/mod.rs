@@ -7,6 +7,7 @@ pub(crate) mod calibration;
 mod counter;
 pub(crate) mod discovery;
 mod estimate;
+mod load;
 pub(crate) mod meter;
 mod perf;
 mod powercap;

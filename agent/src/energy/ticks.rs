@@ -18,8 +18,20 @@ pub(crate) fn now() -> Vec<CpuTicks> {
     parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
+impl CpuTicks {
+    /// CPU number.
+    pub(crate) fn cpu(self) -> u32 {
+        self.cpu
+    }
+
+    /// Ticks without work.
+    pub(crate) fn idle(self) -> u64 {
+        self.idle
+    }
+}
+
 /// From lines `cpu0 user nice system idle iowait irq softirq`. The next field, time stolen by a hypervisor, does not count.
-fn parse(stat: &str) -> Vec<CpuTicks> {
+pub(super) fn parse(stat: &str) -> Vec<CpuTicks> {
     let line = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
         let ticks: Vec<u64> = ticks.split_whitespace().take(7).map_while(|tick| tick.parse().ok()).collect();

@@ -19,7 +19,7 @@ use crate::machine::{cpus, idle_time};
 /// Runs a cell and stores its trace and labels in a folder.
 pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Error>> {
     let lab = Topology::build(&topology(cell))?;
-    let observer = Observer::start_every("250ms", &["--no-ledger"]);
+    let observer = Observer::start_every("250ms", &["--ledger", "off"]);
     let sampler = Sampler::start(&lab, cell)?;
     let idle = idle_time();
     let others = cross_traffic(&lab, cell)?;

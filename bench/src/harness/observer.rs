@@ -32,7 +32,7 @@ impl Observer {
     pub fn start(arguments: &[&str]) -> Self {
         let mut arguments = arguments.to_vec();
         if emulation::is_emulated() {
-            arguments.extend(["--no-ledger", "--no-bottlenecks"]);
+            arguments.extend(["--ledger", "off", "--no-bottlenecks"]);
         }
         Self::start_every("200ms", &arguments)
     }

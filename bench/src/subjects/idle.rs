@@ -54,12 +54,13 @@ pub(crate) fn usage(pid: u32, effort: Effort) -> Usage {
 }
 
 pub(crate) fn run(effort: Effort) -> String {
-    let rows = [("full tracing", &[][..]), ("`--no-ledger`", &["--no-ledger"])].map(|(name, options)| {
-        let observer = Observer::start_every("1s", options);
-        let usage = usage(observer.pid(), effort);
-        observer.finish();
-        vec![name.to_owned(), format!("{} %", figure(usage.percent)), format!("{:.0} MiB", usage.memory)]
-    });
+    let rows =
+        [("full tracing", &[][..]), ("`--ledger off`", &["--ledger", "off"])].map(|(name, options)| {
+            let observer = Observer::start_every("1s", options);
+            let usage = usage(observer.pid(), effort);
+            observer.finish();
+            vec![name.to_owned(), format!("{} %", figure(usage.percent)), format!("{:.0} MiB", usage.memory)]
+        });
     let note = format!(
         "`mpwatch record --interval 1s` for {:?} without MPTCP traffic; target: 0.5 % of a CPU.\n\n",
         effort.idle

@@ -28,7 +28,7 @@ impl Tracing {
         match self {
             Self::Nothing => "no tracing",
             Self::NothingAgain => "no tracing, again",
-            Self::WithoutLedger => "`--no-ledger`",
+            Self::WithoutLedger => "`--ledger off`",
             Self::Full => "full tracing",
         }
     }
@@ -36,7 +36,7 @@ impl Tracing {
     fn observer(self) -> Option<Observer> {
         match self {
             Self::Nothing | Self::NothingAgain => None,
-            Self::WithoutLedger => Some(Observer::start_every("1s", &["--no-ledger"])),
+            Self::WithoutLedger => Some(Observer::start_every("1s", &["--ledger", "off"])),
             Self::Full => Some(Observer::start_every("1s", &[])),
         }
     }

@@ -2,9 +2,8 @@
 /* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
 
-static __always_inline void settle_softirq(struct cpu_ledger *cpu)
+static __always_inline void settle_softirq(struct cpu_ledger *cpu, __u64 clock)
 {
-	__u64 clock = softirq_clock(cpu);
 	__s64 used = clock - cpu->soft_since;
 
 	charge(&cpu->softirq, clock, &cpu->softirq.current);
@@ -14,10 +13,9 @@ static __always_inline void settle_softirq(struct cpu_ledger *cpu)
 }
 
 /* The task stops running. Time of an unfinished system call stays pending, because its socket may be known only at its end. */
-static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct *prev)
+static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct *prev, __u64 clock)
 {
 	struct level *level = &cpu->process;
-	__u64 clock = process_clock(cpu);
 	struct thread_marks *marks;
 	__s64 amount;
 
@@ -41,6 +39,7 @@ static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct
 	marks->carried = level->carried;
 	marks->current = level->current;
 	marks->in_syscall = cpu->in_syscall;
+	marks->window = cpu->window;
 	level->carried = 0;
 }
 
@@ -68,8 +67,13 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 	marks = bpf_task_storage_get(&threads, next, 0, 0);
 	if (marks) {
 		set_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
-		cpu->in_syscall = marks->in_syscall;
 		cpu->process.carried = marks->carried;
+		/* It has run since an earlier window. Most threads that wake up do so inside a system call. */
+		if (marks->window != cpu->window) {
+			cpu->in_syscall = 1;
+			return;
+		}
+		cpu->in_syscall = marks->in_syscall;
 		if (marks->current.tag)
 			cpu->process.current = marks->current;
 		return;
@@ -89,7 +93,7 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 static __always_inline void begin_cpu(struct cpu_ledger *cpu, struct task_struct *task)
 {
 	cpu->since_ns = bpf_ktime_get_ns();
-	cpu->process.last = cpu->since_ns - cpu->hard_ns - cpu->soft_ns;
+	cpu->process.last = softirq_clock_at(cpu, cpu->since_ns) - cpu->soft_ns;
 	start_task(cpu, task);
 }
 
@@ -102,13 +106,16 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 	if (!cpu)
 		return 0;
 	if (!cpu->since_ns) {
-		begin_cpu(cpu, next);
+		if (!settings.ledger_sampled)
+			begin_cpu(cpu, next);
 		return 0;
 	}
+	cpu->marks_ns += cpu->mark_ns;
+	cpu->is_unsure = 0;
 	/* Only a kernel with PREEMPT_RT switches tasks inside a softirq. The remainder of that softirq is charged to its thread. */
 	if (in_softirq(cpu))
-		settle_softirq(cpu);
-	stop_task(cpu, prev);
+		settle_softirq(cpu, softirq_clock(cpu));
+	stop_task(cpu, prev, process_clock(cpu));
 	start_task(cpu, next);
 	return 0;
 }
@@ -116,7 +123,7 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 	__u8 account = MPW_ACCOUNT_IRQ, class = MPW_CPU_TIMER;
 	__u64 clock;
 
@@ -128,6 +135,7 @@ int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 	} else if (vector == TASKLET_SOFTIRQ || vector == HRTIMER_SOFTIRQ) {
 		class = MPW_CPU_TX;
 	}
+	cpu->is_unsure = 0;
 	clock = softirq_clock(cpu);
 	cpu->softirq.last = clock;
 	cpu->softirq.current = (struct cpu_user){.account = account};
@@ -139,17 +147,20 @@ int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(ledger_softirq_exit)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
-	if (cpu && in_softirq(cpu))
-		settle_softirq(cpu);
+	if (!cpu)
+		return 0;
+	cpu->is_unsure = 0;
+	if (in_softirq(cpu))
+		settle_softirq(cpu, softirq_clock(cpu));
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(ledger_irq_entry)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
 	if (cpu)
 		cpu->hard_since = bpf_ktime_get_ns();
@@ -159,7 +170,7 @@ int BPF_PROG(ledger_irq_entry)
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(ledger_irq_exit)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu || !cpu->hard_since)
 		return 0;
@@ -172,7 +183,7 @@ int BPF_PROG(ledger_irq_exit)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(ledger_packet)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu)
 		return 0;
@@ -187,7 +198,7 @@ int BPF_PROG(ledger_packet)
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 	struct subflow_state *state;
 	struct cpu_user *current;
 	struct sock *sk;
@@ -213,9 +224,12 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(ledger_sys_enter)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
-	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
+	if (!cpu)
+		return 0;
+	cpu->is_unsure = 0;
+	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return 0;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 1;
@@ -226,9 +240,12 @@ int BPF_PROG(ledger_sys_enter)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(ledger_sys_exit)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
-	if (!cpu || (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING))
+	if (!cpu)
+		return 0;
+	cpu->is_unsure = 0;
+	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return 0;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 0;
@@ -238,7 +255,7 @@ int BPF_PROG(ledger_sys_exit)
 /* The CPU, if it runs a kernel thread and no softirq. */
 static __always_inline struct cpu_ledger *this_worker(void)
 {
-	struct cpu_ledger *cpu = this_cpu();
+	struct cpu_ledger *cpu = mark_cpu();
 
 	return cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu) ? cpu : NULL;
 }
@@ -273,6 +290,17 @@ int BPF_PROG(ledger_work_end)
 	return 0;
 }
 
+static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct cpu_ledger *cpu,
+					  __u64 now)
+{
+	for (int i = 0; i < MPW_ACCOUNTS; i++)
+		out->ns[i] = cpu->process.accounts[i] + cpu->softirq.accounts[i];
+	out->ns[MPW_ACCOUNT_IRQ] += cpu->hard_ns;
+	out->ns[MPW_ACCOUNT_SELF] += cpu->marks_ns;
+	out->since_ns = (cpu->since_ns ?: now) - cpu->elapsed_ns;
+	out->at_ns = now;
+}
+
 /* Copies a CPU's accounts with the work in progress. Runs in an interrupt of that CPU. Only reads, unless no task has switched yet. */
 SEC("raw_tp")
 int ledger_settle(void *ctx)
@@ -286,19 +314,60 @@ int ledger_settle(void *ctx)
 	out = bpf_map_lookup_elem(&settled, &zero);
 	if (!cpu || !out)
 		return 0;
-	if (!cpu->since_ns)
+	if (!cpu->since_ns) {
+		if (settings.ledger_sampled)
+			return 0;
 		begin_cpu(cpu, bpf_get_current_task_btf());
+	}
 	now = bpf_ktime_get_ns();
-	softirq = now - cpu->hard_ns;
+	softirq = softirq_clock_at(cpu, now);
 	process = (in_softirq(cpu) ? cpu->soft_since : softirq) - cpu->soft_ns;
-	for (int i = 0; i < MPW_ACCOUNTS; i++)
-		out->ns[i] = cpu->process.accounts[i] + cpu->softirq.accounts[i];
-	out->ns[MPW_ACCOUNT_IRQ] += cpu->hard_ns;
+	copy_accounts(out, cpu, now);
 	out->ns[cpu->process.current.account & (MPW_ACCOUNTS - 1)] += process - cpu->process.last;
 	if (in_softirq(cpu))
 		out->ns[cpu->softirq.current.account & (MPW_ACCOUNTS - 1)] +=
 			softirq - cpu->softirq.last;
-	out->since_ns = cpu->since_ns;
-	out->at_ns = now;
+	return 0;
+}
+
+/* Opens a window on this CPU, after the marks were attached. Arguments: number of the window, time of one mark in nanoseconds. */
+SEC("raw_tp")
+int ledger_open(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct cpu_ledger *cpu;
+	__u32 zero = 0;
+
+	cpu = bpf_map_lookup_elem(&ledger, &zero);
+	if (!cpu || cpu->since_ns)
+		return 0;
+	cpu->window = ctx->args[0];
+	cpu->mark_ns = ctx->args[1];
+	cpu->hard_since = 0;
+	cpu->soft_since = 0;
+	cpu->is_unsure = 1;
+	begin_cpu(cpu, bpf_get_current_task_btf());
+	return 0;
+}
+
+/* Closes the window on this CPU, before the marks are detached, and copies its accounts. */
+SEC("raw_tp")
+int ledger_close(void *ctx)
+{
+	struct mpw_cpu_accounts *out;
+	struct cpu_ledger *cpu;
+	__u32 zero = 0;
+	__u64 now;
+
+	cpu = bpf_map_lookup_elem(&ledger, &zero);
+	out = bpf_map_lookup_elem(&settled, &zero);
+	if (!cpu || !out || !cpu->since_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (in_softirq(cpu))
+		settle_softirq(cpu, softirq_clock_at(cpu, now));
+	stop_task(cpu, bpf_get_current_task_btf(), softirq_clock_at(cpu, now) - cpu->soft_ns);
+	cpu->elapsed_ns += now - cpu->since_ns;
+	cpu->since_ns = 0;
+	copy_accounts(out, cpu, now);
 	return 0;
 }

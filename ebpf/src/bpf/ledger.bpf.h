@@ -58,7 +58,12 @@ struct level {
 };
 
 struct cpu_ledger {
+	/* Begin of the window; without windows, of the ledger. 0: marks do nothing. */
 	__u64 since_ns;
+	/* Length of all earlier windows. */
+	__u64 elapsed_ns;
+	/* Estimated time of the marks of a sampled ledger. It stops the clocks of all levels: outside of windows there are no marks. */
+	__u64 marks_ns;
 	/* Total time of device interrupts, and when the current one began (0: none). */
 	__u64 hard_ns;
 	__u64 hard_since;
@@ -72,7 +77,12 @@ struct cpu_ledger {
 	__u8 in_syscall;
 	/* enum mpw_cpu_class of what the current softirq does for a socket. */
 	__u8 soft_class;
-	__u8 _reserved[5];
+	/* 1: the window began a moment ago, maybe inside a softirq, so it is unknown which level runs. */
+	__u8 is_unsure;
+	__u8 _reserved[4];
+	/* Number of the window, and the estimated time of one mark. */
+	__u32 window;
+	__u32 mark_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
 	__u64 work_function;
@@ -91,7 +101,9 @@ struct {
 struct thread_marks {
 	__u64 carried;
 	struct cpu_user current;
-	__u64 in_syscall;
+	__u32 in_syscall;
+	/* The window in which the thread stopped. */
+	__u32 window;
 };
 
 struct {
@@ -136,13 +148,28 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 	return cpu && cpu->since_ns ? cpu : NULL;
 }
 
+/* As this_cpu(), for a program that is attached in windows only. */
+static __always_inline struct cpu_ledger *mark_cpu(void)
+{
+	struct cpu_ledger *cpu = this_cpu();
+
+	if (cpu && settings.ledger_sampled)
+		cpu->marks_ns += cpu->mark_ns;
+	return cpu;
+}
+
+static __always_inline __u64 softirq_clock_at(struct cpu_ledger *cpu, __u64 now)
+{
+	return now - cpu->hard_ns - cpu->marks_ns;
+}
+
 /* The time is read first: an interrupt in between then makes the clock late, which the next mark corrects, and never early. */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
 	__u64 now = bpf_ktime_get_ns();
 
 	barrier();
-	return now - cpu->hard_ns;
+	return softirq_clock_at(cpu, now);
 }
 
 static __always_inline __u64 process_clock(struct cpu_ledger *cpu)
@@ -150,7 +177,7 @@ static __always_inline __u64 process_clock(struct cpu_ledger *cpu)
 	__u64 now = bpf_ktime_get_ns();
 
 	barrier();
-	return now - cpu->hard_ns - cpu->soft_ns;
+	return softirq_clock_at(cpu, now) - cpu->soft_ns;
 }
 
 static __always_inline bool in_softirq(struct cpu_ledger *cpu)
@@ -286,7 +313,7 @@ static __noinline int charge_socket(__u32 *slot, __u64 tag)
 	struct level *level;
 	__u64 clock;
 
-	if (!cpu)
+	if (!cpu || cpu->is_unsure)
 		return 0;
 	if (in_softirq(cpu)) {
 		level = &cpu->softirq;
@@ -335,6 +362,16 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 	cpu = this_cpu();
 	if (cpu && cpu->work && cpu->work == (__u64)&msk->work)
 		cpu->mptcp_worker = cpu->work_function;
+}
+
+/* A packet was received, or the state has changed: the measure of a flow's work between the windows of a sampled ledger. */
+static __always_inline void count_packet(struct subflow_state *state)
+{
+	if (!settings.ledger_sampled)
+		return;
+	state->observed.packets++;
+	if (this_cpu())
+		state->observed.window_packets++;
 }
 
 /* A received segment of a subflow. In a system call (which processes the backlog) the time is charged to the call. */

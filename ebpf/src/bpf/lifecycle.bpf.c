@@ -243,6 +243,7 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 	if (!state)
 		return;
 	state->last_state = new;
+	count_packet(state);
 	charge_subflow(state);
 }
 

@@ -100,6 +100,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		charge_untraced();
 		return 0;
 	}
+	count_packet(state);
 	charge_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)

@@ -13,5 +13,8 @@ mod idle;
 mod idle_fit;
 pub mod ledger;
 mod line;
+mod placement;
 mod samples;
+pub(crate) mod sampling;
+pub(crate) mod unit_cost;
 mod zone;

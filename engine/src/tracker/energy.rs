@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Energy of flows: charges the energy of each tick to the flows that used the CPUs.
 
-use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::cpu::{CpuAccounts, CpuSampling, LedgerMode, divide};
 use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::energy::window::EnergyWindow;
-use mpwatch_model::energy::{FlowEnergy, SnapshotEnergy};
+use mpwatch_model::energy::{Convention, FlowEnergy, SnapshotEnergy};
+use mpwatch_model::event::Tick;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Bytes;
 
@@ -12,48 +13,122 @@ use super::flow::Flow;
 use super::subflow::SubflowState;
 use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
+use crate::energy::sampling::Sampling;
 
 /// What was charged so far.
 pub(super) struct Energy {
+    mode: LedgerMode,
     split: Split,
     ledger: Ledger,
-    /// CPU accounts at the last tick.
+    /// CPU accounts at the last charge.
     cpus: Vec<CpuAccounts>,
+    sampling: Sampling,
+    /// Energy that is charged when a window of the sampled ledger has ended.
+    deferred: Option<EnergyWindow>,
 }
 
 impl Energy {
-    pub(super) fn new(machine: &MachinePower) -> Self {
-        Self { split: Split::of(machine), ledger: Ledger::default(), cpus: Vec::new() }
+    pub(super) fn new(machine: &MachinePower, mode: LedgerMode) -> Self {
+        Self {
+            mode,
+            split: Split::of(machine),
+            ledger: Ledger::default(),
+            cpus: Vec::new(),
+            sampling: Sampling::default(),
+            deferred: None,
+        }
     }
 
-    /// Charges one window, after the flows have applied everything up to this tick.
-    pub(super) fn on_tick<'a>(
+    /// Charges one tick, after the flows have applied everything up to it.
+    pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
+        let Some(window) = &tick.energy else { return };
+        let Some(sampling) = &tick.sampling else {
+            self.charge(window, &tick.cpus, flows);
+            return;
+        };
+        let due = match self.deferred.take() {
+            None => window.clone(),
+            Some(mut due) => {
+                if !due.join(window) {
+                    // The CPU time so far goes to the window whose energy is known.
+                    if due.has_energy() {
+                        self.charge_estimate(&due, tick, sampling, flows);
+                    } else {
+                        self.split.charge(&due, &Ledger::default());
+                    }
+                    due.clone_from(window);
+                }
+                due
+            }
+        };
+        if sampling.charges {
+            self.charge_estimate(&due, tick, sampling, flows);
+        } else {
+            self.deferred = Some(due);
+        }
+    }
+
+    /// Estimates the CPU time since the last charge from the windows of the ledger, then charges it.
+    fn charge_estimate(
         &mut self,
         window: &EnergyWindow,
-        cpus: &[CpuAccounts],
-        flows: impl Iterator<Item = &'a mut Flow>,
+        tick: &Tick,
+        sampling: &CpuSampling,
+        flows: &mut [&mut Flow],
     ) {
+        self.sampling.costs.age();
+        for subflow in subflows(flows) {
+            let sample = subflow.sample();
+            let [all, sampled] = self.sampling.costs.observe(&mut subflow.estimate, &sample);
+            self.sampling.packets.all += all;
+            self.sampling.packets.sampled += sampled;
+        }
+        let costs = &self.sampling.costs;
+        let wanted: Vec<Option<[u64; 5]>> =
+            subflows(flows).map(|subflow| costs.wanted(&subflow.estimate)).collect();
+        let totals: Vec<u64> = wanted.iter().map(|wanted| wanted.iter().flatten().sum()).collect();
+        let granted = self.sampling.charge(&tick.cpus, sampling, totals.iter().sum());
+        for ((subflow, wanted), granted) in subflows(flows).zip(wanted).zip(divide(granted, &totals)) {
+            if let Some(wanted) = wanted {
+                subflow.estimate.grant(granted, wanted);
+            }
+        }
+        let accounts = self.sampling.accounts().to_vec();
+        self.charge(window, &accounts, flows);
+    }
+
+    fn charge(&mut self, window: &EnergyWindow, cpus: &[CpuAccounts], flows: &mut [&mut Flow]) {
         self.ledger.clear();
         self.ledger.add_cpus(&self.cpus, cpus);
         self.cpus.clear();
         self.cpus.extend_from_slice(cpus);
-        for subflow in flows.flat_map(|flow| &mut flow.subflows) {
-            let time = subflow.take_new_cpu_time();
+        for subflow in subflows(flows) {
+            let time = subflow.take_new_cpu_time(self.mode);
             self.ledger.add_flow(subflow.record.id, time);
         }
         self.split.charge(window, &self.ledger);
+    }
+
+    /// The accounts of each CPU at the last charge.
+    pub(super) fn cpus(&self) -> &[CpuAccounts] {
+        &self.cpus
     }
 
     /// Energy of a subflow. `None`: nothing was charged to it yet.
     pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
         let charge = self.split.flow(subflow.record.id)?;
         let tcp = &subflow.record.tcp;
-        Some(charge.energy(subflow.cpu()?.total()).over(tcp.bytes_sent + tcp.bytes_received))
+        let energy = charge.energy(subflow.cpu(self.mode)?.total()).over(tcp.bytes_sent + tcp.bytes_received);
+        if self.mode != LedgerMode::Sampled {
+            return Some(energy);
+        }
+        let error = self.sampling.costs.error(&subflow.estimate);
+        Some(FlowEnergy { convention: Convention::SampledCpuTime, ..energy.widened(error) })
     }
 
     /// Whether all CPU time of these subflows is charged.
     pub(super) fn are_settled(&self, mut subflows: impl Iterator<Item = SubflowId>) -> bool {
-        subflows.all(|id| self.split.is_settled(id))
+        self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
     }
 
     pub(super) fn forget(&mut self, subflows: impl Iterator<Item = SubflowId>) {
@@ -61,13 +136,21 @@ impl Energy {
     }
 
     pub(super) fn snapshot(&self) -> SnapshotEnergy {
-        self.split.snapshot()
+        let snapshot = self.split.snapshot();
+        match self.mode {
+            LedgerMode::Sampled => SnapshotEnergy { convention: Convention::SampledCpuTime, ..snapshot },
+            LedgerMode::Exact | LedgerMode::Off => snapshot,
+        }
     }
 
     /// Windows that were not charged because their sums did not match: a bug in mpwatch.
     pub(super) fn broken(&self) -> u64 {
         self.split.broken()
     }
+}
+
+fn subflows<'a>(flows: &'a mut [&mut Flow]) -> impl Iterator<Item = &'a mut SubflowState> {
+    flows.iter_mut().flat_map(|flow| &mut flow.subflows)
 }
 
 /// Energy of a connection: the sum over its subflows, per its own payload.

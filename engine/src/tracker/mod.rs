@@ -74,7 +74,7 @@ impl Tracker {
     pub fn new(start: Start, closed: Closed) -> Self {
         Self {
             tick: Tick { at: start.at, ..Tick::default() },
-            energy: start.machine.as_ref().map(Energy::new),
+            energy: start.machine.as_ref().map(|machine| Energy::new(machine, start.ledger)),
             start,
             closed,
             flows: HashMap::new(),
@@ -266,11 +266,11 @@ impl Tracker {
             self.vanished += outcome.vanished;
             self.timeline_dropped += outcome.timeline_dropped;
         }
-        if let (Some(energy), Some(window)) = (&mut self.energy, &tick.energy) {
+        if let Some(energy) = &mut self.energy {
             // Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
             let mut flows: Vec<&mut Flow> = self.flows.values_mut().collect();
             flows.sort_unstable_by_key(|flow| flow.serial());
-            energy.on_tick(window, &tick.cpus, flows.into_iter());
+            energy.on_tick(tick, &mut flows);
         }
     }
 
@@ -306,7 +306,8 @@ impl Tracker {
     }
 
     fn cpus(&self) -> Option<Vec<CpuAccounts>> {
-        self.start.traces.ledger.then(|| self.tick.cpus.clone())
+        let estimated = self.energy.as_ref().filter(|_| self.tick.sampling.is_some()).map(Energy::cpus);
+        self.start.traces.ledger.then(|| estimated.unwrap_or(&self.tick.cpus).to_vec())
     }
 
     fn timestamp(&self, at: Nanos) -> Timestamp {

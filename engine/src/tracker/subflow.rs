@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
 
-use mpwatch_model::cpu::CpuTimes;
+use mpwatch_model::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::event::{SubflowRecord, TcpCounters};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::close;
+use crate::energy::unit_cost::{FlowEstimate, FlowSample};
 
 /// A flow not seen for this many ticks has vanished. With fewer, the iterator over storage may have skipped it while others were removed.
 pub(super) const VANISHED_AFTER: u32 = 10;
@@ -20,6 +21,8 @@ pub(super) struct SubflowState {
     pub(super) end: Option<(Nanos, CloseReason)>,
     /// Its part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
+    /// Its CPU time, if the ledger is sampled.
+    pub(super) estimate: FlowEstimate,
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
     /// Consecutive ticks in which it was not seen.
@@ -36,6 +39,7 @@ impl SubflowState {
             receive: BitsPerSecond(0),
             end: None,
             cpu_share: CpuTimes::default(),
+            estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
             missed_ticks: 0,
             seen_this_tick: true,
@@ -91,13 +95,27 @@ impl SubflowState {
     }
 
     /// CPU time spent on it, with its part of the time spent on the connection.
-    pub(super) fn cpu(&self) -> Option<CpuTimes> {
-        self.record.cpu.map(|own| own + self.cpu_share)
+    pub(super) fn cpu(&self, ledger: LedgerMode) -> Option<CpuTimes> {
+        match ledger {
+            LedgerMode::Off => None,
+            LedgerMode::Exact => self.record.cpu.map(|own| own + self.cpu_share),
+            LedgerMode::Sampled => self.estimate.given(),
+        }
+    }
+
+    /// What a sampled ledger knows of it.
+    pub(super) fn sample(&self) -> FlowSample {
+        FlowSample {
+            time: self.record.cpu.unwrap_or_default() + self.cpu_share,
+            packets: self.record.packets,
+            sampled: self.record.window_packets,
+            bytes: self.carried().1,
+        }
     }
 
     /// CPU time since the last call.
-    pub(super) fn take_new_cpu_time(&mut self) -> u64 {
-        let total = self.cpu().map_or(Nanos(0), |cpu| cpu.total());
+    pub(super) fn take_new_cpu_time(&mut self, ledger: LedgerMode) -> u64 {
+        let total = self.cpu(ledger).map_or(Nanos(0), |cpu| cpu.total());
         let new = total.since(self.cpu_charged);
         self.cpu_charged = self.cpu_charged.max(total);
         new.0

@@ -150,7 +150,7 @@ impl Context<'_> {
     /// Without the hooks that attribute system calls, their time counts as unknown even if another hook charged some.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
         let traces = self.start.traces;
-        let known = state.cpu().filter(|_| traces.ledger)?;
+        let known = state.cpu(self.start.ledger).filter(|_| traces.ledger)?;
         Some(CpuTimes { syscall: known.syscall.filter(|_| traces.calls), ..known })
     }
 

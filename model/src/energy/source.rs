@@ -45,6 +45,8 @@ json_words! {
         /// Energy above idle, in proportion to exclusive CPU time.
         #[default]
         CpuTime = "cpu-time",
+        /// The same, with CPU time that was measured in windows and estimated between them from packets. The bounds contain its error.
+        SampledCpuTime = "sampled-cpu-time",
     }
 }
 

@@ -117,3 +117,87 @@ pub struct EnergyWindow {
     /// One line on how to get better numbers. `None`: the energy is measured.
     pub advice: Option<String>,
 }
+
+impl EnergyWindow {
+    /// Whether the energy of any zone is known.
+    pub fn has_energy(&self) -> bool {
+        self.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)))
+    }
+
+    /// Appends the next window, so that both are charged together. `false`, unchanged: a zone has ended, or its energy is not known in both.
+    pub fn join(&mut self, next: &Self) -> bool {
+        let joined = self.zones.iter().zip(&next.zones).map(|(zone, next)| zone.joined(next));
+        let zones: Option<Vec<ZoneWindow>> = joined.collect();
+        let Some(zones) = zones.filter(|_| self.zones.len() == next.zones.len()) else { return false };
+        self.zones = zones;
+        self.source = next.source;
+        self.elapsed += next.elapsed;
+        self.skew = self.skew.max(next.skew);
+        self.shown.extend_from_slice(&next.shown);
+        self.advice.clone_from(&next.advice);
+        true
+    }
+}
+
+impl ZoneWindow {
+    fn joined(&self, next: &Self) -> Option<Self> {
+        let outcome = match (&self.outcome, &next.outcome) {
+            (ZoneOutcome::Pending, next) => *next,
+            (ZoneOutcome::Energy(first), ZoneOutcome::Energy(second)) => {
+                ZoneOutcome::Energy(first.joined(second)?)
+            }
+            _ => return None,
+        };
+        (self.zone == next.zone && self.epoch == next.epoch).then(|| Self { outcome, ..next.clone() })
+    }
+}
+
+impl WindowEnergy {
+    fn joined(&self, next: &Self) -> Option<Self> {
+        let energy = self.energy + next.energy;
+        let edges = self.edge * self.energy.0 as f64 + next.edge * next.energy.0 as f64;
+        (self.estimate == next.estimate).then_some(Self {
+            energy,
+            elapsed: self.elapsed + next.elapsed,
+            edge: if energy.0 > 0 { edges / energy.0 as f64 } else { 0.0 },
+            estimate: next.estimate,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(outcomes: &[ZoneOutcome]) -> EnergyWindow {
+        let zone = |(index, outcome): (usize, &ZoneOutcome)| {
+            let source = EnergySource::RaplPerf;
+            let zone = Arc::new(ZoneId { index, label: index.to_string(), cpus: Cpus::All, source });
+            ZoneWindow { zone, epoch: 0, outcome: *outcome }
+        };
+        let zones = outcomes.iter().enumerate().map(zone).collect();
+        EnergyWindow { elapsed: Nanos(5), zones, ..EnergyWindow::default() }
+    }
+
+    #[test]
+    fn windows_are_joined_if_the_energy_of_all_zones_is_known() {
+        let energy = |energy, edge| {
+            let energy = Microjoules(energy);
+            ZoneOutcome::Energy(WindowEnergy { energy, elapsed: Nanos(5), edge, estimate: None })
+        };
+        let mut joined = window(&[energy(10, 0.2), ZoneOutcome::Pending]);
+        assert!(joined.join(&window(&[energy(30, 0.4), energy(7, 0.0)])));
+        assert_eq!(joined.elapsed, Nanos(10));
+        let ZoneOutcome::Energy(first) = joined.zones[0].outcome else { panic!("{joined:?}") };
+        assert_eq!((first.energy, first.elapsed), (Microjoules(40), Nanos(10)));
+        assert!((first.edge - 0.35).abs() < 1e-9);
+        assert_eq!(joined.zones[1].outcome, energy(7, 0.0));
+        let lost = ZoneOutcome::Lost { reason: LostReason::Stuck, elapsed: Nanos(5) };
+        for next in [&[energy(1, 0.0), ZoneOutcome::Pending][..], &[lost, energy(1, 0.0)], &[energy(1, 0.0)]]
+        {
+            let before = joined.clone();
+            assert!(!joined.join(&window(next)), "{next:?}");
+            assert_eq!(joined, before);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events made by hand.
 
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::energy::power::MachinePower;
 use mpwatch_model::event::{
     ConnectionRecord, End, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick, Traces,
@@ -23,7 +24,15 @@ pub(super) fn tracker(closed: Closed) -> Tracker {
 pub(super) fn tracker_with(closed: Closed, traces: Traces) -> Tracker {
     let machine = Some(MachinePower { cpus: 2, calibrated: Vec::new() });
     Tracker::new(
-        Start { host: Host::default(), boot_epoch_ns: 0, at: Nanos(SECOND), traces, backoff: true, machine },
+        Start {
+            host: Host::default(),
+            boot_epoch_ns: 0,
+            at: Nanos(SECOND),
+            traces,
+            backoff: true,
+            ledger: LedgerMode::Exact,
+            machine,
+        },
         closed,
     )
 }
@@ -81,6 +90,8 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         handshake: Some(Micros(1_000)),
         joined_bytes: Some(Bytes(0)),
         syn_bytes: Bytes(0),
+        packets: 0,
+        window_packets: 0,
         effective: None,
         considered: 0,
         picked: 0,

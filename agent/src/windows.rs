@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When the windows of a sampled ledger open and close: one in each period, at a random time, so that periodic work is met at all its stages.
+
+use std::time::{Duration, Instant};
+
+use mpwatch_ebpf::tracer::Tracer;
+use mpwatch_model::cpu::LedgerMode;
+
+/// Length of a window: 5 % of the period.
+const LENGTH: Duration = Duration::from_millis(50);
+/// One window opens in each period.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The first windows follow each other faster, so that short runs have figures too.
+const FIRST_PERIOD: Duration = Duration::from_millis(250);
+const FIRST_WINDOWS: u32 = 4;
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The ledger goes on.
+    Ok,
+    /// The kernel has refused to attach a program, so the ledger is off from now on.
+    Refused,
+}
+
+/// Opens and closes windows.
+pub(crate) struct Windows {
+    /// When the open window closes, or the next one opens.
+    due: Instant,
+    /// When the current period ends.
+    period_end: Instant,
+    is_open: bool,
+    opened: u32,
+    has_closed: bool,
+    random: u32,
+}
+
+impl Windows {
+    /// The first window is open from the start of tracing. `None`: the ledger is not sampled.
+    pub(crate) fn start(tracer: &Tracer, now: Instant) -> Option<Self> {
+        (tracer.ledger_mode() == LedgerMode::Sampled).then(|| Self::new(now))
+    }
+
+    fn new(now: Instant) -> Self {
+        Self {
+            due: now + LENGTH,
+            period_end: now + FIRST_PERIOD,
+            is_open: true,
+            opened: 1,
+            has_closed: false,
+            random: std::process::id().wrapping_mul(2_654_435_761) | 1,
+        }
+    }
+
+    /// How long until the next step.
+    pub(crate) fn due_in(&self, now: Instant) -> Duration {
+        self.due.saturating_duration_since(now)
+    }
+
+    /// Opens or closes a window if one is due. No window opens that would not end before `tick`, which may take long.
+    pub(crate) fn step(&mut self, tracer: &mut Tracer, now: Instant, tick: Instant) -> Step {
+        if now < self.due {
+            return Step::Ok;
+        }
+        if self.is_open {
+            self.close(tracer);
+            self.plan(now);
+        } else if now + LENGTH > tick {
+            self.due = tick.max(now + Duration::from_millis(1));
+        } else if tracer.open_window() {
+            (self.is_open, self.due) = (true, Instant::now() + LENGTH);
+            self.opened += 1;
+        } else {
+            return Step::Refused;
+        }
+        Step::Ok
+    }
+
+    /// Closes the window if one is open.
+    pub(crate) fn close(&mut self, tracer: &mut Tracer) {
+        if self.is_open {
+            tracer.close_window();
+            (self.is_open, self.has_closed) = (false, true);
+        }
+    }
+
+    /// Whether a window has closed since the last call.
+    pub(crate) fn take_closed(&mut self) -> bool {
+        std::mem::take(&mut self.has_closed)
+    }
+
+    /// Plans the next window: at a random time of the next period.
+    fn plan(&mut self, now: Instant) {
+        let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { PERIOD };
+        let begin = self.period_end.max(now);
+        self.period_end = begin + period;
+        self.due = begin + (period - LENGTH).mul_f64(self.next_random());
+    }
+
+    /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.
+    fn next_random(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        f64::from(self.random) / f64::from(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_opens_in_every_period_at_a_different_time() {
+        let start = Instant::now();
+        let mut windows = Windows::new(start);
+        windows.opened = FIRST_WINDOWS;
+        let (mut offsets, mut end) = (Vec::new(), windows.period_end);
+        for _ in 0..100 {
+            windows.plan(end);
+            let offset = windows.due - end;
+            assert!(offset <= PERIOD - LENGTH, "{offset:?}");
+            offsets.push(offset.as_secs_f64());
+            end = windows.period_end;
+        }
+        assert_eq!(end - start, FIRST_PERIOD + PERIOD * 100);
+        let mean = offsets.iter().sum::<f64>() / 100.0;
+        assert!((0.35..0.6).contains(&mean), "{mean}");
+    }
+}

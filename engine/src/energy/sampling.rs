@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPU time from a ledger that is kept in windows only. A flow's time between windows is its packets times its time per packet in windows;
+//! busy time is known exactly, and what no estimate explains belongs to other processes. Pure. Method and limits: docs/ledger.md.
+
+use mpwatch_model::cpu::{CpuAccounts, CpuLoad, CpuSampling, divide};
+use mpwatch_model::unit::Nanos;
+
+use super::placement::{BUSY, Placement, place};
+use super::unit_cost::UnitCosts;
+
+/// Weight of the share of time that windows cover, in packets, when the share of packets that they cover is estimated.
+const PRIOR_PACKETS: f64 = 64.0;
+
+/// Accounts that are estimated, in the order of [`BUSY`].
+const FLOWS: usize = 0;
+const APP: usize = 1;
+const NET_SHARED: usize = 2;
+const IRQ: usize = 3;
+const OWN: usize = 4;
+
+/// Packets of all flows: since the start of tracing, and of those in windows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packets {
+    pub(crate) all: u64,
+    pub(crate) sampled: u64,
+}
+
+/// Estimates the accounts of each CPU.
+#[derive(Default)]
+pub(crate) struct Sampling {
+    /// What a packet of each kind of flow costs.
+    pub(crate) costs: UnitCosts,
+    /// Of all flows so far.
+    pub(crate) packets: Packets,
+    loads: Vec<CpuLoad>,
+    /// What each account but that of flows got so far.
+    given: [u64; BUSY],
+    placement: Placement,
+    accounts: Vec<CpuAccounts>,
+}
+
+impl Sampling {
+    /// The estimated accounts of each CPU since the start of tracing.
+    pub(crate) fn accounts(&self) -> &[CpuAccounts] {
+        &self.accounts
+    }
+
+    /// Charges the time since the last call. `windows`: the accounts in windows so far; `wanted`: estimated time of all flows since then.
+    /// Returns how much of it the flows get: no more than the CPUs were busy.
+    pub(crate) fn charge(&mut self, windows: &[CpuAccounts], now: &CpuSampling, wanted: u64) -> u64 {
+        let busy: Vec<CpuLoad> = now.loads.iter().map(|load| self.since_last(load)).collect();
+        let all: u64 = busy.iter().map(|load| load.busy.0).sum();
+        let targets = self.targets(windows, now);
+        let mut parts = [0; BUSY];
+        parts[FLOWS] = wanted;
+        for (part, (target, given)) in parts.iter_mut().zip(targets.iter().zip(&self.given)).skip(APP) {
+            *part = target.saturating_sub(*given);
+        }
+        if parts.iter().sum::<u64>() > all {
+            let fitting: Vec<u64> = divide(all, &parts).collect();
+            parts.copy_from_slice(&fitting);
+        }
+        for (given, part) in self.given.iter_mut().zip(parts) {
+            *given += part;
+        }
+        self.placement.observe(windows);
+        for (load, parts) in busy.iter().zip(place(&busy, parts, &self.placement)) {
+            self.add(load, parts);
+        }
+        self.loads.clone_from(&now.loads);
+        parts[FLOWS]
+    }
+
+    /// Elapsed and busy time of a CPU since the last call.
+    fn since_last(&self, now: &CpuLoad) -> CpuLoad {
+        let before = self.loads.iter().find(|load| load.cpu == now.cpu).copied().unwrap_or_default();
+        let wall = now.wall.since(before.wall);
+        CpuLoad { cpu: now.cpu, wall, busy: now.busy.since(before.busy).min(wall) }
+    }
+
+    /// What the accounts should have got so far: their time in windows, scaled. Work for flows is scaled by packets, other work by time.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
+    fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> [u64; BUSY] {
+        let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;
+        let (elapsed, sampled) =
+            (now.loads.iter().map(|load| load.wall.0).sum::<u64>() as f64, sum(|cpu| cpu.wall));
+        let mut targets = [0; BUSY];
+        targets[OWN] = now.own.0;
+        if sampled <= 0.0 {
+            return targets;
+        }
+        let by_time = (elapsed / sampled).max(1.0);
+        let by_packets = (self.packets.all as f64 + PRIOR_PACKETS * by_time)
+            / (self.packets.sampled as f64 + PRIOR_PACKETS);
+        targets[APP] = (sum(|cpu| cpu.app) * by_packets) as u64;
+        targets[NET_SHARED] = (sum(|cpu| cpu.net_shared) * by_packets) as u64;
+        targets[IRQ] = (sum(|cpu| cpu.irq) * by_time) as u64;
+        targets
+    }
+
+    /// Adds time to the accounts of a CPU. They sum exactly to the elapsed time.
+    fn add(&mut self, load: &CpuLoad, parts: [u64; BUSY]) {
+        let index = self.accounts.iter().position(|cpu| cpu.cpu == load.cpu).unwrap_or_else(|| {
+            self.accounts.push(CpuAccounts { cpu: load.cpu, ..CpuAccounts::default() });
+            self.accounts.len() - 1
+        });
+        let cpu = &mut self.accounts[index];
+        let explained: u64 = parts.iter().sum();
+        cpu.wall += load.wall;
+        cpu.flow += Nanos(parts[FLOWS]);
+        cpu.app += Nanos(parts[APP]);
+        cpu.net_shared += Nanos(parts[NET_SHARED]);
+        cpu.irq += Nanos(parts[IRQ]);
+        cpu.mpwatch += Nanos(parts[OWN]);
+        cpu.other += Nanos(load.busy.0 - explained);
+        cpu.idle += Nanos(load.wall.0 - load.busy.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn windows(flow: u64, app: u64, other: u64) -> Vec<CpuAccounts> {
+        let [flow, app, other] = [flow, app, other].map(Nanos);
+        vec![CpuAccounts { cpu: 0, wall: Nanos(SECOND / 20), flow, app, other, ..CpuAccounts::default() }]
+    }
+
+    fn loads(busy: &[u64]) -> CpuSampling {
+        let load = |(cpu, busy): (u32, &u64)| CpuLoad { cpu, wall: Nanos(SECOND), busy: Nanos(*busy) };
+        CpuSampling { loads: (0..).zip(busy).map(load).collect(), own: Nanos(1_000), charges: true }
+    }
+
+    #[test]
+    fn load_that_began_between_windows_is_that_of_others() {
+        for busy in [300_000_000, 900_000_000] {
+            let mut sampling =
+                Sampling { packets: Packets { all: 20_000, sampled: 1_000 }, ..Sampling::default() };
+            let granted = sampling.charge(&windows(10_000_000, 2_000_000, 0), &loads(&[busy]), 200_000_000);
+            assert_eq!(granted, 200_000_000);
+            let [cpu] = sampling.accounts() else { panic!("one CPU") };
+            assert!(cpu.app.0.abs_diff(40_000_000) < 100_000, "{cpu:?}");
+            assert_eq!(cpu.other.0, busy - 200_000_000 - cpu.app.0 - 1_000);
+        }
+    }
+
+    #[test]
+    fn flows_get_no_more_than_the_cpus_were_busy() {
+        let mut sampling = Sampling::default();
+        assert_eq!(
+            sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND) / 1_000,
+            SECOND * 3 / 2_000 - 1
+        );
+        assert_eq!(sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND), 0, "no time has passed");
+    }
+
+    proptest! {
+        #[test]
+        fn the_accounts_of_every_cpu_sum_to_the_elapsed_time(
+            ticks in prop::collection::vec((any::<[u32; 3]>(), any::<[u32; 3]>(), any::<u32>(), any::<u16>()), 1..9)
+        ) {
+            let (mut sampling, mut totals, mut in_windows) = (Sampling::default(), CpuSampling::default(), windows(0, 0, 0));
+            totals.loads = (0..3).map(|cpu| CpuLoad { cpu, ..CpuLoad::default() }).collect();
+            let mut granted = 0;
+            for (walls, busy, wanted, packets) in ticks {
+                for (load, (wall, busy)) in totals.loads.iter_mut().zip(walls.iter().zip(busy)) {
+                    load.wall += Nanos((*wall).into());
+                    load.busy += Nanos(busy.min(*wall).into());
+                }
+                in_windows[0].app += Nanos(packets.into());
+                in_windows[0].net_shared += Nanos(7);
+                sampling.packets.all += u64::from(packets);
+                totals.own += Nanos(packets.into());
+                granted += sampling.charge(&in_windows, &totals, wanted.into());
+            }
+            for (cpu, load) in sampling.accounts().iter().zip(&totals.loads) {
+                prop_assert_eq!(cpu.sum(), cpu.wall);
+                prop_assert_eq!((cpu.wall, cpu.idle), (load.wall, load.wall.since(load.busy)));
+            }
+            prop_assert_eq!(sampling.accounts().iter().map(|cpu| cpu.flow.0).sum::<u64>(), granted);
+        }
+    }
+}
