@@ -111,9 +111,9 @@ pub struct Subflow {
     pub wire_bytes_sent_estimate: Bytes,
     /// Estimate of the bytes received on the wire.
     pub wire_bytes_received_estimate: Bytes,
-    /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, `--no-ledger`, or see `host.missing`).
+    /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, no `--ledger exact`, or see `host.missing`).
     pub scheduler: Option<Scheduler>,
-    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--no-ledger`, or see `host.missing`).
+    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--ledger off`, or see `host.missing`), or no window of a sampled ledger has ended yet.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
     /// Energy of its network path on this machine since tracing began. `null`: CPU time is not accounted, or nothing was charged yet.

@@ -36,7 +36,7 @@ fn a_cpu_that_goes_offline_and_comes_back_costs_no_figure() {
         return;
     }
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
-    let observer = Observer::start_complete(&[]);
+    let observer = Observer::start_complete(&["--ledger", "exact"]);
     let spec = lab.traffic(Workload::Paced { rate: 2_000_000, duration: Duration::from_secs(4) }).unwrap();
     let upload = Transfer::start(lab.client(), lab.server(), &spec, &Arc::new(Control::default())).unwrap();
     let received = |bytes: u64| {

@@ -140,7 +140,7 @@ fn snapshots_survive_sockets_that_are_destroyed_meanwhile() {
         return;
     }
     let (topology, _) = lab();
-    let observer = Observer::start_every("100ms", &["--no-ledger", "--no-bottlenecks"]);
+    let observer = Observer::start_every("100ms", &["--ledger", "off", "--no-bottlenecks"]);
     churn(&topology, CONNECTIONS);
     let report = observer.finish_after_close(&topology);
     for end in [topology.client(), topology.server()] {

@@ -77,7 +77,7 @@ fn owners_of_short_connections_are_known_without_the_ledger() {
             return;
         }
         let lab = lab();
-        let observer = Observer::start_complete(&["--no-ledger", "--tcp"]);
+        let observer = Observer::start_complete(&["--ledger", "off", "--tcp"]);
         let server = serve(&lab, protocol, COUNT);
         lab.client()
             .enter(|| {
@@ -111,7 +111,7 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     }
     let lab = lab();
     let mut command = Command::new(program());
-    command.args(["top", "--batch", "--json", "--interval", "100ms", "-n", SNAPSHOTS, "--no-ledger"]);
+    command.args(["top", "--batch", "--json", "--interval", "100ms", "-n", SNAPSHOTS, "--ledger", "off"]);
     let mut observer = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut snapshots = BufReader::new(observer.stdout.take().unwrap()).lines();
     snapshots.next().expect("mpwatch traces").unwrap();
@@ -138,7 +138,7 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
 /// Without a program on the scheduler, the time when the application was idle must not count as a stall, nor hide one.
 #[test]
 fn an_outage_after_idle_time_begins_when_data_was_sent() {
-    for arguments in [&["--no-ledger"][..], &[]] {
+    for arguments in [&["--ledger", "off"][..], &[]] {
         if !may_run_as_root() {
             return;
         }

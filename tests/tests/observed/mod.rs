@@ -70,7 +70,7 @@ impl ObservedTransfer {
     /// With scheduler accounting, which the programs of the ledger do.
     pub(crate) fn with_ledger(lab: Topology, bytes: u64) -> Self {
         let spec = lab.traffic(Workload::upload(bytes)).unwrap();
-        Self::observe(Observer::start_complete(&[]), lab, &spec)
+        Self::observe(Observer::start_complete(&["--ledger", "exact"]), lab, &spec)
     }
 
     pub(crate) fn with_spec(lab: Topology, spec: &TrafficSpec, arguments: &[&str]) -> Self {
