@@ -65,7 +65,8 @@ impl Effort {
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),
-        window: Duration::from_millis(500),
+        // Sampling of CPU time repeats every second.
+        window: Duration::from_secs(2),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
         workloads: &WORKLOADS,

@@ -36,3 +36,8 @@ pub(crate) fn peak_memory(pid: u32) -> f64 {
 pub(crate) fn own_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock").into()
 }
+
+/// CPU time of this thread so far.
+pub(crate) fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
+}

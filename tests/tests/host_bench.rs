@@ -9,6 +9,9 @@ use mpwatch_bench::command;
 use mpwatch_tests::{may_run_as_root, program, skip};
 use tempfile::TempDir;
 
+const TRACING: [&str; 5] =
+    ["no tracing", "`--ledger off`", "default settings", "`--ledger exact`", "no tracing, again"];
+
 #[test]
 fn the_bench_prints_a_row_for_everything_that_it_compares() {
     if !may_run_as_root() {
@@ -19,8 +22,13 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     println!("{text}");
     let has_row = |cells: &str| text.lines().any(|line| line.starts_with(&format!("| {cells} |")));
     for traffic in ["bulk", "64 B requests, one CPU", "64 B requests, two CPUs"] {
-        for tracing in ["no tracing", "`--no-ledger`", "full tracing", "no tracing, again"] {
+        for tracing in TRACING {
             assert!(has_row(&format!("{traffic} | {tracing}")), "{traffic}, {tracing}");
+        }
+    }
+    for work in ["a system call, `getppid()`", "a plain TCP request, 64 B"] {
+        for tracing in TRACING {
+            assert!(has_row(&format!("{work} | {tracing}")), "{work}, {tracing}");
         }
     }
     for view in ["Connections", "Paths", "Energy", "Peers", "Peers by process: one group", "Health"] {

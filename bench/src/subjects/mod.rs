@@ -2,6 +2,7 @@
 //! What mpwatch costs, one file per subject. Each prints Markdown tables for docs/performance.md. Figures are ratios within one run wherever
 //! possible. A run never fails because of a figure.
 
+mod bystander;
 mod detection;
 mod idle;
 mod overhead;
@@ -9,6 +10,7 @@ mod programs;
 mod scrape;
 mod screen;
 mod snapshot;
+mod tracing;
 mod traffic;
 
 use crate::effort::Effort;
@@ -17,8 +19,9 @@ use crate::effort::Effort;
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.
-pub(crate) const SUBJECTS: [(&str, Subject); 6] = [
+pub(crate) const SUBJECTS: [(&str, Subject); 7] = [
     ("overhead", overhead::run),
+    ("bystander", bystander::run),
     ("snapshot", snapshot::run),
     ("idle", idle::run),
     ("scrape", scrape::run),

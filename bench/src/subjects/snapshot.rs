@@ -10,10 +10,10 @@ use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
-use nix::time::{ClockId, clock_gettime};
 
 use crate::effort::Effort;
 use crate::harness::Observer;
+use crate::process::thread_cpu_time;
 use crate::statistics::{median, spread};
 use crate::subjects::idle::{Top, usage};
 use crate::subjects::traffic::lab;
@@ -88,9 +88,9 @@ fn wait_for_joins(tracer: &mut Tracer, records: usize) {
 
 /// CPU time of a snapshot.
 fn snapshot_ms(tracer: &mut Tracer) -> f64 {
-    let before = thread_time();
+    let before = thread_cpu_time();
     tracer.snapshot(&mut |event| drop(std::hint::black_box(event.clone()))).expect("a snapshot can be read");
-    thread_time().saturating_sub(before).as_secs_f64() * 1e3
+    thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
 /// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
@@ -117,10 +117,6 @@ fn ss_ms(lab: &Topology) -> f64 {
         assert!(status.expect("ss can be started").success());
     }
     (children_seconds() - before) * 1e3
-}
-
-fn thread_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
 }
 
 fn children_seconds() -> f64 {

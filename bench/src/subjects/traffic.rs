@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::topology::LinkSpec;
-use mpwatch_lab::traffic::{self, Control, TrafficReport, TrafficSpec, Workload};
+use mpwatch_lab::traffic::{self, Control, TrafficReport, TrafficSpec, Transport, Workload};
 use mpwatch_lab::{Error, Namespace, Topology, poll_until};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -33,8 +33,11 @@ pub(crate) struct BenchWorkload {
     workload: Workload,
     /// CPUs of client and server.
     cpus: [usize; 2],
-    /// Highest acceptable cost in percent: without the ledger, and with it.
-    pub(crate) targets: [f64; 2],
+    transport: Transport,
+    /// Highest acceptable cost of the default settings, in percent.
+    pub(crate) target: f64,
+    /// Whether the target is for the rate, and not for the rate by CPU time.
+    pub(crate) by_clock: bool,
 }
 
 /// Bulk; requests with both ends on one CPU, which is never idle; and requests with a CPU for each end, where the ends wake each other.
@@ -50,7 +53,9 @@ pub(crate) fn workloads() -> [BenchWorkload; 3] {
             think_time: Duration::ZERO,
         },
         cpus: [0, 0],
-        targets: [2.0, 6.0],
+        transport: Transport::Mptcp,
+        target: 3.0,
+        by_clock: true,
     };
     [
         BenchWorkload {
@@ -59,11 +64,19 @@ pub(crate) fn workloads() -> [BenchWorkload; 3] {
             bytes_per_unit: 1e9,
             workload: Workload::upload_for(DEADLINE),
             cpus: [0, 1],
-            targets: [1.0, 3.0],
+            transport: Transport::Mptcp,
+            target: 2.0,
+            by_clock: false,
         },
         requests,
-        BenchWorkload { name: "64 B requests, two CPUs", cpus: [0, 1], ..requests },
+        BenchWorkload { name: "64 B requests, two CPUs", cpus: [0, 1], by_clock: false, ..requests },
     ]
+}
+
+/// Requests over plain TCP, which mpwatch does not trace, with both ends on one CPU.
+pub(crate) fn tcp_requests() -> BenchWorkload {
+    let [_, requests, _] = workloads();
+    BenchWorkload { name: "a plain TCP request, 64 B", transport: Transport::Tcp, target: 1.0, ..requests }
 }
 
 /// Two namespaces, connected by two links without a rate limit.
@@ -94,6 +107,7 @@ impl Traffic {
     pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
         let mut spec =
             TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
+        spec.transport = workload.transport;
         // The kernel's default, unless an administrator has chosen another.
         spec.congestion = Some("cubic".to_owned());
         (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
@@ -148,7 +162,7 @@ fn end(
 }
 
 /// Pins this thread, and the threads that it starts, to a CPU; to the last one if there are fewer.
-fn pin_to(cpu: usize) {
+pub(crate) fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
     let pinned = set.set(cpu.min(cpus() - 1)).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
     pinned.expect("a thread can be pinned to a CPU");
