@@ -113,7 +113,7 @@ pub struct Subflow {
     pub wire_bytes_received_estimate: Bytes,
     /// Rounds of the MPTCP scheduler. `null`: plain TCP, or the hook is missing.
     pub scheduler: Option<Scheduler>,
-    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--no-ledger`, or see `host.missing`).
+    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--ledger off`, or see `host.missing`), or no window of a sampled ledger has ended yet.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
     /// Energy of its network path on this machine since tracing began. `null`: CPU time is not accounted, or nothing was charged yet.

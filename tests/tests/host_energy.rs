@@ -314,6 +314,29 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
     }
 }
 
+/// Bounds for `--ledger sampled`: a scenario has one or two windows only.
+const MAX_SAMPLED_ERROR: f64 = 0.3;
+const MAX_SAMPLED_MEAN_ERROR: f64 = 0.15;
+
+#[test]
+fn the_energy_of_a_sampled_ledger_is_close_to_the_true_energy() {
+    if !may_run_as_root() {
+        return;
+    }
+    let _guard = exclusive();
+    let size = Size { bulk: Duration::from_secs(3), short_flows: 1_000, requests: 50_000 };
+    let wanted = ["solo", "bystander-50", "request-response"];
+    let chosen = scenarios(&size).into_iter().filter(|scenario| wanted.contains(&scenario.name));
+    let rows: Vec<Row> = chosen.map(|scenario| run_undisturbed(&scenario, "sampled")).collect();
+    print(&rows);
+    if rows.iter().any(Row::is_disturbed) {
+        skip("other programs use MPTCP on this machine");
+        return;
+    }
+    let [mean, worst] = mean_and_worst(&rows);
+    assert!(mean <= MAX_SAMPLED_MEAN_ERROR && worst <= MAX_SAMPLED_ERROR, "mean {mean}, worst {worst}");
+}
+
 /// Prints the table of docs/energy.md. Run it on an idle machine.
 #[test]
 #[ignore = "takes minutes"]

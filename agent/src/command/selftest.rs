@@ -14,6 +14,7 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{ConnectionReport, Control, TrafficReport, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
@@ -47,7 +48,8 @@ pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
     let queue = Duration::from_millis(50);
     let path = |mbit, rtt| LinkSpec::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     let topology = Topology::two_paths(path(100.0, 10), path(50.0, 20))?;
-    let mut live = TraceOptions::default().start(INTERVAL, Arc::clone(&stop))?;
+    let options = TraceOptions { ledger: Some(LedgerMode::Exact), ..TraceOptions::default() };
+    let mut live = options.start(INTERVAL, Arc::clone(&stop))?;
     let checks = compare::all(&gather(&topology, &mut live, &stop)?);
     let ok = checks.iter().all(|check| check.ok);
     if json {

@@ -39,7 +39,9 @@ fn assert_conserved(length: Duration) {
     let zones = simulated.counted_zones();
     let initial: Vec<u64> = zones.iter().map(|zone| simulated.energy_uj(zone.device)).collect();
     let reads = FileReads::of(&simulated.counter_file(zones[0].device));
-    let observer = Observer::start(&simulated.arguments().each_ref().map(String::as_str));
+    let observer = Observer::start(
+        &[&["--ledger", "exact"], &simulated.arguments().each_ref().map(String::as_str)[..]].concat(),
+    );
     reads.wait_for_windows(2);
     simulated.start(LoadScope::Machine);
     let spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), Workload::upload_for(length));

@@ -20,7 +20,9 @@ fn error_beside(percent: u32) -> f64 {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.start(LoadScope::Machine);
-    let observer = Observer::start(&simulated.arguments().each_ref().map(String::as_str));
+    let observer = Observer::start(
+        &[&["--ledger", "exact"], &simulated.arguments().each_ref().map(String::as_str)[..]].concat(),
+    );
     let other = (cpus() as usize).min(2) - 1;
     for step in 0..60_u32 {
         let load = Bystander::start(other, 10 + step * 17 % 60);

@@ -112,7 +112,7 @@ fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
 /// Consumers of CPU time, with the share of mpwatch.
 fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     let Some(cpus) = snapshot.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
-        return vec![Text::new("  not accounted for (--no-ledger, or a hook is missing)", Ink::Warning)];
+        return vec![Text::new("  not accounted for (--ledger off, or a hook is missing)", Ink::Warning)];
     };
     let ink = |index, name| if name == "idle" { Ink::Faint } else { Ink::Path(index) };
     let parts = CpuAccounts::parts(cpus).into_iter().enumerate();
