@@ -77,7 +77,7 @@ struct cpu_ledger {
 	__u8 in_syscall;
 	/* enum mpw_cpu_class of what the current softirq does for a socket. */
 	__u8 soft_class;
-	/* 1: the window began a moment ago, maybe inside a softirq, so it is unknown which level runs. */
+	/* 1: the window has just begun, maybe inside a softirq, so it is unknown which level runs. */
 	__u8 is_unsure;
 	__u8 _reserved[4];
 	/* Number of the window, and the estimated time of one mark. */
