@@ -94,7 +94,7 @@ impl Windows {
         let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { PERIOD };
         let begin = self.period_end.max(now);
         self.period_end = begin + period;
-        self.due = begin + (period - LENGTH).mul_f64(self.next_random());
+        self.due = begin + period.saturating_sub(LENGTH).mul_f64(self.next_random());
     }
 
     /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.

@@ -81,8 +81,7 @@ struct cpu_ledger {
 	__u8 is_unsure;
 	__u8 _reserved[4];
 	/* Number of the window, and the estimated time of one mark. */
-	__u32 window;
-	__u32 mark_ns;
+	__u32 window, mark_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
 	__u64 work_function;
@@ -113,10 +112,8 @@ struct {
 	__type(value, struct thread_marks);
 } threads SEC(".maps") __weak;
 
-/*
- * CPU time of each socket. Not in the socket's storage, because a mark charges the socket of the previous mark, to which it has no pointer.
- * A slot is taken at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far.
- */
+/* CPU time of each socket. Not in its storage: a mark charges the socket of the previous mark, to which it has no pointer. A slot is taken
+ * at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far. */
 struct cost {
 	__u64 tag;
 	__u64 ns[MPW_CPU_CLASSES];
