@@ -119,7 +119,7 @@ mod tests {
         for _ in 0..100 {
             windows.plan(end);
             let offset = windows.due - end;
-            assert!(offset <= PERIOD - LENGTH, "{offset:?}");
+            assert!(offset + LENGTH <= PERIOD, "{offset:?}");
             offsets.push(offset.as_secs_f64());
             end = windows.period_end;
         }

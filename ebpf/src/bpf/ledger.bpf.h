@@ -127,8 +127,7 @@ struct {
 	__type(value, struct cost);
 } costs SEC(".maps") __weak;
 
-/* Slots that were freed. */
-struct {
+struct { /* slots that were freed */
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);
