@@ -94,7 +94,7 @@ impl Windows {
         let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { PERIOD };
         let begin = self.period_end.max(now);
         self.period_end = begin + period;
-        self.due = begin + (period - LENGTH).mul_f64(self.next_random());
+        self.due = begin + period.saturating_sub(LENGTH).mul_f64(self.next_random());
     }
 
     /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.
@@ -119,7 +119,7 @@ mod tests {
         for _ in 0..100 {
             windows.plan(end);
             let offset = windows.due - end;
-            assert!(offset <= PERIOD - LENGTH, "{offset:?}");
+            assert!(offset + LENGTH <= PERIOD, "{offset:?}");
             offsets.push(offset.as_secs_f64());
             end = windows.period_end;
         }

@@ -15,6 +15,7 @@ use crate::histogram::RttHistogram;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::TcpState;
+pub use crate::names::{CgroupName, NetnsName};
 use crate::sample::SampleBatch;
 use crate::unit::{Bytes, Micros, Nanos};
 
@@ -384,25 +385,4 @@ pub struct ConnectionRecord {
     /// Local and remote address, those of the initial subflow. `None`: not known to the kernel yet.
     #[serde(default)]
     pub addresses: Option<(SocketAddr, SocketAddr)>,
-}
-
-/// The name of a network namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NetnsName {
-    /// The namespace. `None` in recordings of older versions: all namespaces with this inode, which the kernel reuses.
-    #[serde(default)]
-    pub netns: Option<NetnsCookie>,
-    /// Inode of the namespace.
-    pub inode: u32,
-    /// Name under `/run/netns`, or `host` for the agent's own namespace.
-    pub name: String,
-}
-
-/// The path of a control group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CgroupName {
-    /// Id of the control group.
-    pub id: u64,
-    /// Path in the cgroup2 hierarchy, beginning with `/`; with `/...` if it has more levels than the kernel side reads.
-    pub path: String,
 }

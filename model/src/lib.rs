@@ -20,6 +20,7 @@ pub mod host;
 pub mod id;
 pub mod lifecycle;
 pub mod metric;
+pub mod names;
 pub mod outage;
 pub mod ratio;
 pub mod sample;

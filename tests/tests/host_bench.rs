@@ -10,7 +10,7 @@ use mpwatch_tests::{may_run_as_root, program, skip};
 use tempfile::TempDir;
 
 const TRACING: [&str; 5] =
-    ["no tracing", "`--ledger off`", "default settings", "`--ledger exact`", "no tracing, again"];
+    ["no tracing", "`--ledger off`", "`--ledger sampled`", "`--ledger exact`", "no tracing, again"];
 
 #[test]
 fn the_bench_prints_a_row_for_everything_that_it_compares() {

@@ -91,8 +91,8 @@ mod tests {
         let mut reader = LoadReader { tick: Nanos(10_000_000), at: Nanos(0), cpus: Vec::new() };
         read(&mut reader, &[0, 0], 0);
         assert_eq!(read(&mut reader, &[50, 0], 1_000), [(1_000, 500), (1_000, 1_000)]);
-        assert_eq!(read(&mut reader, &[100], 2_000), [(2_000, 1_500), (1_000, 1_000)]);
-        assert_eq!(read(&mut reader, &[200, 0], 3_000), [(3_000, 1_500), (1_000, 1_000)]);
-        assert_eq!(read(&mut reader, &[300, 100], 4_000), [(4_000, 1_500), (2_000, 1_000)]);
+        assert_eq!(read(&mut reader, &[100], 2_000), [(2_000, 1_000), (1_000, 1_000)]);
+        assert_eq!(read(&mut reader, &[200, 0], 3_000), [(3_000, 1_000), (1_000, 1_000)]);
+        assert_eq!(read(&mut reader, &[300, 100], 4_000), [(4_000, 1_000), (2_000, 1_000)]);
     }
 }

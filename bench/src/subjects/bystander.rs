@@ -73,7 +73,7 @@ fn compare(lab: &Topology, work: &Work, effort: Effort) -> Vec<Vec<String>> {
 
 fn row(work: &Work, tracing: Tracing, rates: &Series) -> Vec<String> {
     let cost = Cost::of_rates(rates.of(tracing), &rates.baseline(tracing));
-    let judged = tracing == Tracing::Default;
+    let judged = tracing == Tracing::Sampled;
     let text = if tracing == Tracing::Nothing { "-".to_owned() } else { cost.text() };
     vec![
         work.name.to_owned(),

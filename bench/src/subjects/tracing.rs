@@ -11,22 +11,22 @@ pub(crate) enum Tracing {
     NothingAgain,
     /// `--ledger off`: no CPU time per flow.
     WithoutLedger,
-    /// The default: CPU time is sampled in short windows.
-    Default,
-    /// `--ledger exact`: every system call, softirq and context switch is accounted.
+    /// CPU time is measured in short windows.
+    Sampled,
+    /// The default settings: every system call, softirq and context switch is accounted.
     Exact,
 }
 
 impl Tracing {
     pub(crate) const ALL: [Self; 5] =
-        [Self::Nothing, Self::WithoutLedger, Self::Default, Self::Exact, Self::NothingAgain];
+        [Self::Nothing, Self::WithoutLedger, Self::Sampled, Self::Exact, Self::NothingAgain];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "no tracing",
             Self::NothingAgain => "no tracing, again",
             Self::WithoutLedger => "`--ledger off`",
-            Self::Default => "default settings",
+            Self::Sampled => "`--ledger sampled`",
             Self::Exact => "`--ledger exact`",
         }
     }
@@ -36,7 +36,7 @@ impl Tracing {
         let arguments: &[&str] = match self {
             Self::Nothing | Self::NothingAgain => return None,
             Self::WithoutLedger => &["--ledger", "off"],
-            Self::Default => &[],
+            Self::Sampled => &["--ledger", "sampled"],
             Self::Exact => &["--ledger", "exact"],
         };
         Some(Observer::start_every("1s", arguments))

@@ -34,7 +34,7 @@ pub(crate) struct BenchWorkload {
     /// CPUs of client and server.
     cpus: [usize; 2],
     transport: Transport,
-    /// Highest acceptable cost of the default settings, in percent.
+    /// Highest acceptable cost of tracing with a sampled ledger, in percent.
     pub(crate) target: f64,
     /// Whether the target is for the rate, and not for the rate by CPU time.
     pub(crate) by_clock: bool,

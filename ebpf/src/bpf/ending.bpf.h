@@ -60,4 +60,25 @@ static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_
 	return 0;
 }
 
+/* Excludes listeners and failed handshakes. */
+static __always_inline bool has_carried_data(struct tcp_sock *tp)
+{
+	return tp->bytes_acked || tp->bytes_received;
+}
+
+/* The last change of state before the kernel destroys an MPTCP socket: the application has closed it. */
+static __always_inline bool is_last_change(struct sock *sk, int old, int new)
+{
+	return new == TCP_CLOSE && (old == TCP_CLOSE || sk->__sk_common.skc_flags & 1 << SOCK_DEAD);
+}
+
+/* A socket that got no storage, for lack of memory: its payload is counted as lost. */
+static __always_inline void count_untraced(struct tcp_sock *tp)
+{
+	if (!has_carried_data(tp) || (!tp->is_mptcp && !settings.trace_tcp))
+		return;
+	count_both(MPW_COUNT_LOST_BYTES_SENT, tp->bytes_sent - tp->bytes_retrans,
+		   MPW_COUNT_LOST_BYTES_RECEIVED, tp->bytes_received);
+}
+
 #endif

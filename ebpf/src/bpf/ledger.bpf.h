@@ -77,12 +77,11 @@ struct cpu_ledger {
 	__u8 in_syscall;
 	/* enum mpw_cpu_class of what the current softirq does for a socket. */
 	__u8 soft_class;
-	/* 1: the window began a moment ago, maybe inside a softirq, so it is unknown which level runs. */
+	/* 1: the window has just begun, maybe inside a softirq, so it is unknown which level runs. */
 	__u8 is_unsure;
 	__u8 _reserved[4];
 	/* Number of the window, and the estimated time of one mark. */
-	__u32 window;
-	__u32 mark_ns;
+	__u32 window, mark_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
 	__u64 work_function;
@@ -113,10 +112,8 @@ struct {
 	__type(value, struct thread_marks);
 } threads SEC(".maps") __weak;
 
-/*
- * CPU time of each socket. Not in the socket's storage, because a mark charges the socket of the previous mark, to which it has no pointer.
- * A slot is taken at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far.
- */
+/* CPU time of each socket. Not in its storage: a mark charges the socket of the previous mark, to which it has no pointer. A slot is taken
+ * at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far. */
 struct cost {
 	__u64 tag;
 	__u64 ns[MPW_CPU_CLASSES];
@@ -130,8 +127,7 @@ struct {
 	__type(value, struct cost);
 } costs SEC(".maps") __weak;
 
-/* Slots that were freed. */
-struct {
+struct { /* slots that were freed */
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);

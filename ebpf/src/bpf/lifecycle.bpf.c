@@ -161,12 +161,6 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	refresh(&state->observed, tp);
 }
 
-/* Excludes listeners and failed handshakes. */
-static __always_inline bool has_carried_data(struct tcp_sock *tp)
-{
-	return tp->bytes_acked || tp->bytes_received;
-}
-
 static __noinline int close_subflow(struct subflow_state *state, struct sock *sk,
 				    struct tcp_sock *tp)
 {
@@ -331,13 +325,6 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
-/* The last change of state before the kernel destroys an MPTCP socket: the application has closed it. */
-static __always_inline bool is_last_change(struct sock *sk, int old, int new)
-{
-	return new == TCP_CLOSE &&
-	       (old == TCP_CLOSE || sk->__sk_common.skc_flags & 1 << SOCK_DEAD);
-}
-
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 {
@@ -379,15 +366,6 @@ int on_set_state_meanwhile(void *ctx)
 {
 	bpf_tail_call(ctx, &state_changes, 0);
 	return 0;
-}
-
-/* A socket that got no storage, for lack of memory: its payload is counted as lost. */
-static __always_inline void count_untraced(struct tcp_sock *tp)
-{
-	if (!has_carried_data(tp) || (!tp->is_mptcp && !settings.trace_tcp))
-		return;
-	count_both(MPW_COUNT_LOST_BYTES_SENT, tp->bytes_sent - tp->bytes_retrans,
-		   MPW_COUNT_LOST_BYTES_RECEIVED, tp->bytes_received);
 }
 
 /* The last event of a TCP socket with all fields readable, before its ULP is cleaned up. Processes a change to CLOSE that was missed. */
