@@ -14,16 +14,17 @@ use mpwatch_tests::{Observer, emulation, number};
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
 
-/// The second CPU. It is online again at the end, also if a test fails.
-struct SecondCpu;
+/// Takes the second CPU offline until it is dropped, also if the test fails.
+struct Offline;
 
-impl SecondCpu {
-    fn set(&self, online: &str) {
-        fs::write(SWITCH, online).unwrap();
+impl Offline {
+    fn new() -> Self {
+        fs::write(SWITCH, "0").unwrap();
+        Self
     }
 }
 
-impl Drop for SecondCpu {
+impl Drop for Offline {
     fn drop(&mut self) {
         let _ = fs::write(SWITCH, "1");
     }
@@ -43,11 +44,10 @@ fn a_cpu_that_goes_offline_and_comes_back_costs_no_figure() {
         let enough = || (upload.control().received() >= bytes).then_some(());
         poll_until("payload", emulation::timeout(TIMEOUT), enough).unwrap();
     };
-    let cpu = SecondCpu;
     received(100_000);
-    cpu.set("0");
+    let offline = Offline::new();
     received(500_000);
-    cpu.set("1");
+    drop(offline);
     let sent = upload.join().unwrap().client.sent();
     let report = observer.finish_after_close(&lab);
     let connection = report.only_connection_in(lab.client().name());

@@ -57,7 +57,7 @@ fn row(workload: &BenchWorkload, tracing: Tracing, by_clock: &Series, by_cpu: &S
     let cost = |series: &Series| Cost::of_rates(series.of(tracing), &series.baseline(tracing));
     let (clock, cpu) = (cost(by_clock), cost(by_cpu));
     let unless_baseline = |text: String| if tracing == Tracing::Nothing { "-".to_owned() } else { text };
-    // The target is for what is to be left on. Requests on one CPU take all of its time, so their rate is exact.
+    // The target is for tracing that runs all the time. Requests on one CPU take all of its time, so their rate is exact.
     let target = (tracing == Tracing::Sampled).then_some(workload.target);
     let judged = if workload.by_clock { &clock } else { &cpu };
     vec![
