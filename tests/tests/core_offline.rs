@@ -65,6 +65,8 @@ fn the_object_loads_on_every_supported_kernel() {
 
 /// The name of `mptcp_pm_data.subflows` since Linux 6.18.
 const EXTRA_SUBFLOWS: &str = "mptcp_pm_data.extra_subflows";
+/// Linux 7.1 and later keep a state of each element of socket storage.
+const STORAGE_STATE: &str = "bpf_local_storage_elem.state";
 /// The name of `kernfs_node.parent` since Linux 6.15.
 const RENAMED_PARENT: &str = "kernfs_node.__parent";
 
@@ -74,6 +76,7 @@ fn linux_6_1_lacks_byte_counters_of_connections_and_owners_of_accepted_sockets()
     assert_eq!(
         report.guarded_missing,
         [
+            STORAGE_STATE,
             RENAMED_PARENT,
             EXTRA_SUBFLOWS,
             "mptcp_sock.bytes_acked",
@@ -93,7 +96,7 @@ fn linux_6_1_lacks_byte_counters_of_connections_and_owners_of_accepted_sockets()
 #[test]
 fn linux_6_12_lacks_nothing() {
     let report = check("6.12");
-    assert_eq!(report.guarded_missing, [RENAMED_PARENT, EXTRA_SUBFLOWS]);
+    assert_eq!(report.guarded_missing, [STORAGE_STATE, RENAMED_PARENT, EXTRA_SUBFLOWS]);
     assert_eq!(missing(&report), [""; 0]);
 }
 
@@ -110,14 +113,14 @@ fn a_field_that_is_read_without_a_check_is_found_and_named() {
     let unguarded: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
     let readers = ["fill_tcp", "on_segment", "take_in_state"];
     assert_eq!(unguarded, readers.map(|function| format!("tcp_sock.srtt_us (read by {function})")));
-    assert_eq!(report.guarded_missing, [RENAMED_PARENT, EXTRA_SUBFLOWS]);
+    assert_eq!(report.guarded_missing, [STORAGE_STATE, RENAMED_PARENT, EXTRA_SUBFLOWS]);
 }
 
 #[test]
 fn a_missing_optional_field_is_no_error() {
     let report = check_bytes(&without(btf_of("6.12"), "total_rto"));
     assert_eq!(report.unguarded_missing, []);
-    assert_eq!(report.guarded_missing, [RENAMED_PARENT, EXTRA_SUBFLOWS, "tcp_sock.total_rto"]);
+    assert_eq!(report.guarded_missing, [STORAGE_STATE, RENAMED_PARENT, EXTRA_SUBFLOWS, "tcp_sock.total_rto"]);
 }
 
 #[test]
