@@ -83,7 +83,7 @@ fn payload_of_sockets_without_memory_for_storage_is_counted_as_lost() {
         return;
     }
     let lab = lab();
-    lab.client().sysctl("net.core.optmem_max", "512").unwrap();
+    lab.client().sysctl("net.core.optmem_max", "64").unwrap();
     let observer = Observer::start(&[]);
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
     traffic::run(lab.client(), lab.server(), &spec).unwrap();

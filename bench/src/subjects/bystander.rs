@@ -40,12 +40,13 @@ const WORK: [Work; 3] = [
 ];
 
 pub(crate) fn run(effort: Effort) -> String {
-    let lab = lab();
+    // Of its own network, so that its port is not in the way.
+    let (lab, traced_lab) = (lab(), lab());
     let control = Arc::new(Control::default());
     let workload = Workload::Paced { rate: 1_000_000, duration: Duration::from_hours(1) };
-    let spec = lab.traffic(workload).expect("the lab has a path");
-    let traced =
-        Transfer::start(lab.client(), lab.server(), &spec, &control).expect("traffic can be started");
+    let spec = traced_lab.traffic(workload).expect("the lab has a path");
+    let traced = Transfer::start(traced_lab.client(), traced_lab.server(), &spec, &control)
+        .expect("traffic can be started");
     let rows: Vec<_> = WORK.iter().flat_map(|work| compare(&lab, work, effort)).collect();
     control.cancel();
     // It was cancelled: its report means nothing.
