@@ -65,7 +65,7 @@ fn the_object_loads_on_every_supported_kernel() {
 
 /// The name of `mptcp_pm_data.subflows` since Linux 6.18.
 const EXTRA_SUBFLOWS: &str = "mptcp_pm_data.extra_subflows";
-/// Linux 7.1 and later keep a state of each element of socket storage.
+/// Linux 7.2 keeps a state of each element of socket storage.
 const STORAGE_STATE: &str = "bpf_local_storage_elem.state";
 /// The name of `kernfs_node.parent` since Linux 6.15.
 const RENAMED_PARENT: &str = "kernfs_node.__parent";

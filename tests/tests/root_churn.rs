@@ -132,7 +132,7 @@ fn aborted_connections_keep_their_tokens_at_both_ends() {
     assert_eq!(tokens(server, "token"), tokens(client, "remote_token"));
 }
 
-/// Linux 7.1 and 7.2 may crash if the iterator over socket storage meets the storage of a socket that the kernel is destroying.
+/// Linux 7.2 may crash if the iterator over socket storage meets the storage of a socket that the kernel is destroying.
 #[test]
 fn snapshots_survive_sockets_that_are_destroyed_meanwhile() {
     const CONNECTIONS: u32 = 500;

@@ -133,7 +133,11 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let origin = format!("file {}", path.display());
     let known = |(name, kind, text): (String, &str, String)| match KEYS.iter().find(|key| key.name == name) {
         Some(key) if key.kind() == kind => Ok((key.name, (text, origin.clone()))),
-        Some(key) => Err(bad_value(&origin, key.name, &text, &format!("use {}", in_toml(key.kind())))),
+        Some(key) => {
+            let example = (key.show)(&Config::default());
+            let hint = format!("use {}, such as {example}", in_toml(key.kind()));
+            Err(bad_value(&origin, key.name, &text, &hint))
+        }
         None => {
             let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             let hint =

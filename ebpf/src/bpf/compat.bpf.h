@@ -69,8 +69,8 @@ static __always_inline void enable_preemption(void)
 }
 
 /*
- * Frees a socket's storage before the kernel destroys the socket. Kernels that keep a state of each element (since 7.1, commit
- * 0be08389c7f2) clear its pointer to the socket's storage then, which the iterator over the map reads again after having checked it:
+ * Frees a socket's storage before the kernel destroys the socket. Kernels that keep a state of each element (7.2 does, 6.12
+ * does not) clear its pointer to the socket's storage then, which the iterator over the map reads again after having checked it:
  * without this, a snapshot can crash the kernel. Deletion by a program keeps that pointer.
  */
 static __always_inline void free_storage(void *map, struct sock *sk)
