@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::unit::Nanos;
+
+use crate::energy::ticks;
 
 /// Length of a window: 5 % of the period.
 const LENGTH: Duration = Duration::from_millis(50);
@@ -32,6 +35,9 @@ pub(crate) struct Windows {
     is_open: bool,
     opened: u32,
     has_closed: bool,
+    /// The kernel's idle time of all CPUs when the open window opened, and in all windows.
+    idle_before: Nanos,
+    idle: Nanos,
     random: u32,
 }
 
@@ -48,6 +54,8 @@ impl Windows {
             is_open: true,
             opened: 1,
             has_closed: false,
+            idle_before: ticks::idle_time(),
+            idle: Nanos(0),
             random: std::process::id().wrapping_mul(2_654_435_761) | 1,
         }
     }
@@ -69,6 +77,7 @@ impl Windows {
             self.due = tick.max(now + Duration::from_millis(1));
         } else if tracer.open_window() {
             (self.is_open, self.due) = (true, Instant::now() + LENGTH);
+            self.idle_before = ticks::idle_time();
             self.opened += 1;
         } else {
             return Step::Refused;
@@ -79,9 +88,15 @@ impl Windows {
     /// Closes the window if one is open.
     pub(crate) fn close(&mut self, tracer: &mut Tracer) {
         if self.is_open {
+            self.idle += ticks::idle_time().since(self.idle_before);
             tracer.close_window();
             (self.is_open, self.has_closed) = (false, true);
         }
+    }
+
+    /// What the kernel counted as idle time of all CPUs in windows that have closed. Its rounding to 10 ms averages out.
+    pub(crate) fn idle(&self) -> Nanos {
+        self.idle
     }
 
     /// Whether a window has closed since the last call.

@@ -12,6 +12,7 @@
 #define MPW_RTT_SUB_BUCKET_BITS 3
 #define MPW_RTT_LOWEST_OCTAVE	4
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
+#define MPW_WORK_PER_PACKET	32 /* in the work of a flow; one KiB of payload counts 1 */
 #define MPW_STALLS		4 /* that a subflow remembers; a new one overwrites the oldest */
 /* An interval without progress is a stall from this length on: a retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
@@ -293,9 +294,9 @@ struct mpw_observed {
 	__u64 bytes_resent;
 	/* Payload in the SYN (TCP Fast Open). The kernel's counters of the connection leave it out. */
 	__u64 syn_bytes;
-	/* Packets received (after GRO) and changes of state since tracing began; of those, in windows of a sampled ledger. */
-	__u64 packets;
-	__u64 window_packets;
+	/* Work since tracing began (work.bpf.h); of that, in windows of a sampled ledger. */
+	__u64 work;
+	__u64 window_work;
 	struct mpw_address local;
 	struct mpw_address remote;
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */

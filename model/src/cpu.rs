@@ -28,6 +28,10 @@ json_words! {
 pub struct CpuSampling {
     /// Of each CPU, by the kernel's idle time.
     pub loads: Vec<CpuLoad>,
+    /// What the kernel counted as idle time in windows, of all CPUs. Zero: unknown. It is less than that of the ledger, because the kernel
+    /// counts only while its tick is stopped.
+    #[serde(default)]
+    pub window_idle: Nanos,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
     /// Whether a window has ended since the last tick for which this was true, or tracing ends: CPU time and energy since then are charged.

@@ -283,12 +283,13 @@ pub struct SubflowRecord {
     pub retransmits_timeout: u32,
     /// Segments retransmitted as tail loss probes.
     pub retransmits_probe: u32,
-    /// Packets received (after GRO) and changes of state since tracing began, if the ledger is sampled.
+    /// Work since tracing began, if the ledger is sampled: 32 for each packet received (after GRO) and each change of state, and 1 for each
+    /// KiB of payload in both directions.
     #[serde(default)]
-    pub packets: u64,
-    /// Of those, in windows of the ledger.
+    pub work: u64,
+    /// Of that, in windows of the ledger.
     #[serde(default)]
-    pub window_packets: u64,
+    pub window_work: u64,
     /// CPU time for this subflow in particular; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.

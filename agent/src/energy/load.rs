@@ -4,7 +4,6 @@
 
 use mpwatch_model::cpu::CpuLoad;
 use mpwatch_model::unit::Nanos;
-use nix::unistd::{SysconfVar, sysconf};
 
 use super::ticks::{self, CpuTicks};
 use crate::clock::ClockPair;
@@ -28,10 +27,7 @@ pub(crate) struct LoadReader {
 impl LoadReader {
     /// Begins now.
     pub(crate) fn start() -> Self {
-        let per_second =
-            sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
-        let tick = Nanos(1_000_000_000 / per_second.unwrap_or(100).max(1));
-        let mut reader = Self { tick, at: Nanos(0), cpus: Vec::new() };
+        let mut reader = Self { tick: ticks::tick(), at: Nanos(0), cpus: Vec::new() };
         reader.read();
         reader
     }

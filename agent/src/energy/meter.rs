@@ -82,14 +82,19 @@ impl Meter {
         &self.machine
     }
 
-    /// Closes a window of the energy counters. `charges`: see [`CpuSampling`].
-    pub(crate) fn read(&mut self, tracer: &Tracer, charges: bool) -> anyhow::Result<Reading> {
+    /// Closes a window of the energy counters. `window_idle`, `charges`: see [`CpuSampling`].
+    pub(crate) fn read(
+        &mut self,
+        tracer: &Tracer,
+        window_idle: Nanos,
+        charges: bool,
+    ) -> anyhow::Result<Reading> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
         let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
             Ok(now) => {
                 match load {
-                    Some(load) => sampling = Some(load.read(ledger, charges)),
+                    Some(load) => sampling = Some(load.read(ledger, window_idle, charges)),
                     None => ledger.add_cpus(cpus, &now),
                 }
                 *cpus = now;
@@ -107,12 +112,12 @@ impl Load {
     }
 
     /// Reads the load, and adds the busy time since the last call to the ledger, which the sampler uses for that only.
-    fn read(&mut self, ledger: &mut Ledger, charges: bool) -> CpuSampling {
+    fn read(&mut self, ledger: &mut Ledger, window_idle: Nanos, charges: bool) -> CpuSampling {
         let loads = self.reader.read();
         let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();
         ledger.add(0, Account::Other, busy.since(self.busy).0);
         self.busy = busy;
-        CpuSampling { loads, own: Nanos(thread_time().saturating_sub(self.own)), charges }
+        CpuSampling { loads, window_idle, own: Nanos(thread_time().saturating_sub(self.own)), charges }
     }
 }
 

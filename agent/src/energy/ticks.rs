@@ -4,6 +4,8 @@
 use std::fs;
 
 use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::unit::Nanos;
+use nix::unistd::{SysconfVar, sysconf};
 
 /// Ticks of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,17 @@ impl CpuTicks {
     pub(crate) fn idle(self) -> u64 {
         self.idle
     }
+}
+
+/// Idle time of all CPUs since boot, as the kernel counts it, rounded down to a tick for each CPU.
+pub(crate) fn idle_time() -> Nanos {
+    Nanos(now().into_iter().map(CpuTicks::idle).sum::<u64>() * tick().0)
+}
+
+/// Length of a tick.
+pub(crate) fn tick() -> Nanos {
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+    Nanos(1_000_000_000 / per_second.unwrap_or(100).max(1))
 }
 
 /// From lines `cpu0 user nice system idle iowait irq softirq`. The next field, time stolen by a hypervisor, does not count.

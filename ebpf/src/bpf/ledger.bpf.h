@@ -360,16 +360,6 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 		cpu->mptcp_worker = cpu->work_function;
 }
 
-/* A packet was received, or the state has changed: the measure of a flow's work between the windows of a sampled ledger. */
-static __always_inline void count_packet(struct subflow_state *state)
-{
-	if (!settings.ledger_sampled)
-		return;
-	state->observed.packets++;
-	if (this_cpu())
-		state->observed.window_packets++;
-}
-
 /* A received segment of a subflow. In a system call (which processes the backlog) the time is charged to the call. */
 static __always_inline void charge_segment(struct subflow_state *state)
 {

@@ -2,6 +2,7 @@
 /* Connections and subflows open, join and close. Final counters are read at CLOSE, before the kernel can zero them, and sent at the end. */
 #include "ending.bpf.h"
 #include "record.bpf.h"
+#include "work.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -237,7 +238,7 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 	if (!state)
 		return;
 	state->last_state = new;
-	count_packet(state);
+	count_work(state, tp);
 	charge_subflow(state);
 }
 

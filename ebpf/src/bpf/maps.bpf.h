@@ -34,6 +34,8 @@ struct subflow_state {
 	__u64 snapshot_hash;
 	/* The next RTT sample is of data that was sent after this time; see sample.bpf.h. */
 	__u64 sample_due_us;
+	/* Payload at the last count of work (work.bpf.h), KiB. */
+	__u64 kib_seen;
 	__u32 retrans_seen;
 	__u32 write_seq_seen;
 	/* Slot in the ledger; see ledger.bpf.h. */

@@ -31,6 +31,7 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 	struct subflow_state *state;
 	struct tcp_sock *tp;
 
+	mark_cpu();
 	if (!ssk)
 		return 0;
 	state = bpf_sk_storage_get(&subflows, ssk, 0, 0);

@@ -65,6 +65,7 @@ static __always_inline void on_use(struct sock *sk)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk)
 {
+	mark_cpu();
 	on_use(sk);
 	return 0;
 }
@@ -72,6 +73,7 @@ int BPF_PROG(on_send, struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk)
 {
+	mark_cpu();
 	on_use(sk);
 	return 0;
 }

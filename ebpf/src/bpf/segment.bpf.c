@@ -6,6 +6,7 @@
 #include "payload.bpf.h"
 #include "sample.bpf.h"
 #include "stall.bpf.h"
+#include "work.bpf.h"
 
 static __always_inline __u32 log2_u32(__u32 v)
 {
@@ -100,11 +101,11 @@ int BPF_PROG(on_segment, struct sock *sk)
 		charge_untraced();
 		return 0;
 	}
-	count_packet(state);
 	charge_segment(state);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
+	count_work(state, tp);
 	count_rtt(state, tp);
 	/* Without data in flight there is no stall, and no acknowledgement shows progress. */
 	sending = tp->packets_out;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time per packet: of each flow, and of each class of flows, for flows that no window has seen enough of. Pure.
+//! CPU time per unit of work: of each flow, and of each class of flows, for flows that no window has seen enough of. Pure.
 
 use mpwatch_model::cpu::{CpuTimes, divide};
 
 /// Classes of work of a flow (`CpuTimes`).
 const WORK: usize = 5;
-/// Weight of the time per packet of a flow's class, in packets, in that of a flow.
-const PRIOR_PACKETS: f64 = 16.0;
+/// Work of a packet; one KiB of payload is 1.
+pub(crate) const PACKET: f64 = 32.0;
+/// Weight of the cost of a flow's class, in work, in that of a flow.
+const PRIOR_WORK: f64 = 16.0 * PACKET;
 /// Flows with fewer packets are a class of their own: most of their time is for opening and closing.
 const SHORT: u64 = 16;
 /// Bounds of the classes, bytes of payload per packet.
@@ -14,6 +16,10 @@ const SIZES: [u64; 2] = [512, 8_192];
 const CLASSES: usize = (SIZES.len() + 1) * 2;
 /// How much an older window counts in the figures of a class, compared with the next one.
 const DECAY: f64 = 0.98;
+/// A window in which work cost so many times more than expected was disturbed, for example by a hypervisor that ran something else.
+const DISTURBED: f64 = 3.0;
+/// Work in a window from which on its cost says something.
+const MIN_WORK: f64 = 16.0 * PACKET;
 /// Relative standard error of one window, of a flow whose windows seem to agree: work that begins in one window and ends outside of it.
 const EDGE: f64 = 0.1;
 /// Relative difference of the flows of a class while nothing is known about it.
@@ -26,8 +32,8 @@ const SYSTEMATIC: f64 = 0.03;
 pub(crate) struct FlowSample {
     /// CPU time in windows.
     pub(crate) time: CpuTimes,
-    /// Packets since tracing began, and of those in windows.
-    pub(crate) packets: u64,
+    /// Work since tracing began, and of that in windows.
+    pub(crate) work: u64,
     pub(crate) sampled: u64,
     /// Payload in both directions.
     pub(crate) bytes: u64,
@@ -35,9 +41,10 @@ pub(crate) struct FlowSample {
 
 impl FlowSample {
     fn class(&self) -> usize {
-        let per_packet = self.bytes / self.packets.max(1);
+        let packets = self.work.saturating_sub(self.bytes >> 10) / PACKET as u64;
+        let per_packet = self.bytes / packets.max(1);
         let size = SIZES.iter().filter(|bound| per_packet >= **bound).count();
-        size + if self.packets < SHORT { 0 } else { SIZES.len() + 1 }
+        size + if packets < SHORT { 0 } else { SIZES.len() + 1 }
     }
 
     fn total(&self) -> f64 {
@@ -50,7 +57,9 @@ impl FlowSample {
 pub(crate) struct FlowEstimate {
     seen: FlowSample,
     given: Option<CpuTimes>,
-    /// Number of windows with packets, and the sum of squares of their difference from the flow's time per packet.
+    /// Time in windows, without what disturbed windows took too long.
+    rated: [f64; WORK],
+    /// Number of windows with work, and the sum of squares of their difference from the flow's cost.
     windows: f64,
     differences: f64,
 }
@@ -73,19 +82,19 @@ impl FlowEstimate {
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     time: [f64; WORK],
-    packets: f64,
-    /// Sums of squares: differences of its flows from the time per packet, and what they were expected to be.
+    work: f64,
+    /// Sums of squares: differences of its flows from the cost, and what they were expected to be.
     differences: f64,
     expected: f64,
 }
 
 impl Class {
-    fn per_packet(&self) -> Option<[f64; WORK]> {
-        (self.packets > 0.0).then(|| self.time.map(|time| time / self.packets))
+    fn cost(&self) -> Option<[f64; WORK]> {
+        (self.work > 0.0).then(|| self.time.map(|time| time / self.work))
     }
 }
 
-/// What a packet costs, by class.
+/// What work costs, by class.
 #[derive(Default)]
 pub(crate) struct UnitCosts {
     classes: [Class; CLASSES],
@@ -96,61 +105,75 @@ impl UnitCosts {
     pub(crate) fn age(&mut self) {
         for class in &mut self.classes {
             class.time.iter_mut().for_each(|time| *time *= DECAY);
-            class.packets *= DECAY;
+            class.work *= DECAY;
             class.differences *= DECAY;
             class.expected *= DECAY;
         }
     }
 
-    /// Takes what windows have seen of a flow since the last call. Returns its new packets: all, and those in windows.
+    /// Takes what windows have seen of a flow since the last call. Returns its new work: all, and that in windows.
     pub(crate) fn observe(&mut self, flow: &mut FlowEstimate, now: &FlowSample) -> [u64; 2] {
         let (time, sampled) = (now.time - flow.seen.time, now.sampled.saturating_sub(flow.seen.sampled));
-        let total = time.total().0 as f64;
-        let new = [now.packets.saturating_sub(flow.seen.packets), sampled];
-        if total > 0.0 || sampled > 0 {
-            let known = self.per_packet(now.class()).map(|costs| costs.iter().sum::<f64>());
-            if flow.windows > 0.0 {
-                let rate = (flow.seen.total() + PRIOR_PACKETS * known.unwrap_or_default())
-                    / (flow.seen.sampled as f64 + PRIOR_PACKETS);
-                flow.differences += (total - rate * sampled as f64).powi(2);
+        let new = [now.work.saturating_sub(flow.seen.work), sampled];
+        let (mut total, sampled) = (time.total().0 as f64, sampled as f64);
+        if total > 0.0 || sampled > 0.0 {
+            let mut kept = 1.0;
+            if let Some(expected) = self.cost_of(flow, now.class()).map(|cost| cost * sampled) {
+                if flow.windows > 0.0 && sampled >= MIN_WORK && total > DISTURBED * expected {
+                    kept = DISTURBED * expected / total;
+                }
+                total *= kept;
+                if flow.windows > 0.0 {
+                    flow.differences += (total - expected).powi(2);
+                }
             }
             flow.windows += 1.0;
+            let known = self.cost(now.class()).map(|cost| cost.iter().sum::<f64>() * sampled);
             let class = &mut self.classes[now.class()];
-            if let Some(rate) = known {
-                class.differences += (total - rate * sampled as f64).powi(2);
-                class.expected += (rate * sampled as f64).powi(2);
+            if let Some(expected) = known {
+                class.differences += (total - expected).powi(2);
+                class.expected += expected.powi(2);
             }
-            class.time.iter_mut().zip(time.classes()).for_each(|(sum, time)| *sum += time as f64);
-            class.packets += sampled as f64;
+            for (work, time) in time.classes().into_iter().enumerate() {
+                class.time[work] += time as f64 * kept;
+                flow.rated[work] += time as f64 * kept;
+            }
+            class.work += sampled;
         }
         flow.seen = *now;
         new
     }
 
-    /// Time per packet of a class; of all flows if little is known about it.
-    fn per_packet(&self, class: usize) -> Option<[f64; WORK]> {
+    /// Cost of a class; of all flows if little is known about it.
+    fn cost(&self, class: usize) -> Option<[f64; WORK]> {
         let mut all = Class::default();
         for class in &self.classes {
             all.time.iter_mut().zip(class.time).for_each(|(sum, time)| *sum += time);
-            all.packets += class.packets;
+            all.work += class.work;
         }
-        let (all, class) = (all.per_packet()?, &self.classes[class]);
+        let (all, class) = (all.cost()?, &self.classes[class]);
         Some(std::array::from_fn(|work| {
-            (class.time[work] + PRIOR_PACKETS * all[work]) / (class.packets + PRIOR_PACKETS)
+            (class.time[work] + PRIOR_WORK * all[work]) / (class.work + PRIOR_WORK)
         }))
     }
 
-    /// What a flow should get now, by class of work: its time in windows, and for all other packets its time per packet.
+    /// Cost of a flow so far, all its time together.
+    fn cost_of(&self, flow: &FlowEstimate, class: usize) -> Option<f64> {
+        let of_class = self.cost(class)?.iter().sum::<f64>();
+        let time = flow.rated.iter().sum::<f64>() + PRIOR_WORK * of_class;
+        Some(time / (flow.seen.sampled as f64 + PRIOR_WORK))
+    }
+
+    /// What a flow should get now, by class of time: its time in windows, and for all other work what it costs in windows.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     pub(crate) fn wanted(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
         let now = &flow.seen;
-        let costs = self.per_packet(now.class())?;
-        let others = now.packets.saturating_sub(now.sampled) as f64;
+        let costs = self.cost(now.class())?;
+        let others = now.work.saturating_sub(now.sampled) as f64;
         let (seen, given) = (now.time.classes(), flow.given.unwrap_or_default().classes());
         Some(std::array::from_fn(|work| {
-            let rate =
-                (seen[work] as f64 + PRIOR_PACKETS * costs[work]) / (now.sampled as f64 + PRIOR_PACKETS);
-            (seen[work] + (others * rate) as u64).saturating_sub(given[work])
+            let cost = (flow.rated[work] + PRIOR_WORK * costs[work]) / (now.sampled as f64 + PRIOR_WORK);
+            (seen[work] + (others * cost) as u64).saturating_sub(given[work])
         }))
     }
 
@@ -163,7 +186,7 @@ impl UnitCosts {
         }
         let spread =
             if class.expected > 0.0 { (class.differences / class.expected).sqrt() } else { UNKNOWN_SPREAD };
-        let of_class = PRIOR_PACKETS / (now.sampled as f64 + PRIOR_PACKETS);
+        let of_class = PRIOR_WORK / (now.sampled as f64 + PRIOR_WORK);
         let mut square = (spread * of_class).powi(2);
         if flow.windows > 0.0 && now.total() > 0.0 {
             let few = flow.windows / (flow.windows - 1.0).max(1.0);
@@ -182,7 +205,7 @@ mod tests {
 
     fn sample(time: u64, sampled: u64, packets: u64) -> FlowSample {
         let time = CpuTimes::from_classes([0, time, 0, 0, 0], true);
-        FlowSample { time, packets, sampled, bytes: packets * 100 }
+        FlowSample { time, work: packets * 32, sampled: sampled * 32, bytes: packets * 100 }
     }
 
     fn total(wanted: Option<[u64; WORK]>) -> u64 {
@@ -192,7 +215,7 @@ mod tests {
     #[test]
     fn nothing_is_known_before_the_first_window() {
         let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
-        assert_eq!(costs.observe(&mut flow, &sample(0, 0, 50)), [50, 0]);
+        assert_eq!(costs.observe(&mut flow, &sample(0, 0, 50)), [50 * 32, 0]);
         assert_eq!((costs.wanted(&flow), flow.given()), (None, None));
     }
 
@@ -231,6 +254,16 @@ mod tests {
         assert!(errors[0] > 0.15 && errors[49] < 0.08, "{errors:?}");
         let (given, truth) = (flow.given().unwrap().total().0 as f64, 50.0 * 10_000_000.0);
         assert!((given / truth - 1.0).abs() < errors[49]);
+    }
+
+    #[test]
+    fn a_disturbed_window_does_not_make_all_work_expensive() {
+        let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
+        costs.observe(&mut flow, &sample(1_000_000, 200, 4_000));
+        costs.observe(&mut flow, &sample(1_000_000 + 50_000_000, 400, 8_000));
+        let wanted = total(costs.wanted(&flow));
+        let undisturbed = 8_000 * 5_000;
+        assert!((undisturbed..undisturbed * 2 + 50_000_000).contains(&wanted), "{wanted}");
     }
 
     #[test]

@@ -41,7 +41,10 @@ impl Energy {
 
     /// Charges one tick, after the flows have applied everything up to it.
     pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
-        let Some(window) = &tick.energy else { return };
+        let Some(window) = &tick.energy else {
+            self.deferred = None;
+            return;
+        };
         let Some(sampling) = &tick.sampling else {
             self.charge(window, &tick.cpus, flows);
             return;
@@ -80,8 +83,8 @@ impl Energy {
         for subflow in subflows(flows) {
             let sample = subflow.sample();
             let [all, sampled] = self.sampling.costs.observe(&mut subflow.estimate, &sample);
-            self.sampling.packets.all += all;
-            self.sampling.packets.sampled += sampled;
+            self.sampling.work.all += all;
+            self.sampling.work.sampled += sampled;
         }
         let costs = &self.sampling.costs;
         let wanted: Vec<Option<[u64; 5]>> =
@@ -124,6 +127,11 @@ impl Energy {
         }
         let error = self.sampling.costs.error(&subflow.estimate);
         Some(FlowEnergy { convention: Convention::SampledCpuTime, ..energy.widened(error) })
+    }
+
+    /// Whether CPU time is charged later, when a window of the sampled ledger has ended.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.deferred.is_some()
     }
 
     /// Whether all CPU time of these subflows is charged.

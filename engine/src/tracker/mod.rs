@@ -119,7 +119,8 @@ impl Tracker {
         let connections = self.connections();
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
-            flow.is_forgettable() && (is_charged || flow.is_long_complete())
+            let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
+            flow.is_forgettable() && (is_charged || (flow.is_long_complete() && !is_deferred))
         };
         let mut done: Vec<Key> =
             self.flows.iter().filter(|(_, flow)| is_done(flow)).map(|(key, _)| *key).collect();

@@ -107,8 +107,8 @@ impl SubflowState {
     pub(super) fn sample(&self) -> FlowSample {
         FlowSample {
             time: self.record.cpu.unwrap_or_default() + self.cpu_share,
-            packets: self.record.packets,
-            sampled: self.record.window_packets,
+            work: self.record.work,
+            sampled: self.record.window_work,
             bytes: self.carried().1,
         }
     }
