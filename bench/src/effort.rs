@@ -12,6 +12,8 @@ pub(crate) struct Effort {
     pub(crate) warm_up: Duration,
     /// Length of one measurement.
     pub(crate) window: Duration,
+    /// Length of the traffic whose energy is compared with the truth.
+    pub(crate) traffic: Duration,
     /// Numbers of subflows that a snapshot is measured with.
     pub(crate) subflows: &'static [u32],
     /// How long an idle mpwatch is measured.
@@ -67,6 +69,7 @@ impl Effort {
         warm_up: Duration::from_millis(150),
         // Sampling of CPU time repeats every second.
         window: Duration::from_secs(2),
+        traffic: Duration::from_secs(4),
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
         workloads: &WORKLOADS,
@@ -78,6 +81,7 @@ impl Effort {
         rounds: 1,
         warm_up: Duration::from_millis(20),
         window: Duration::from_millis(50),
+        traffic: Duration::from_millis(200),
         subflows: &[40],
         idle: Duration::from_millis(100),
         workloads: &SMALL_WORKLOADS,

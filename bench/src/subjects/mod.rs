@@ -5,6 +5,7 @@
 mod bystander;
 mod detection;
 mod idle;
+mod ledger;
 mod overhead;
 mod programs;
 mod scrape;
@@ -19,9 +20,10 @@ use crate::effort::Effort;
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.
-pub(crate) const SUBJECTS: [(&str, Subject); 7] = [
+pub(crate) const SUBJECTS: [(&str, Subject); 8] = [
     ("overhead", overhead::run),
     ("bystander", bystander::run),
+    ("ledger", ledger::run_all),
     ("snapshot", snapshot::run),
     ("idle", idle::run),
     ("scrape", scrape::run),
