@@ -122,22 +122,24 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
 /// The scenarios of `./dev bench ledger`, each of about this length. The first is the baseline of those with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
     // What this machine does in a second, about.
-    let per_second = |rate: f64| (rate * length.as_secs_f64()).ceil() as u64;
+    let in_all = |per_second: u128| {
+        u64::try_from((per_second * length.as_millis()).div_ceil(1_000)).expect("a count fits")
+    };
     let bulk = Flows::one(Workload::upload_for(length));
-    let small_requests = |rate| Flows::one(requests(per_second(rate), [64, 64], Duration::ZERO));
-    let pages = Flows::one(requests(per_second(3_000.0), [500, 64 << 10], Duration::ZERO));
+    let small_requests = |rate| Flows::one(requests(in_all(rate), [64, 64], Duration::ZERO));
+    let pages = Flows::one(requests(in_all(3_000), [500, 64 << 10], Duration::ZERO));
     // 100 ms at two to three gigabytes per second, then a pause.
-    let bursts = Flows::one(requests(per_second(2.0), [250_000_000, 64], Duration::from_millis(400)));
+    let bursts = Flows::one(requests(in_all(2), [250_000_000, 64], Duration::from_millis(400)));
     let small_flow = requests(20, [1_000, 1_000], Duration::from_millis(2));
     let small_flows = Flows { connections: 1_000, concurrency: 16, ..Flows::one(small_flow).elsewhere() };
     let beside = |name, bystander| Scenario { bystander: Some(bystander), ..scenario(name, bulk) };
     let several = |name, traffic| Scenario { traffic, ..scenario(name, bulk) };
     vec![
         scenario("bulk", bulk),
-        scenario("64 B requests", small_requests(45_000.0)),
+        scenario("64 B requests", small_requests(45_000)),
         several(
             "mixed sizes: bulk, pages of 64 KiB, 64 B requests",
-            vec![bulk.spread(), pages.spread(), small_requests(5_000.0).spread()],
+            vec![bulk.spread(), pages.spread(), small_requests(5_000).spread()],
         ),
         scenario("bursts of 100 ms", bursts.spread()),
         several("1 000 small flows beside a large one", vec![bulk, small_flows]),
