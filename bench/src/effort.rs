@@ -12,6 +12,10 @@ pub(crate) struct Effort {
     pub(crate) warm_up: Duration,
     /// Length of one measurement.
     pub(crate) window: Duration,
+    /// Length of the traffic whose energy is compared with the truth.
+    pub(crate) traffic: Duration,
+    /// Number of short connections that tools may miss.
+    pub(crate) short_connections: u32,
     /// Numbers of subflows that a snapshot is measured with.
     pub(crate) subflows: &'static [u32],
     /// How long an idle mpwatch is measured.
@@ -65,8 +69,10 @@ impl Effort {
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),
-        // Sampling of CPU time repeats every second.
-        window: Duration::from_secs(2),
+        // A sampled ledger has one window per second.
+        window: Duration::from_secs(1),
+        traffic: Duration::from_secs(6),
+        short_connections: 1_000,
         subflows: &[2_500, 10_000],
         idle: Duration::from_secs(10),
         workloads: &WORKLOADS,
@@ -78,6 +84,8 @@ impl Effort {
         rounds: 1,
         warm_up: Duration::from_millis(20),
         window: Duration::from_millis(50),
+        traffic: Duration::from_millis(200),
+        short_connections: 20,
         subflows: &[40],
         idle: Duration::from_millis(100),
         workloads: &SMALL_WORKLOADS,

@@ -12,6 +12,7 @@ pub mod bottleneck;
 pub mod command;
 pub mod dashboards;
 pub mod documents;
+pub mod energy;
 pub mod harness;
 pub mod pictures;
 

@@ -7,8 +7,8 @@ pub mod btf;
 pub mod kernel;
 mod open_connection;
 pub mod prometheus;
-pub mod simulated_counters;
 
+pub use mpwatch_bench::energy::simulated_counters;
 pub use mpwatch_bench::harness::{
     CommandOutput, Observer, Report, emulation, list, mpwatch, number, program, text, tmux,
 };

@@ -6,11 +6,18 @@ use std::fs;
 use std::process::Command;
 
 use mpwatch_bench::command;
+use mpwatch_bench::energy::processes;
 use mpwatch_tests::{may_run_as_root, program, skip};
 use tempfile::TempDir;
 
 const TRACING: [&str; 5] =
     ["no tracing", "`--ledger off`", "`--ledger sampled`", "`--ledger exact`", "no tracing, again"];
+
+/// Not a test: the entry point of the processes of traffic and bystanders.
+#[test]
+fn child_process() {
+    processes::run_as_child();
+}
 
 #[test]
 fn the_bench_prints_a_row_for_everything_that_it_compares() {
@@ -30,6 +37,33 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
         for tracing in TRACING {
             assert!(has_row(&format!("{work} | {tracing}")), "{work}, {tracing}");
         }
+    }
+    for scenario in ["bulk", "64 B requests", "bursts of 100 ms", "bulk, a bystander sends plain TCP"] {
+        let row = text
+            .lines()
+            .find(|line| line.starts_with(&format!("| {scenario} |")) && line.contains(" of 1 |"));
+        assert!(row.is_some(), "{scenario}: no row with bounds");
+    }
+    // Other tools may be missing here, or not load: then their row has the reason.
+    let peers = text.lines().skip_while(|line| *line != "## peers");
+    let of_tool = |tool: &str| peers.clone().find(|line| line.starts_with(&format!("| {tool} |")));
+    for ledger in ["off", "sampled", "exact"] {
+        let row = of_tool(&format!("`--ledger {ledger}`")).expect(ledger);
+        assert!(row.contains("| 0 of 20 |"), "mpwatch has missed connections: {row}");
+    }
+    for tool in [
+        "`ss -tiM`, every second",
+        "`tcpdump -i any -s128 -w`",
+        "bpftrace, the same tracepoints",
+        "`tcprtt` (libbpf-tools)",
+    ] {
+        let row = of_tool(tool).expect(tool);
+        assert!(
+            row.contains(" of 20 |")
+                || row.contains("not installed: apt-get")
+                || row.contains("does not load: "),
+            "{row}"
+        );
     }
     for view in ["Connections", "Paths", "Energy", "Peers", "Peers by process: one group", "Health"] {
         assert!(has_row(&format!("{view} | 10000")), "{view}");

@@ -3,18 +3,13 @@
 //! of other tools on the same runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::Platform;
+use mpwatch_bench::energy::processes;
+use mpwatch_bench::energy::run::run;
+use mpwatch_bench::energy::scenario::{Scenario, Size, basic};
 use mpwatch_lab::raplsim::formula::{FORMULAS, Measurement};
-use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
-use mpwatch_lab::topology::LinkSpec;
-use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
-use mpwatch_lab::{TaskClock, Topology};
-use mpwatch_tests::simulated_counters::{IDLE, SimulatedCounters, cpus};
-use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, skip, text};
+use mpwatch_tests::{may_run_as_root, skip};
 
 #[path = "energy/conservation.rs"]
 mod conservation;
@@ -22,73 +17,13 @@ mod conservation;
 mod exclusive;
 #[path = "energy/fitted.rs"]
 mod fitted;
-#[path = "energy/processes.rs"]
-mod processes;
 
 use exclusive::exclusive;
 
-/// A run of traffic, possibly with a bystander.
-#[derive(Clone, Copy)]
-struct Scenario {
-    name: &'static str,
-    paths: usize,
-    /// CPUs of client and server.
-    pins: [usize; 2],
-    connections: u32,
-    workload: Workload,
-    /// CPU of the bystander, and its share of the CPU in percent.
-    bystander: Option<(usize, u32)>,
-}
-
-/// Size of the workloads.
-struct Size {
-    bulk: Duration,
-    short_flows: u32,
-    requests: u64,
-}
-
-fn scenarios(size: &Size) -> Vec<Scenario> {
-    // Both ends on one CPU, the bystander on the other, as in the simulated scenarios.
-    let solo = Scenario {
-        name: "solo",
-        paths: 2,
-        pins: [0, 0],
-        connections: 1,
-        workload: Workload::upload_for(size.bulk),
-        bystander: None,
-    };
-    let other = (cpus() as usize).min(2) - 1;
-    let with_bystander = |name, cpu, percent| Scenario { name, bystander: Some((cpu, percent)), ..solo };
-    let spread = Scenario { pins: [0, other], ..solo };
-    let subflows = |name, paths| Scenario { name, paths, ..spread };
-    let download =
-        Workload::Bulk { amount: traffic::Amount::For(size.bulk), sender: traffic::Sender::Server };
-    let requests = Workload::Requests {
-        count: size.requests,
-        request_bytes: 64,
-        response_bytes: 64,
-        think_time: Duration::ZERO,
-    };
-    vec![
-        solo,
-        with_bystander("bystander-25", other, 25),
-        with_bystander("bystander-50", other, 50),
-        with_bystander("bystander-100", other, 100),
-        with_bystander("same-core", 0, 100),
-        Scenario {
-            name: "churn",
-            connections: size.short_flows,
-            workload: Workload::upload(1_000),
-            ..spread
-        },
-        subflows("subflows-1", 1),
-        subflows("subflows-2", 2),
-        subflows("subflows-4", 4),
-        subflows("subflows-8", 8),
-        Scenario { name: "rx-heavy", workload: download, ..spread },
-        Scenario { name: "tx-heavy", ..spread },
-        Scenario { name: "request-response", workload: requests, ..spread },
-    ]
+/// Not a test: the entry point of the processes of traffic and bystanders.
+#[test]
+fn child_process() {
+    processes::run_as_child();
 }
 
 /// The result of a scenario.
@@ -111,127 +46,19 @@ struct Row {
     foreign: f64,
 }
 
-fn run(scenario: &Scenario, ledger: &str) -> Row {
-    let qualities = vec![LinkSpec::default(); scenario.paths];
-    let topology = Topology::disjoint(&qualities).unwrap();
-    let mut simulated = SimulatedCounters::new(Platform::Intel1);
-    simulated.write_power_file();
-    simulated.start(LoadScope::Machine);
-    let mut arguments = vec!["--ledger", ledger];
-    let counters = simulated.arguments();
-    arguments.extend(counters.iter().map(String::as_str));
-    let observer = Observer::start(&arguments);
-    let bystander = scenario.bystander.map(|(cpu, percent)| processes::Bystander::start(cpu, percent));
-    let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), scenario.workload);
-    (spec.connections, spec.read_socket_info, spec.cpus) = (scenario.connections, false, Some(scenario.pins));
-    let (threads, before) = (KernelThreads::start(), simulated.so_far());
-    let endpoints = processes::run(&topology, &spec);
-    let (threads, after) = (threads.used(), simulated.so_far());
-    drop(bystander);
-    let report = observer.finish_after_close(&topology);
-    let cpu_time = endpoints + threads;
-    compare(scenario.name, &simulated, cpu_time, &[before, after], &Charged::of(&report, &topology))
-}
-
-/// Compares the charged energy with the true energy of this CPU time.
-fn compare(
-    name: &'static str,
-    simulated: &SimulatedCounters,
-    cpu_time: u64,
-    [before, after]: &[GroundTruth; 2],
-    charged: &Charged,
-) -> Row {
-    let machine = simulated.machine();
-    let truth = machine.active(cpu_time).unwrap() as f64;
-    let since = |of: fn(&GroundTruth) -> f64| of(after) - of(before);
-    let measured = Measurement {
-        energy: since(|truth| truth.energy_by_package[0] as f64 / 1e12),
-        elapsed: since(|truth| truth.elapsed as f64 / 1e9),
-        cpus: f64::from(machine.cpus),
-        own: cpu_time as f64 / 1e9,
-        all: since(|truth| truth.busy_by_package[0] as f64 / 1e9),
-        idle: f64::from(IDLE) / 1e3,
-    };
+fn measure(scenario: &Scenario, ledger: &str) -> Row {
+    let run = run(scenario, &[ledger]);
+    let charged = &run.charged[0];
+    let formula = |formula: fn(&Measurement) -> f64| formula(&run.measured) * 1e6 / run.energy - 1.0;
     Row {
-        name,
-        energy_error: charged.energy as f64 * 1e6 / truth - 1.0,
-        cpu_time_error: charged.cpu_time as f64 / cpu_time as f64 - 1.0,
-        formula_errors: FORMULAS.iter().map(|(_, formula)| formula(&measured) * 1e12 / truth - 1.0).collect(),
-        cpu_seconds: measured.own,
-        busy: measured.all / measured.cpus / measured.elapsed,
+        name: scenario.name,
+        energy_error: charged.energy as f64 / run.energy - 1.0,
+        cpu_time_error: charged.cpu_time as f64 / run.cpu_time as f64 - 1.0,
+        formula_errors: FORMULAS.iter().map(|(_, of_tool)| formula(*of_tool)).collect(),
+        cpu_seconds: run.measured.own,
+        busy: run.measured.all / run.measured.cpus / run.measured.elapsed,
         workers: charged.workers as f64 / charged.cpu_time as f64,
-        foreign: charged.foreign as f64 / cpu_time as f64,
-    }
-}
-
-/// What mpwatch charged to the traffic: its flows at both ends, the code of both ends, and network work of unknown flows.
-#[derive(Debug, Default)]
-struct Charged {
-    /// Microjoules above idle.
-    energy: u64,
-    /// Nanoseconds.
-    cpu_time: u64,
-    /// Nanoseconds of kernel workers.
-    workers: u64,
-    /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
-    foreign: u64,
-}
-
-impl Charged {
-    fn of(report: &Report, topology: &Topology) -> Self {
-        let mut charged = Self::default();
-        for end in [topology.client(), topology.server()] {
-            for connection in report.connections_in(end.name()) {
-                let energy = &connection["energy"];
-                assert_eq!((text(energy, "source"), text(energy, "idle")), ("rapl-powercap", "calibrated"));
-                charged.energy += number(energy, "active_uj");
-                charged.cpu_time += number(energy, "cpu_ns");
-                charged.workers += number(&connection["cpu_ns"], "worker");
-            }
-        }
-        for connection in list(&report.json, "connections") {
-            if ![topology.client().name(), topology.server().name()].contains(&text(connection, "netns")) {
-                charged.foreign += connection["energy"]["cpu_ns"].as_u64().unwrap_or(0);
-            }
-        }
-        for zone in list(&report.json["energy"], "zones") {
-            charged.energy += number(zone, "app_uj") + number(zone, "net_shared_uj");
-        }
-        for cpu in list(&report.json, "cpus") {
-            charged.cpu_time += number(cpu, "app_ns") + number(cpu, "net_shared_ns");
-        }
-        charged
-    }
-}
-
-/// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. The test assumes that they work only for
-/// the lab.
-struct KernelThreads(BTreeMap<i32, TaskClock>);
-
-impl KernelThreads {
-    fn start() -> Self {
-        Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::of(tid).ok()?))).collect())
-    }
-
-    fn all() -> Vec<i32> {
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let is_network_thread = |tid: &i32| {
-            let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
-            comm.starts_with("ksoftirqd/") || comm.starts_with("kworker/")
-        };
-        tids.filter(is_network_thread).collect()
-    }
-
-    /// CPU time since the start. For threads created later it is that of schedstat, which is slightly too high.
-    fn used(&self) -> u64 {
-        let of_new = |tid: i32| {
-            let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
-            stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
-        };
-        let new = Self::all().into_iter().filter(|tid| !self.0.contains_key(tid)).map(of_new);
-        let known = self.0.values().map(|clock| u64::try_from(clock.read().unwrap().as_nanos()).unwrap());
-        new.chain(known).sum()
+        foreign: charged.foreign as f64 / run.cpu_time as f64,
     }
 }
 
@@ -272,13 +99,13 @@ impl Row {
 /// Repeats a disturbed scenario. Processes that run for some milliseconds, such as a compiler's, use no energy in the simulation, but
 /// mpwatch charges a share to them.
 fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
-    let mut row = run(scenario, ledger);
+    let mut row = measure(scenario, ledger);
     for _ in 0..2 {
         if row.energy_error.abs() <= MAX_ERROR && !row.is_disturbed() {
             break;
         }
         println!("repeating: {row:?}");
-        row = run(scenario, ledger);
+        row = measure(scenario, ledger);
     }
     row
 }
@@ -297,7 +124,7 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
     }
     let _guard = exclusive();
     let size = Size { bulk: Duration::from_millis(1_500), short_flows: 1_000, requests: 15_000 };
-    let rows: Vec<Row> = scenarios(&size).iter().map(|scenario| run_undisturbed(scenario, "exact")).collect();
+    let rows: Vec<Row> = basic(&size).iter().map(|scenario| run_undisturbed(scenario, "exact")).collect();
     print(&rows);
     if rows.iter().any(Row::is_disturbed) {
         skip("other programs use MPTCP on this machine");
@@ -326,7 +153,7 @@ fn the_energy_of_a_sampled_ledger_is_close_to_the_true_energy() {
     let _guard = exclusive();
     let size = Size { bulk: Duration::from_secs(3), short_flows: 1_000, requests: 50_000 };
     let wanted = ["solo", "bystander-50", "request-response"];
-    let chosen = scenarios(&size).into_iter().filter(|scenario| wanted.contains(&scenario.name));
+    let chosen = basic(&size).into_iter().filter(|scenario| wanted.contains(&scenario.name));
     let rows: Vec<Row> = chosen.map(|scenario| run_undisturbed(&scenario, "sampled")).collect();
     print(&rows);
     if rows.iter().any(Row::is_disturbed) {
@@ -345,7 +172,7 @@ fn table_of_scenarios() {
     let size = Size { bulk: Duration::from_secs(3), short_flows: 10_000, requests: 50_000 };
     for ledger in ["exact", "sampled"] {
         println!("--ledger {ledger}");
-        print(&scenarios(&size).iter().map(|scenario| run(scenario, ledger)).collect::<Vec<_>>());
+        print(&basic(&size).iter().map(|scenario| measure(scenario, ledger)).collect::<Vec<_>>());
     }
 }
 

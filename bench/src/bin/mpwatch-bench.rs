@@ -3,9 +3,12 @@
 
 use std::process::ExitCode;
 
-use mpwatch_bench::command;
+use mpwatch_bench::{command, energy};
 
 fn main() -> ExitCode {
+    if energy::processes::run_as_child() {
+        return ExitCode::SUCCESS;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if command::needs_root(&arguments) && !nix::unistd::geteuid().is_root() {
         eprintln!("bench: needs root to make namespaces and to trace. Run:  ./dev bench");

@@ -4,7 +4,8 @@
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _, pipe};
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::Topology;
@@ -13,9 +14,9 @@ use nix::unistd::getppid;
 
 use crate::effort::Effort;
 use crate::process::thread_cpu_time;
-use crate::statistics::{Cost, median};
-use crate::subjects::tracing::{Series, Tracing, order};
-use crate::subjects::traffic::{Traffic, lab, pin_to, tcp_requests};
+use crate::subjects::interleave::{Pairs, compare};
+use crate::subjects::tracing::{self, JUDGED, NOTHING};
+use crate::subjects::traffic::{Speed, Traffic, lab, pin_to, tcp_requests};
 use crate::table::{figure, markdown};
 
 const HEADER: [&str; 6] = ["work", "tracing", "CPU time of one, median", "cost", "target", "result"];
@@ -26,17 +27,20 @@ const BATCH: u32 = 1_000;
 /// The CPU of the work. mpwatch runs anywhere.
 const CPU: usize = 0;
 
+/// Measures work that runs.
+type Meter<'a> = Box<dyn Fn(Duration) -> Speed + 'a>;
+
 /// A kind of work that is not traced.
 struct Work {
     name: &'static str,
-    /// Does it for some time; returns how often it was done per second of CPU time.
-    rate: fn(&Topology, Effort) -> f64,
+    /// Starts it.
+    start: fn(&Topology, Effort) -> Meter<'_>,
 }
 
 const WORK: [Work; 3] = [
-    Work { name: "a system call, `getppid()`", rate: system_calls },
-    Work { name: "a round trip through two pipes, two context switches", rate: pipe_round_trips },
-    Work { name: "a plain TCP request, 64 B", rate: tcp_exchanges },
+    Work { name: "a system call, `getppid()`", start: system_calls },
+    Work { name: "a round trip through two pipes, two context switches", start: pipe_round_trips },
+    Work { name: "a plain TCP request, 64 B", start: tcp_exchanges },
 ];
 
 pub(crate) fn run(effort: Effort) -> String {
@@ -47,7 +51,7 @@ pub(crate) fn run(effort: Effort) -> String {
     let spec = traced_lab.traffic(workload).expect("the lab has a path");
     let traced = Transfer::start(traced_lab.client(), traced_lab.server(), &spec, &control)
         .expect("traffic can be started");
-    let rows: Vec<_> = WORK.iter().flat_map(|work| compare(&lab, work, effort)).collect();
+    let rows: Vec<_> = WORK.iter().flat_map(|work| measure(&lab, work, effort)).collect();
     control.cancel();
     // It was cancelled: its report means nothing.
     let _ = traced.join();
@@ -58,62 +62,62 @@ pub(crate) fn run(effort: Effort) -> String {
     note + &markdown(&HEADER, &rows)
 }
 
-fn compare(lab: &Topology, work: &Work, effort: Effort) -> Vec<Vec<String>> {
+fn measure(lab: &Topology, work: &Work, effort: Effort) -> Vec<Vec<String>> {
     eprintln!("bench: {}, {} rounds", work.name, effort.rounds);
-    let mut rates = Series::default();
-    for round in 0..effort.rounds {
-        for tracing in order(round) {
-            let observer = tracing.observer();
-            thread::sleep(effort.warm_up);
-            rates.push(tracing, (work.rate)(lab, effort));
-            drop(observer.map(crate::harness::Observer::finish));
-        }
-    }
-    Tracing::ALL.map(|tracing| row(work, tracing, &rates)).to_vec()
+    let tools = tracing::tools(|_| ());
+    let all = compare(&tools, effort, || (work.start)(lab, effort));
+    let mut baseline = vec![
+        work.name.to_owned(),
+        NOTHING.to_owned(),
+        time_of_one(all[0].median_without(|speed| speed.by_cpu)),
+    ];
+    baseline.resize(HEADER.len(), "-".to_owned());
+    let rows = tools.iter().zip(&all).map(|(tool, pairs)| row(work, &tool.name, pairs));
+    std::iter::once(baseline).chain(rows).collect()
 }
 
-fn row(work: &Work, tracing: Tracing, rates: &Series) -> Vec<String> {
-    let cost = Cost::of_rates(rates.of(tracing), &rates.baseline(tracing));
-    let judged = tracing == Tracing::Sampled;
-    let text = if tracing == Tracing::Nothing { "-".to_owned() } else { cost.text() };
+fn row(work: &Work, settings: &str, pairs: &Pairs) -> Vec<String> {
+    let cost = pairs.by_cpu();
+    let judged = settings == tracing::name(JUDGED);
     vec![
         work.name.to_owned(),
-        tracing.name().to_owned(),
-        format!("{} ns", figure(1e9 / median(rates.of(tracing)))),
-        text,
+        settings.to_owned(),
+        time_of_one(pairs.median(|speed| speed.by_cpu)),
+        cost.text(),
         if judged { format!("{TARGET} %") } else { "-".to_owned() },
         if judged { cost.verdict(TARGET).to_owned() } else { "-".to_owned() },
     ]
 }
 
-fn system_calls(_: &Topology, effort: Effort) -> f64 {
-    on_own_thread(move || {
-        repeat(effort.window, || {
-            for _ in 0..BATCH {
-                std::hint::black_box(getppid());
-            }
-        })
-    })
+fn time_of_one(rate: f64) -> String {
+    format!("{} ns", figure(1e9 / rate))
 }
 
-fn pipe_round_trips(_: &Topology, effort: Effort) -> f64 {
+fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
+    let worker = Worker::start(|| {
+        for _ in 0..BATCH {
+            std::hint::black_box(getppid());
+        }
+    });
+    Box::new(move |window| worker.measure(window))
+}
+
+/// Both ends run on one CPU and take turns. The CPU time is that of one of them, which does half of the work.
+fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");
-    // Both run on one CPU and take turns, so both use half of the CPU time.
-    let echo = thread::spawn(move || {
+    // It ends when the other end of its pipe is closed, with the worker.
+    thread::spawn(move || {
         pin_to(CPU);
         echo(echo_reads, echo_writes);
     });
-    let rate = on_own_thread(move || {
+    let worker = Worker::start(move || {
         let mut byte = [0];
-        repeat(effort.window, || {
-            for _ in 0..BATCH {
-                there.write_all(&byte).and_then(|()| back.read_exact(&mut byte)).expect("the pipe is open");
-            }
-        })
+        for _ in 0..BATCH {
+            there.write_all(&byte).and_then(|()| back.read_exact(&mut byte)).expect("the pipe is open");
+        }
     });
-    echo.join().expect("it does not panic");
-    rate
+    Box::new(move |window| worker.measure(window))
 }
 
 /// Answers each byte until the other end is closed.
@@ -122,26 +126,57 @@ fn echo(mut from: PipeReader, mut to: PipeWriter) {
     while from.read_exact(&mut byte).and_then(|()| to.write_all(&byte)).is_ok() {}
 }
 
-fn tcp_exchanges(lab: &Topology, effort: Effort) -> f64 {
-    Traffic::start(lab, &tcp_requests(), effort).measure(effort.window).by_cpu
+fn tcp_exchanges(lab: &Topology, effort: Effort) -> Meter<'_> {
+    let traffic = Traffic::start(lab, &tcp_requests(), effort);
+    Box::new(move |window| traffic.measure(window))
 }
 
-/// Runs work on a thread that is pinned to the CPU.
-fn on_own_thread(work: impl FnOnce() -> f64 + Send + 'static) -> f64 {
-    let worker = thread::spawn(|| {
-        pin_to(CPU);
-        work()
-    });
-    worker.join().expect("the work does not panic")
+/// Counters of a worker, published after each batch.
+#[derive(Default)]
+struct Progress {
+    done: AtomicU64,
+    /// Nanoseconds.
+    cpu_time: AtomicU64,
+    stopped: AtomicBool,
 }
 
-/// Repeats a batch for some time. Returns how much of it is done per second of this thread's CPU time.
-fn repeat(window: Duration, mut batch: impl FnMut()) -> f64 {
-    let (start, before) = (Instant::now(), thread_cpu_time());
-    let mut done = 0.0;
-    while start.elapsed() < window {
-        batch();
-        done += f64::from(BATCH);
+/// A thread that is pinned to the CPU and repeats batches until this is dropped.
+struct Worker {
+    progress: Arc<Progress>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Worker {
+    fn start(mut batch: impl FnMut() + Send + 'static) -> Self {
+        let progress = Arc::new(Progress::default());
+        let shared = Arc::clone(&progress);
+        let thread = thread::spawn(move || {
+            pin_to(CPU);
+            while !shared.stopped.load(Ordering::Relaxed) {
+                batch();
+                let nanoseconds = u64::try_from(thread_cpu_time().as_nanos()).expect("less than centuries");
+                shared.cpu_time.store(nanoseconds, Ordering::Relaxed);
+                shared.done.fetch_add(BATCH.into(), Ordering::Relaxed);
+            }
+        });
+        Self { progress, thread: Some(thread) }
     }
-    done / thread_cpu_time().saturating_sub(before).as_secs_f64()
+
+    fn measure(&self, window: Duration) -> Speed {
+        let read =
+            || [&self.progress.done, &self.progress.cpu_time].map(|it| it.load(Ordering::Relaxed) as f64);
+        let (start, [done, cpu_time]) = (Instant::now(), read());
+        thread::sleep(window);
+        let (clock, [done_after, cpu_time_after]) = (start.elapsed(), read());
+        let units = done_after - done;
+        let by_cpu = units / (cpu_time_after - cpu_time) * 1e9;
+        Speed { units, by_clock: units / clock.as_secs_f64(), by_cpu }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.progress.stopped.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join).transpose().expect("the work does not panic");
+    }
 }

@@ -5,7 +5,11 @@
 mod bystander;
 mod detection;
 mod idle;
+mod interleave;
+mod ledger;
 mod overhead;
+mod peer_tools;
+mod peers;
 mod programs;
 mod scrape;
 mod screen;
@@ -19,9 +23,11 @@ use crate::effort::Effort;
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.
-pub(crate) const SUBJECTS: [(&str, Subject); 7] = [
+pub(crate) const SUBJECTS: [(&str, Subject); 9] = [
     ("overhead", overhead::run),
     ("bystander", bystander::run),
+    ("ledger", ledger::run_all),
+    ("peers", peers::run),
     ("snapshot", snapshot::run),
     ("idle", idle::run),
     ("scrape", scrape::run),

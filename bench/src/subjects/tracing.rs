@@ -1,77 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ways to trace that a measurement compares, and the order in which it does.
+//! The settings of mpwatch that a measurement compares.
 
-use crate::harness::Observer;
+use crate::harness::{Observer, Report};
+use crate::subjects::interleave::{Stop, Tool};
 
-/// What runs beside the measured work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tracing {
-    Nothing,
-    /// The same as `Nothing`: shows by how much two equal measurements differ.
-    NothingAgain,
-    /// `--ledger off`: no CPU time per flow.
-    WithoutLedger,
-    /// CPU time is measured in short windows.
-    Sampled,
-    /// The default settings: every system call, softirq and context switch is accounted.
-    Exact,
+/// Settings of the ledger that are compared.
+pub(crate) const LEDGERS: [&str; 3] = ["off", "sampled", "exact"];
+/// The one that targets are for.
+pub(crate) const JUDGED: &str = "sampled";
+/// The row of blocks in which nothing runs.
+pub(crate) const NOTHING: &str = "no tracing";
+/// In units of the warm-up. A sampled ledger has more windows in its first second, of which nothing is measured.
+const SETTLE: u32 = 1;
+const SETTLE_SAMPLED: u32 = 8;
+
+/// As in tables.
+pub(crate) fn name(ledger: &str) -> String {
+    format!("`--ledger {ledger}`")
 }
 
-impl Tracing {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Nothing, Self::WithoutLedger, Self::Sampled, Self::Exact, Self::NothingAgain];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "no tracing",
-            Self::NothingAgain => "no tracing, again",
-            Self::WithoutLedger => "`--ledger off`",
-            Self::Sampled => "`--ledger sampled`",
-            Self::Exact => "`--ledger exact`",
-        }
-    }
-
-    /// A recorder with these settings. `None`: nothing runs.
-    pub(crate) fn observer(self) -> Option<Observer> {
-        let arguments: &[&str] = match self {
-            Self::Nothing | Self::NothingAgain => return None,
-            Self::WithoutLedger => &["--ledger", "off"],
-            Self::Sampled => &["--ledger", "sampled"],
-            Self::Exact => &["--ledger", "exact"],
+/// A recorder with each ledger, and at last nothing at all. `check` gets the report of each recorder.
+pub(crate) fn tools<'a>(check: impl Fn(&Report) + Copy + 'a) -> Vec<Tool<'a>> {
+    let recorder = |ledger: &'static str| {
+        let start = move || -> Stop<'a> {
+            let observer = Observer::start_every("1s", &["--ledger", ledger]);
+            Box::new(move || check(&observer.finish()))
         };
-        Some(Observer::start_every("1s", arguments))
-    }
-}
-
-/// Values measured with each kind of tracing, one per round.
-#[derive(Default)]
-pub(crate) struct Series([Vec<f64>; Tracing::ALL.len()]);
-
-impl Series {
-    pub(crate) fn push(&mut self, tracing: Tracing, value: f64) {
-        self.0[tracing as usize].push(value);
-    }
-
-    pub(crate) fn of(&self, tracing: Tracing) -> &[f64] {
-        &self.0[tracing as usize]
-    }
-
-    /// What to compare with: the mean of the two measurements without tracing, round by round, an estimate for the time between them; for
-    /// the second of them, the first.
-    pub(crate) fn baseline(&self, tracing: Tracing) -> Vec<f64> {
-        let (first, again) = (self.of(Tracing::Nothing), self.of(Tracing::NothingAgain));
-        if tracing == Tracing::NothingAgain {
-            return first.to_vec();
-        }
-        first.iter().zip(again).map(|(first, again)| f64::midpoint(*first, *again)).collect()
-    }
-}
-
-/// The order of a round. Alternating directions cancel out a drift of the machine.
-pub(crate) fn order(round: usize) -> [Tracing; Tracing::ALL.len()] {
-    let mut order = Tracing::ALL;
-    if round % 2 == 1 {
-        order.reverse();
-    }
-    order
+        let settle = if ledger == "sampled" { SETTLE_SAMPLED } else { SETTLE };
+        Tool { name: name(ledger), settle, start: Box::new(start) }
+    };
+    let mut tools: Vec<Tool<'a>> = LEDGERS.into_iter().map(recorder).collect();
+    tools.push(Tool::nothing("no tracing, again"));
+    tools
 }

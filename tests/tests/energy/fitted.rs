@@ -4,6 +4,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use mpwatch_bench::energy::processes::{self, Bystander};
 use mpwatch_lab::Topology;
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::live::LoadScope;
@@ -13,7 +14,6 @@ use mpwatch_tests::simulated_counters::{SimulatedCounters, cpus};
 use mpwatch_tests::{Observer, may_run_as_root, number, text};
 
 use super::exclusive::exclusive;
-use super::processes::{self, Bystander};
 
 /// Relative error of the energy of a transfer, after two minutes of varying load and beside a last load.
 fn error_beside(percent: u32) -> f64 {

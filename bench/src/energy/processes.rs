@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two ends of the traffic and the bystander, each as a separate process, so that the CPU time of the test's own threads is not
-//! attributed to them. Each process runs this test program again; environment variables select its role.
+//! The two ends of the traffic and the bystander, each as a separate process, so that the CPU time of the bench's own threads is not
+//! attributed to them. Each process runs this program again; environment variables select its role.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -13,15 +13,15 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// The role of the process.
-const ROLE: &str = "MPWATCH_TEST_ROLE";
+const ROLE: &str = "MPWATCH_BENCH_ROLE";
 /// Its parameters: the specification of the traffic; or the CPU, and the share of its time in percent.
-const PARAMETERS: &str = "MPWATCH_TEST_PARAMETERS";
+const PARAMETERS: &str = "MPWATCH_BENCH_PARAMETERS";
 // Lines that a process prints.
 const LISTENING: &str = "LISTENING";
 const SPINNING: &str = "SPINNING";
 const CPU_TIME: &str = "CPU_TIME ";
 
-/// A child process of this test. Dropping it kills it.
+/// A child process. Dropping it kills it.
 struct Process {
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
@@ -30,7 +30,7 @@ struct Process {
 impl Process {
     fn start(role: &str, parameters: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processes::child_process", "--nocapture"])
+            .args(["--exact", "child_process", "--nocapture"])
             .env(ROLE, role)
             .env(PARAMETERS, parameters)
             .stdin(Stdio::null())
@@ -57,33 +57,48 @@ impl Drop for Process {
     }
 }
 
+/// Both ends of traffic. Dropping it kills them.
+pub struct Ends([Process; 2]);
+
+impl Ends {
+    /// Starts the server, and the client as soon as the server listens.
+    pub fn start(topology: &Topology, spec: &TrafficSpec) -> Self {
+        let parameters = serde_json::to_string(spec).unwrap();
+        let mut server = topology.server().enter(|| Process::start("server", &parameters)).unwrap();
+        server.wait_for(LISTENING);
+        let client = topology.client().enter(|| Process::start("client", &parameters)).unwrap();
+        Self([client, server])
+    }
+
+    /// Waits for the end of the traffic. Returns the CPU time of all threads of both ends, nanoseconds.
+    pub fn wait(mut self) -> u64 {
+        self.0.each_mut().map(|end| end.wait_for(CPU_TIME).parse::<u64>().unwrap()).iter().sum()
+    }
+}
+
 /// Runs traffic to its end. Returns the CPU time of all threads of both ends, nanoseconds.
-pub(crate) fn run(topology: &Topology, spec: &TrafficSpec) -> u64 {
-    let parameters = serde_json::to_string(spec).unwrap();
-    let mut server = topology.server().enter(|| Process::start("server", &parameters)).unwrap();
-    server.wait_for(LISTENING);
-    let mut client = topology.client().enter(|| Process::start("client", &parameters)).unwrap();
-    [&mut client, &mut server].map(|end| end.wait_for(CPU_TIME).parse::<u64>().unwrap()).iter().sum()
+pub fn run(topology: &Topology, spec: &TrafficSpec) -> u64 {
+    Ends::start(topology, spec).wait()
 }
 
 /// A process that is unrelated to the traffic.
-pub(crate) struct Bystander {
+pub struct Bystander {
     _process: Process,
 }
 
 impl Bystander {
     /// Starts a process that uses this share of a CPU.
-    pub(crate) fn start(cpu: usize, percent: u32) -> Self {
+    pub fn start(cpu: usize, percent: u32) -> Self {
         let mut process = Process::start("bystander", &format!("{cpu} {percent}"));
         process.wait_for(SPINNING);
         Self { _process: process }
     }
 }
 
-/// Not a test: the entry point of the processes.
-#[test]
-fn child_process() {
-    let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return };
+/// Does the work of a child process if this is one. Programs and tests that start processes call it first; a test program in a test
+/// named `child_process` in its root.
+pub fn run_as_child() -> bool {
+    let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };
     match role.as_str() {
         "client" => {
             let spec = serde_json::from_str(&parameters).unwrap();
@@ -92,6 +107,7 @@ fn child_process() {
         "server" => serve(serde_json::from_str(&parameters).unwrap()),
         _ => spin(&parameters),
     }
+    true
 }
 
 fn serve(spec: TrafficSpec) {

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a scenario beside one or more recorders and compares what they charge with the truth.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use mpwatch_lab::raplsim::formula::Measurement;
+use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
+use mpwatch_lab::raplsim::{Platform, SimulatedMachine};
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{PORT, TrafficSpec, Transport, Workload};
+use mpwatch_lab::{TaskClock, Topology};
+use serde_json::Value;
+
+use super::processes::{self, Ends};
+use super::scenario::{Bystander, Flows, Scenario};
+use super::simulated_counters::{IDLE, SimulatedCounters};
+use crate::harness::{Observer, Report, list, number, text};
+
+/// The truth of a run, and what each recorder has charged.
+pub struct Run {
+    /// True energy of the traffic above idle, microjoules.
+    pub energy: f64,
+    /// True CPU time of the traffic: both ends, and kernel threads that work for the network; nanoseconds.
+    pub cpu_time: u64,
+    /// The whole machine during the traffic, and the traffic's part of it: what formulas of other tools need.
+    pub measured: Measurement,
+    /// In the order of the requested ledgers.
+    pub charged: Vec<Charged>,
+}
+
+/// What a recorder has charged to the traffic: its flows at both ends, the code of both ends, and network work of unknown flows.
+#[derive(Debug, Default)]
+pub struct Charged {
+    /// Microjoules above idle.
+    pub energy: u64,
+    /// Bounds: those of the flows, plus what has no bounds.
+    pub bounds: [u64; 2],
+    /// Nanoseconds.
+    pub cpu_time: u64,
+    /// Nanoseconds of kernel workers.
+    pub workers: u64,
+    /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
+    pub foreign: u64,
+    /// Each connection at each end, by its id.
+    pub flows: BTreeMap<String, Charge>,
+}
+
+/// What is charged to a connection at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// Microjoules above idle.
+    pub energy: u64,
+    /// Lower and upper bound.
+    pub bounds: [u64; 2],
+    /// Nanoseconds.
+    pub cpu_time: u64,
+}
+
+/// Runs a scenario once, with a recorder for each of these ledgers at the same time.
+pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Run {
+    let qualities = vec![LinkSpec::default(); scenario.paths];
+    let topology = Topology::disjoint(&qualities).unwrap();
+    let mut simulated = SimulatedCounters::new(Platform::Intel1);
+    simulated.write_power_file();
+    simulated.start(LoadScope::Machine);
+    let counters = simulated.arguments();
+    let recorders = ledgers.iter().map(|ledger| {
+        let arguments = [&["--ledger", ledger], &counters.each_ref().map(String::as_str)[..]].concat();
+        Observer::start(&arguments)
+    });
+    let recorders: Vec<Observer> = recorders.collect();
+    let bystander = scenario.bystander.map(RunningBystander::start);
+    let (threads, before) = (KernelThreads::start(), simulated.so_far());
+    let endpoints = run_traffic(&topology, &scenario.traffic);
+    let (threads, after) = (threads.used(), simulated.so_far());
+    drop(bystander);
+    let reports = recorders.into_iter().map(|recorder| recorder.finish_after_close(&topology));
+    let charged = reports.map(|report| Charged::of(&report, &topology)).collect();
+    let cpu_time = endpoints + threads;
+    let machine = simulated.machine();
+    Run {
+        energy: machine.active(cpu_time).unwrap() as f64 / 1e6,
+        cpu_time,
+        measured: measurement(machine, cpu_time, &before, &after),
+        charged,
+    }
+}
+
+/// Runs all traffic at the same time, to its end. Returns the CPU time of all ends.
+fn run_traffic(topology: &Topology, traffic: &[Flows]) -> u64 {
+    let start = |(port, flows): (u16, &Flows)| {
+        let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), flows.workload);
+        spec.server.set_port(port);
+        (spec.connections, spec.concurrency) = (flows.connections, flows.concurrency);
+        (spec.read_socket_info, spec.cpus) = (false, Some(flows.pins));
+        Ends::start(topology, &spec)
+    };
+    let ends: Vec<Ends> = (PORT..).zip(traffic).map(start).collect();
+    ends.into_iter().map(Ends::wait).sum()
+}
+
+enum RunningBystander {
+    Burn {
+        _process: processes::Bystander,
+    },
+    /// The ends are dropped first.
+    Tcp {
+        _ends: Ends,
+        _network: Box<Topology>,
+    },
+}
+
+impl RunningBystander {
+    fn start(bystander: Bystander) -> Self {
+        match bystander {
+            Bystander::Burn { cpu, percent } => {
+                Self::Burn { _process: processes::Bystander::start(cpu, percent) }
+            }
+            Bystander::Tcp { cpu } => {
+                let network = Topology::disjoint(&[LinkSpec::default()]).unwrap();
+                let workload = Workload::Requests {
+                    count: u64::MAX,
+                    request_bytes: 64,
+                    response_bytes: 64,
+                    think_time: std::time::Duration::ZERO,
+                };
+                let mut spec = TrafficSpec::new(network.path(0).unwrap().server_address(), workload);
+                (spec.transport, spec.cpus) = (Transport::Tcp, Some([cpu, cpu]));
+                Self::Tcp { _ends: Ends::start(&network, &spec), _network: Box::new(network) }
+            }
+        }
+    }
+}
+
+fn measurement(
+    machine: SimulatedMachine,
+    cpu_time: u64,
+    before: &GroundTruth,
+    after: &GroundTruth,
+) -> Measurement {
+    let since = |of: fn(&GroundTruth) -> f64| of(after) - of(before);
+    Measurement {
+        energy: since(|truth| truth.energy_by_package[0] as f64 / 1e12),
+        elapsed: since(|truth| truth.elapsed as f64 / 1e9),
+        cpus: f64::from(machine.cpus),
+        own: cpu_time as f64 / 1e9,
+        all: since(|truth| truth.busy_by_package[0] as f64 / 1e9),
+        idle: f64::from(IDLE) / 1e3,
+    }
+}
+
+impl Charged {
+    fn of(report: &Report, topology: &Topology) -> Self {
+        let mut charged = Self::default();
+        for end in [topology.client(), topology.server()] {
+            for connection in report.connections_in(end.name()) {
+                charged.add(connection, end.name());
+            }
+        }
+        for connection in list(&report.json, "connections") {
+            if ![topology.client().name(), topology.server().name()].contains(&text(connection, "netns")) {
+                charged.foreign += connection["energy"]["cpu_ns"].as_u64().unwrap_or(0);
+            }
+        }
+        for zone in list(&report.json["energy"], "zones") {
+            let others = number(zone, "app_uj") + number(zone, "net_shared_uj");
+            charged.energy += others;
+            charged.bounds = charged.bounds.map(|bound| bound + others);
+        }
+        for cpu in list(&report.json, "cpus") {
+            charged.cpu_time += number(cpu, "app_ns") + number(cpu, "net_shared_ns");
+        }
+        charged
+    }
+
+    fn add(&mut self, connection: &Value, end: &str) {
+        let energy = &connection["energy"];
+        assert_eq!((text(energy, "source"), text(energy, "idle")), ("rapl-powercap", "calibrated"));
+        let bounds = ["lo_uj", "hi_uj"].map(|bound| number(energy, bound));
+        let charge =
+            Charge { energy: number(energy, "active_uj"), bounds, cpu_time: number(energy, "cpu_ns") };
+        self.energy += charge.energy;
+        self.bounds = [self.bounds[0] + bounds[0], self.bounds[1] + bounds[1]];
+        self.cpu_time += charge.cpu_time;
+        self.workers += number(&connection["cpu_ns"], "worker");
+        self.flows.insert(format!("{end} {}", text(connection, "id")), charge);
+    }
+}
+
+/// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. This assumes that they work only for
+/// the lab.
+struct KernelThreads(BTreeMap<i32, TaskClock>);
+
+impl KernelThreads {
+    fn start() -> Self {
+        Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::of(tid).ok()?))).collect())
+    }
+
+    fn all() -> Vec<i32> {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_network_thread = |tid: &i32| {
+            let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+            comm.starts_with("ksoftirqd/") || comm.starts_with("kworker/")
+        };
+        tids.filter(is_network_thread).collect()
+    }
+
+    /// CPU time since the start. For threads created later it is that of schedstat, which is slightly too high.
+    fn used(&self) -> u64 {
+        let of_new = |tid: i32| {
+            let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+            stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let new = Self::all().into_iter().filter(|tid| !self.0.contains_key(tid)).map(of_new);
+        let known = self.0.values().map(|clock| u64::try_from(clock.read().unwrap().as_nanos()).unwrap());
+        new.chain(known).sum()
+    }
+}

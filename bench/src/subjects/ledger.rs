@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How accurate the energy of flows is with each ledger: simulated counters, whose true energy is known, beside real traffic.
+
+use crate::effort::Effort;
+use crate::energy::run::{Charge, Charged, Run, run};
+use crate::energy::scenario::{Scenario, of_ledger};
+use crate::statistics::median;
+use crate::table::markdown;
+
+const HEADER: [&str; 9] = [
+    "scenario",
+    "CPU s",
+    "sampled: error, median (worst)",
+    "exact: error, median (worst)",
+    "truth within the bounds of sampled",
+    "single flows: sampled against exact, median (worst)",
+    "of those, exact within the bounds of sampled",
+    "effect of the bystander: sampled, median (worst)",
+    "exact",
+];
+/// The targets hold for flows with at least this CPU time, nanoseconds.
+const LARGE: u64 = 1_000_000_000;
+/// Repetitions are this fraction of the rounds of other subjects: each takes a minute and a half.
+const ROUNDS_PER_REPETITION: usize = 3;
+
+/// Figures of one scenario, one of each per repetition unless noted.
+#[derive(Default)]
+struct Errors {
+    cpu_seconds: Vec<f64>,
+    sampled: Vec<f64>,
+    exact: Vec<f64>,
+    covered: Vec<bool>,
+    /// One per flow with enough CPU time.
+    of_flows: Vec<f64>,
+    /// One per flow.
+    covered_flows: Vec<bool>,
+}
+
+pub(crate) fn run_all(effort: Effort) -> String {
+    let repetitions = effort.rounds.div_ceil(ROUNDS_PER_REPETITION);
+    let scenarios = of_ledger(effort.traffic);
+    let mut all: Vec<Errors> = scenarios.iter().map(|_| Errors::default()).collect();
+    for repetition in 1..=repetitions {
+        for (scenario, errors) in scenarios.iter().zip(&mut all) {
+            eprintln!("bench: {}, {repetition} of {repetitions}", scenario.name);
+            errors.measure(scenario);
+        }
+    }
+    let rows: Vec<_> =
+        scenarios.iter().zip(&all).map(|(scenario, errors)| row(scenario, errors, &all[0])).collect();
+    let note = format!(
+        "{repetitions} repetitions, transfers of {:?}. Error: energy that mpwatch charges to the traffic, compared with the energy of the CPU \
+         time that the traffic has used. The column of single flows has those with at least one CPU second, beside both recorders at the \
+         same time; their bounds are compared for all flows.\n\n",
+        effort.traffic
+    );
+    note + &markdown(&HEADER, &rows) + "\n" + &summary(&scenarios, &all)
+}
+
+impl Errors {
+    /// Once with the sampled ledger alone, and once with both, which see the same flows.
+    fn measure(&mut self, scenario: &Scenario) {
+        let alone = run(scenario, &["sampled"]);
+        let bounds = alone.charged[0].bounds.map(|bound| bound as f64);
+        self.sampled.push(error(&alone, 0));
+        self.covered.push((bounds[0]..=bounds[1]).contains(&alone.energy));
+        self.cpu_seconds.push(alone.cpu_time as f64 / 1e9);
+        let both = run(scenario, &["exact", "sampled"]);
+        self.exact.push(error(&both, 0));
+        self.compare_flows(&both.charged[0], &both.charged[1]);
+    }
+
+    fn compare_flows(&mut self, exact: &Charged, sampled: &Charged) {
+        for (id, Charge { energy, cpu_time, .. }) in &exact.flows {
+            let estimate = sampled.flows.get(id);
+            let covered = estimate.is_some_and(|one| (one.bounds[0]..=one.bounds[1]).contains(energy));
+            self.covered_flows.push(covered);
+            if *cpu_time >= LARGE {
+                let estimate = estimate.map_or(0, |one| one.energy);
+                self.of_flows.push(estimate as f64 / *energy as f64 - 1.0);
+            }
+        }
+    }
+}
+
+/// Relative error of the energy that a recorder has charged.
+fn error(run: &Run, recorder: usize) -> f64 {
+    run.charged[recorder].energy as f64 / run.energy - 1.0
+}
+
+fn row(scenario: &Scenario, errors: &Errors, baseline: &Errors) -> Vec<String> {
+    let effect = |of: fn(&Errors) -> &Vec<f64>| match scenario.bystander {
+        Some(_) => median_and_worst(&effects(of(errors), of(baseline))),
+        None => "-".to_owned(),
+    };
+    vec![
+        scenario.name.to_owned(),
+        format!("{:.2}", median(&errors.cpu_seconds)),
+        median_and_worst(&errors.sampled),
+        median_and_worst(&errors.exact),
+        share(&errors.covered),
+        median_and_worst(&errors.of_flows),
+        share(&errors.covered_flows),
+        effect(|errors| &errors.sampled),
+        effect(|errors| &errors.exact),
+    ]
+}
+
+/// By how much a bystander changes the energy per CPU second of the traffic, from errors with it and without it.
+fn effects(with: &[f64], without: &[f64]) -> Vec<f64> {
+    let without = 1.0 + median(without);
+    with.iter().map(|with| (1.0 + with) / without - 1.0).collect()
+}
+
+/// Over all scenarios, beside the targets.
+fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let of =
+        |of: fn(&Errors) -> &Vec<f64>| all.iter().flat_map(of).map(|error| error.abs()).collect::<Vec<_>>();
+    let line = |name: &str, errors: Vec<f64>, target: &str| {
+        let worst = errors.iter().copied().fold(0.0, f64::max);
+        format!(
+            "{name}: mean of the absolute errors {:.1} %, worst {:.1} % (targets {target}).\n",
+            mean(errors) * 100.0,
+            worst * 100.0
+        )
+    };
+    let covered: Vec<bool> = all.iter().flat_map(|errors| errors.covered.clone()).collect();
+    let beside = scenarios.iter().zip(all).filter(|(scenario, _)| scenario.bystander.is_some());
+    let moved = beside
+        .map(|(_, errors)| median(&effects(&errors.sampled, &all[0].sampled)).abs())
+        .fold(0.0, f64::max);
+    line("Sampled", of(|errors| &errors.sampled), "5 %, 10 %")
+        + &line("Exact", of(|errors| &errors.exact), "2 %, 5 %")
+        + &format!(
+            "Sampled: the bounds contain the truth in {} (target 95 %); a bystander moves the energy by at most {:.1} % in the median (target 3 %).\n",
+            share(&covered),
+            moved * 100.0
+        )
+}
+
+/// In percent; the worst is the one furthest from 0.
+fn median_and_worst(errors: &[f64]) -> String {
+    let worst = errors.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()));
+    worst
+        .map_or("-".to_owned(), |worst| format!("{:+.1} % ({:+.1} %)", median(errors) * 100.0, worst * 100.0))
+}
+
+fn share(covered: &[bool]) -> String {
+    format!("{} of {}", covered.iter().filter(|covered| **covered).count(), covered.len())
+}
