@@ -35,7 +35,7 @@ impl Default for Settings {
             trace_tcp: false,
             ring_bytes: abi::MPW_EVENTS_BYTES,
             overflow_bytes: abi::MPW_OVERFLOW_BYTES,
-            ledger: LedgerMode::Exact,
+            ledger: LedgerMode::Sampled,
             ledger_sockets: 1 << 18,
             samples: true,
             samples_bytes: abi::MPW_SAMPLES_BYTES,

@@ -16,7 +16,7 @@ json_words! {
         /// All the time, by programs at every task switch, system call and softirq.
         #[default]
         Exact = "exact",
-        /// In short windows; estimated between them from the packets of each flow.
+        /// In short windows; estimated between them from the packets and the payload of each flow.
         Sampled = "sampled",
         /// Never: neither CPU time nor energy.
         Off = "off",

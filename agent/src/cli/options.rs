@@ -42,7 +42,7 @@ pub(crate) struct TraceOptions {
     /// Also trace plain TCP connections, as a baseline for comparison
     #[arg(long)]
     pub(crate) tcp: bool,
-    /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: exact]
+    /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
     #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
     pub(crate) ledger: Option<LedgerMode>,
     /// The former name of `--ledger off`.

@@ -6,7 +6,8 @@ use mpwatch_model::cpu::{CpuTimes, divide};
 /// Classes of work of a flow (`CpuTimes`).
 const WORK: usize = 5;
 /// Work of a packet; one KiB of payload is 1.
-pub(crate) const PACKET: f64 = 32.0;
+const PACKET_WORK: u64 = 32;
+pub(crate) const PACKET: f64 = PACKET_WORK as f64;
 /// Weight of the cost of a flow's class, in work, in that of a flow.
 const PRIOR_WORK: f64 = 16.0 * PACKET;
 /// Flows with fewer packets are a class of their own: most of their time is for opening and closing.
@@ -41,7 +42,7 @@ pub(crate) struct FlowSample {
 
 impl FlowSample {
     fn class(&self) -> usize {
-        let packets = self.work.saturating_sub(self.bytes >> 10) / PACKET as u64;
+        let packets = self.work.saturating_sub(self.bytes >> 10) / PACKET_WORK;
         let per_packet = self.bytes / packets.max(1);
         let size = SIZES.iter().filter(|bound| per_packet >= **bound).count();
         size + if packets < SHORT { 0 } else { SIZES.len() + 1 }

@@ -45,7 +45,7 @@ json_words! {
         /// Energy above idle, in proportion to exclusive CPU time.
         #[default]
         CpuTime = "cpu-time",
-        /// The same, with CPU time that was measured in windows and estimated between them from packets. The bounds contain its error.
+        /// The same, with CPU time that was measured in windows and estimated between them from packets and payload. The bounds contain its error.
         SampledCpuTime = "sampled-cpu-time",
     }
 }
