@@ -161,3 +161,24 @@ fn the_model_estimates_idle_energy_too() {
     let text = text::report(&report);
     assert!(text.contains("188 J idle") && !text.contains("idle not known"), "{text}");
 }
+
+#[test]
+fn a_report_on_a_terminal_fits_its_width() {
+    let connections = vec![
+        fixture::connection(0x9f3c_0a1b, 2),
+        fixture::failover(0x5c11_a0e2),
+        fixture::fallen_back(0x0fa1_1bac),
+        fixture::closed(0x00c1_05ed),
+        fixture::connection(5, 3),
+        fixture::connection(6, 2),
+    ];
+    let report = fixture::report(connections);
+    for width in [60, 80, 120] {
+        for written in [text::report_within(&report, width), text::report_summary(&report, width)] {
+            let too_wide: Vec<&str> = written.lines().filter(|line| line.chars().count() > width).collect();
+            assert!(too_wide.is_empty(), "{width}: {too_wide:#?}");
+        }
+    }
+    assert_snapshot!("report_within_80", text::report_within(&report, 80));
+    assert_snapshot!("report_summary_80", text::report_summary(&report, 80));
+}

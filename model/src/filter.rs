@@ -10,7 +10,7 @@ mod value;
 use std::fmt;
 
 use crate::connection::Connection;
-pub use parse::FilterError;
+pub use parse::{FilterError, completions};
 use term::Term;
 
 /// The filter language, for help texts.
@@ -18,8 +18,9 @@ pub const HELP: &str = "\
 Terms are separated by spaces and must all hold; !TERM negates.
   peer:10.0/16  local:fd00::/8   an address or a network
   port:443                       local or remote port
-  proc:nginx                     name (with * and ?) or pid of the process
-  iface:eth1  netns:blue         names, with * and ?; also cgroup:/user.slice*
+  proc:nginx                     part of the name of the process, or its pid
+  iface:eth1  netns:blue         parts of names; also cgroup:/user.slice
+  proc:=nginx  iface:eth*        the whole name: after =, or with * and ?
   id:5c11a0e2                    prefix of the id or the token
   state:established              or close, syn_sent, ...
   role:client  class:long        or server; query, short

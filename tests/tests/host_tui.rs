@@ -28,7 +28,7 @@ impl Session {
     fn start(arguments: &str, variables: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = format!(
-            "cd {folder}\nstty -a > before\nsh -c 'echo $$ > pid; exec env {variables} {program} {arguments} 2> errors'\n\
+            "cd {folder}\nstty -a > before\nsh -c 'echo $$ > pid; exec env LC_ALL=C.UTF-8 {variables} {program} {arguments} 2> errors'\n\
              echo $? > code\nstty -a > after\nexec sleep 600\n",
             folder = folder.path().display(),
             program = program().display(),

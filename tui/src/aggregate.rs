@@ -151,8 +151,9 @@ impl Aggregate {
     fn add(&mut self, subflow: &SubflowDigest) {
         self.open += usize::from(subflow.is_open);
         self.failed += usize::from(subflow.has_failed);
-        self.send = self.send.saturating_add(subflow.send.0);
-        self.receive = self.receive.saturating_add(subflow.receive.0);
+        let (send, receive) = subflow.current();
+        self.send = self.send.saturating_add(send.0);
+        self.receive = self.receive.saturating_add(receive.0);
         self.sent = self.sent.saturating_add(subflow.sent.0);
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);

@@ -22,7 +22,8 @@ const UNLIMITED: usize = 10_000;
 /// The connections of a snapshot with their subflows, busiest first, in lines of at most `width`.
 pub fn table(snapshot: &Snapshot, width: usize) -> String {
     let totals = Digest::of(&snapshot.connections).totals;
-    let titles = header_titles(snapshot, &printable(&snapshot.host.name), totals, Units::default());
+    let titles =
+        header_titles(snapshot, &printable(&snapshot.host.name), totals, Units::default(), &[snapshot]);
     let mut lines = vec![Text::first_that_fits(titles, width).string()];
     lines.extend(alarms_of(snapshot).iter().map(|(text, ..)| clip(text, width)));
     if snapshot.connections.is_empty() {

@@ -14,7 +14,7 @@ use mpwatch_model::id::{ConnectionId, SubflowId};
 
 use crate::digest::{Digest, Digested, Entry};
 pub(crate) use activity::Activity;
-pub(crate) use series::{SAMPLES, Series, Span, Tick};
+pub(crate) use series::{Series, Span, Tick};
 pub(crate) use tracks::Track;
 use tracks::{Tracks, Value};
 
@@ -189,6 +189,7 @@ impl History {
 mod tests {
     use mpwatch_fixtures as fixture;
 
+    use super::series::SAMPLES;
     use super::*;
 
     fn frame(connections: Vec<Connection>) -> Arc<Digested> {

@@ -4,6 +4,7 @@
 //! From bottom to top: text and themes; history, digests and the mask; `columns`, the one registry of columns; `state`; `draw`; `input`.
 
 mod aggregate;
+mod ascii;
 mod batch;
 mod columns;
 mod context;
@@ -21,4 +22,5 @@ mod text;
 mod theme;
 mod units;
 
+pub use ascii::text as ascii;
 pub use batch::{list, table};

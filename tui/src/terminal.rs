@@ -16,7 +16,7 @@ use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::crossterm::{cursor, execute};
+use ratatui::crossterm::{cursor, execute, terminal};
 
 use crate::draw::draw;
 use crate::state::app::App;
@@ -154,6 +154,11 @@ fn take() -> io::Result<()> {
     enable_raw_mode()?;
     OWNED.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
+}
+
+/// Columns and rows of the terminal on standard output. `None`: there is none, or it does not report its size.
+pub fn size() -> Option<(u16, u16)> {
+    terminal::size().ok().filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
 /// Restores the terminal, also for a screen that cannot end by itself. Calling it again does no harm.

@@ -171,7 +171,7 @@ pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
 
 /// The character of a part of a bar: without colours each part has its own.
 pub(crate) fn glyph(theme: Theme, number: usize) -> char {
-    const MARKS: [char; 8] = ['█', '▓', '▒', '=', '#', '+', '%', '░'];
+    const MARKS: [char; 8] = ['█', '▓', '▒', '=', 'o', '+', '%', '░'];
     if theme == Theme::Mono { MARKS[number % MARKS.len()] } else { '█' }
 }
 

@@ -38,7 +38,7 @@ mpwatch_model::words! {
         Light = "light",
         /// For every colour vision (after Okabe and Ito).
         Safe = "colour-blind",
-        /// Bold, dim and reversed only; selected by `NO_COLOR`.
+        /// Bold, dim and underlined only; selected by `NO_COLOR`.
         Mono = "mono",
     }
 }
@@ -83,8 +83,13 @@ impl Theme {
         }
     }
 
-    pub(crate) fn selected() -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+    /// The style of a selected row, added to that of its text. Reversed video would turn sparklines and bars upside down.
+    pub(crate) fn selected(self) -> Style {
+        match self {
+            Self::Dark | Self::Safe => Style::new().bg(Color::Indexed(237)),
+            Self::Light => Style::new().bg(Color::Indexed(253)),
+            Self::Mono => Style::new().add_modifier(Modifier::UNDERLINED),
+        }
     }
 }
 

@@ -9,15 +9,18 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_tui::screen::Tab;
+use mpwatch_tui::screen::{Settings, Tab};
 
-use stage::{empty, estimated, losses, many, no_rapl, normal, open};
+use stage::{Stage, empty, estimated, losses, many, no_rapl, normal, open, second};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 8)];
 
 /// All views below each other, the detail of the first connection last.
 fn views(snapshot: fn() -> Snapshot, (columns, rows): (u16, u16)) -> String {
-    let mut stage = open(snapshot, columns, rows);
+    all_views(&mut open(snapshot, columns, rows))
+}
+
+fn all_views(stage: &mut Stage) -> String {
     let mut text = String::new();
     for (key, tab) in (1..).zip(Tab::ALL) {
         stage.press(&key.to_string());
@@ -57,6 +60,27 @@ fn no_energy_counter() {
 #[test]
 fn estimated_energy() {
     assert_snapshot!("estimated_120x40", views(estimated, (120, 40)));
+}
+
+/// In ASCII every view has the same lines.
+#[test]
+fn a_terminal_without_utf_8() {
+    for (columns, rows) in [(80, 24), (120, 40)] {
+        let mut stage = Stage::with(Settings { ascii: true, ..Settings::default() }, columns, rows);
+        for number in 0..8 {
+            stage.show(second(losses(), number));
+        }
+        let text = all_views(&mut stage) + "==== Help ====\n" + &stage.press("?").text();
+        assert!(text.is_ascii(), "{text}");
+        assert_snapshot!(format!("ascii_{columns}x{rows}"), text);
+    }
+}
+
+#[test]
+fn help() {
+    for (columns, rows) in SIZES {
+        assert_snapshot!(format!("help_{columns}x{rows}"), open(empty, columns, rows).press("?").text());
+    }
 }
 
 #[test]

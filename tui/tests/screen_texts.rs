@@ -19,7 +19,7 @@ fn replay() -> Stage {
 
 /// Eight intervals of a second, then a short one in which the recording stopped and the connection closed.
 #[test]
-fn the_span_of_a_chart_follows_from_the_times_of_its_snapshots() {
+fn the_time_axis_follows_from_the_times_of_the_snapshots() {
     let mut stage = replay();
     for number in 0..8 {
         stage.show(second(fixture::snapshot(vec![fixture::connection(1, 2)]), number));
@@ -27,7 +27,9 @@ fn the_span_of_a_chart_follows_from_the_times_of_its_snapshots() {
     let mut last = fixture::snapshot(vec![fixture::closed(1)]);
     last.at = fixture::at(12_500_000 + 7_103_000);
     last.interval_s = 0.103;
-    stage.show(last).press("o enter").has("Rate by subflow 1 2 up to").has(", over 8.10 s");
+    stage.show(last).press("o enter").has("─ Rate  1 eth1  2 eth2").has("─ RTT  1 eth1");
+    let axis = stage.line_with("-5 s");
+    assert_eq!(axis.split_whitespace().collect::<Vec<_>>(), ["-10", "s", "-5", "s", "0", "s"].repeat(2));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use self::simulation::Simulation;
 use super::database::Database;
 use super::output::{on_a_terminal, print_report};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
-use crate::screen::{FOREVER, Screen, load_settings};
+use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
@@ -46,7 +46,8 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
     let mut traffic = Traffic::start(&topology, options, trace.tcp)?;
-    let screen = (!options.headless && !options.json && on_a_terminal())
+    // A terminal that cannot move its cursor gets the report alone.
+    let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
         .transpose()?;
     if let Some(screen) = &screen {
@@ -87,12 +88,12 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
 /// The live view, with a line about the scenario.
 fn open_screen(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<Screen> {
     let what = match options.scenario {
-        Scenario::TwoPaths => "an upload over two links",
-        Scenario::Shared => "an upload with three subflows",
-        Scenario::Failover => "an upload over two links, one of which fails halfway",
+        Scenario::TwoPaths => "upload over two links",
+        Scenario::Shared => "upload with three subflows",
+        Scenario::Failover => "upload over two links, one fails halfway",
         Scenario::Requests => "many small requests over two links",
     };
-    let banner = format!("DEMO for {} s: {what}; private namespaces", options.seconds);
+    let banner = format!("DEMO, {} s: {what}; private namespaces", options.seconds);
     Screen::open(Settings { banner: Some(banner), ..load_settings()? }, Arc::clone(stop))
 }
 

@@ -10,6 +10,7 @@ use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::{Format, ReportOptions};
+use crate::screen::is_ascii;
 
 /// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
 pub(super) fn print_report(
@@ -18,6 +19,9 @@ pub(super) fn print_report(
     options: &ReportOptions,
 ) -> anyhow::Result<()> {
     let text = match options.format {
+        Format::Text if options.output.is_none() && on_a_terminal() => {
+            return print_table(&text::report_within(report, terminal_width()));
+        }
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
@@ -32,6 +36,19 @@ pub(super) fn print_report(
     }
 }
 
+/// Prints the beginning of a report and its largest connections, if the report would go to a terminal. `false`: it would not.
+pub(super) fn print_summary(report: &Report, options: &ReportOptions) -> anyhow::Result<bool> {
+    let is_shown = options.format == Format::Text && options.output.is_none() && on_a_terminal();
+    if is_shown {
+        print_table(&text::report_summary(report, terminal_width()))?;
+    }
+    Ok(is_shown)
+}
+
+fn terminal_width() -> usize {
+    mpwatch_tui::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
+}
+
 /// Prints text. Unlike `println!`, it fails instead of panicking when the reader has closed the pipe.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut output = io::stdout().lock();
@@ -40,6 +57,11 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
         output.write_all(b"\n")?;
     }
     Ok(output.flush()?)
+}
+
+/// Prints a table, in ASCII on a terminal without UTF-8. Files and pipes get UTF-8 always.
+pub(super) fn print_table(text: &str) -> anyhow::Result<()> {
+    if on_a_terminal() && is_ascii() { print(&mpwatch_tui::ascii(text)) } else { print(text) }
 }
 
 /// Prints a snapshot as one line of JSON.

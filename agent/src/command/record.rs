@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end.
+//! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end; on a terminal its summary.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use mpwatch_model::series::CounterSeries;
 
 use super::database::Database;
 use super::files;
-use super::output::print_report;
+use super::output::{print_report, print_summary};
 use crate::cli::RecordOptions;
 use crate::recording::{self, Recorder};
 use crate::session;
@@ -35,7 +35,12 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     // The report is printed even if the disk is full.
     let written = recorder.finish();
     let stored = database.map(Database::close).transpose();
-    print_report(&filter.apply_to_report(report), &CounterSeries::new(), report_options)?;
+    let report = filter.apply_to_report(report);
+    if print_summary(&report, report_options)? {
+        eprintln!("mpwatch: `mpwatch replay {}` prints everything about each connection", file.display());
+    } else {
+        print_report(&report, &CounterSeries::new(), report_options)?;
+    }
     written?;
     stored?;
     Ok(())

@@ -14,7 +14,7 @@ use super::files;
 use super::output::{on_a_terminal, print_line, print_report};
 use crate::cli::ReplayOptions;
 use crate::recording::Replay;
-use crate::screen::{FOREVER, Screen, load_settings};
+use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
 use crate::session::{self, TrackerSettings};
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
@@ -54,6 +54,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
 
 fn show(options: &ReplayOptions) -> anyhow::Result<()> {
     ensure!(on_a_terminal(), "--screen needs a terminal; omit it to print the report");
+    ensure_cursor("mpwatch replay without --screen")?;
     let stop = stop_flag()?;
     let mut replay = Replay::open(&options.file)?;
     let origin = Origin::Replay(options.file.display().to_string());

@@ -10,7 +10,7 @@ use mpwatch_exporters::{csv, text};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 
-use super::output::print;
+use super::output::{print, print_table};
 use crate::attach::Daemon;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
 use crate::error::{Failure, NO_SUCH_CONNECTION};
@@ -23,11 +23,19 @@ const INTERVAL: Duration = Duration::from_millis(300);
 
 pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
-    print(&match (options.json, options.csv) {
-        (true, _) => json::text(&snapshot, Layout::Line)?,
-        (_, true) => csv::list(&snapshot.connections)?,
-        _ => mpwatch_tui::list(&snapshot),
-    })
+    match (options.json, options.csv) {
+        (true, _) => print(&json::text(&snapshot, Layout::Line)?),
+        (_, true) => print(&csv::list(&snapshot.connections)?),
+        _ => {
+            if snapshot.connections.is_empty() {
+                let filter = &options.view.filter;
+                let is_filtered = filter.netns.is_some() || filter.filter.is_some();
+                let which = if is_filtered { "open connection matches" } else { "connection is open" };
+                eprintln!("mpwatch: no {which}");
+            }
+            print_table(&mpwatch_tui::list(&snapshot))
+        }
+    }
 }
 
 pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {

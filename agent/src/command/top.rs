@@ -9,10 +9,11 @@ use mpwatch_tui::table;
 
 use super::database::Database;
 use super::live_view::{self, DEFAULT_INTERVAL, count_down};
-use super::output::{on_a_terminal, print, print_line};
+use super::output::{on_a_terminal, print_line, print_table};
 use crate::attach::Daemon;
 use crate::cli::TopOptions;
 use crate::exit;
+use crate::screen::ensure_cursor;
 use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
@@ -23,6 +24,7 @@ const WIDTH: usize = 160;
 pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
     let stop = stop_flag()?;
     if !options.batch && on_a_terminal() {
+        ensure_cursor("mpwatch top --batch")?;
         return live_view::run(options, &stop);
     }
     let view = &options.view;
@@ -32,7 +34,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         if options.json {
             print_line(&snapshot)?;
         } else {
-            print(&table(&snapshot, WIDTH))?;
+            print_table(&table(&snapshot, WIDTH))?;
         }
         anyhow::Ok(count_down(&mut left))
     };

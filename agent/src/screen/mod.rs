@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live view on this machine: a thread that draws, files for exports, the user's settings.
 
+mod characters;
 mod export;
 mod settings;
 
@@ -18,6 +19,7 @@ use mpwatch_tui::screen::{Feed, Link, Notice, Request, Settings, terminal};
 use nix::sys::signal::{Signal, raise};
 
 use crate::pace::Pace;
+pub(crate) use characters::{ensure_cursor, is_ascii, is_dumb};
 pub(crate) use settings::{load as load_settings, parse as parse_settings};
 
 /// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_tui::screen::{Keymap, Settings, Theme, column_names};
 use toml::Value;
 
+use super::characters::is_ascii;
 use crate::config::{bad_value, read_toml, suggest, unknown_key, unreadable};
 use crate::error::Failure;
 
@@ -15,17 +16,17 @@ use crate::error::Failure;
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
 /// All keys; others are errors, as in the daemon's file. `keys` is a table of actions.
-const KEYS: [&str; 7] = ["theme", "rates", "energy", "sort", "show", "hide", "keys"];
+const KEYS: [&str; 8] = ["theme", "characters", "rates", "energy", "sort", "show", "hide", "keys"];
 
 /// Reads the settings. Without a file, all have their defaults.
 pub(crate) fn load() -> Result<Settings, Failure> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let mut settings = match named.clone().or_else(default_path) {
-        None => Settings::default(),
-        Some(path) if path.as_os_str().is_empty() => Settings::default(),
+        None => defaults(),
+        Some(path) if path.as_os_str().is_empty() => defaults(),
         Some(path) => match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => Settings::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => defaults(),
             Err(error) => return Err(unreadable(&path, &error)),
         },
     };
@@ -33,6 +34,10 @@ pub(crate) fn load() -> Result<Settings, Failure> {
         settings.theme = Theme::Mono;
     }
     Ok(settings)
+}
+
+fn defaults() -> Settings {
+    Settings { ascii: is_ascii(), ..Settings::default() }
 }
 
 fn default_path() -> Option<PathBuf> {
@@ -44,7 +49,7 @@ fn default_path() -> Option<PathBuf> {
 
 /// Reads the text of a file of settings. `path` is for messages.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
-    let mut settings = Settings::default();
+    let mut settings = defaults();
     let origin = format!("file {}", path.display());
     for (name, value) in &read_toml(path, text)? {
         let Some(key) = KEYS.into_iter().find(|known| known == name) else {
@@ -60,6 +65,7 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
 fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), String> {
     match key {
         "theme" => settings.theme = theme(value)?,
+        "characters" => settings.ascii = one_of(value, ["utf-8", "ascii"])? == 1,
         "rates" => settings.units.bytes = one_of(value, ["bits", "bytes"])? == 1,
         "energy" => settings.units.watt_hours = one_of(value, ["joules", "watt-hours"])? == 1,
         "sort" => settings.sort = Some(column(value)?),
@@ -122,13 +128,13 @@ mod tests {
 
     #[test]
     fn everything_can_be_set() {
-        let text = "theme = 'light'\nrates = 'bytes'\nenergy = 'watt-hours'\nsort = 'srtt_seconds'\nshow = ['netns']\n\
+        let text = "theme = 'light'\ncharacters = 'ascii'\nrates = 'bytes'\nenergy = 'watt-hours'\nsort = 'srtt_seconds'\nshow = ['netns']\n\
                     hide = ['share']\n[keys]\nquit = ['f10']";
         let mut settings = read(text).unwrap();
         settings.columns.sort();
         assert_eq!(
-            (settings.theme, settings.units.bytes, settings.units.watt_hours),
-            (Theme::Light, true, true)
+            (settings.theme, settings.ascii, settings.units.bytes, settings.units.watt_hours),
+            (Theme::Light, true, true, true)
         );
         assert_eq!(settings.sort.as_deref(), Some("srtt_seconds"));
         assert_eq!(settings.columns, [("netns".to_owned(), true), ("share".to_owned(), false)]);
@@ -141,6 +147,7 @@ mod tests {
             ("thema = 'dark'", "did you mean `theme`?"),
             ("theme = 'pink'", "dark, light, colour-blind, mono"),
             ("rates = 3", "bits or bytes"),
+            ("characters = 'latin1'", "utf-8 or ascii"),
             ("sort = 'srt_seconds'", "did you mean `srtt_seconds`?"),
             ("[keys]\nquti = ['x']", "no action `quti`"),
             ("[keys]\nquit = 'x'", "a list of keys"),

@@ -40,7 +40,10 @@ pub fn draw_all(folder: &Path) -> io::Result<()> {
 
 /// Runs the program until its screen shows these words, and returns the screen with its colours.
 fn capture(arguments: &str, words: &[&str]) -> String {
-    let command = format!("exec env -u NO_COLOR MPWATCH_SCREEN_CONFIG= {} {arguments}", program().display());
+    let command = format!(
+        "exec env -u NO_COLOR LC_ALL=C.UTF-8 MPWATCH_SCREEN_CONFIG= {} {arguments}",
+        program().display()
+    );
     let tmux = Tmux::start(SIZE, &["sh", "-c", &command]);
     let ready = poll_until("the picture", TIMEOUT, || {
         let screen = tmux.screen();

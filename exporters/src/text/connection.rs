@@ -18,6 +18,11 @@ use super::{cost, timeline};
 
 /// All that is known of a connection, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
+    within(connection, usize::MAX)
+}
+
+/// The same with tables of at most this width.
+pub(super) fn within(connection: &Connection, width: usize) -> String {
     let mut text = format!("{}\n", heading(connection));
     for (word, fact) in facts(connection) {
         let _ = writeln!(text, "  {word:<13}  {fact}");
@@ -26,8 +31,9 @@ pub fn connection(connection: &Connection) -> String {
     if !tables.is_empty() {
         text.push_str("  subflows\n");
     }
-    text.extend(tables.iter().map(|table| table.text("  ")));
-    text.push_str(&timeline::section(connection));
+    text.extend(tables.iter().map(|table| table.text_within("  ", width)));
+    text.extend(legend(connection).map(|line| format!("  {line}\n")));
+    text.push_str(&timeline::section(connection, width));
     text
 }
 
@@ -85,7 +91,9 @@ fn traffic_class(connection: &Connection) -> String {
     let overhead = connection.excess_ratio().map(|_| {
         format!(", about {} of the wire bytes were not new payload", metric(connection, "excess_ratio"))
     });
-    let jain = connection.jain_index.map(|index| format!(", Jain's fairness index {index:.3}"));
+    let jain = connection
+        .jain_index
+        .map(|index| format!(", Jain's fairness index {index:.3} (1: subflows sent equal amounts)"));
     let (overhead, jain) = (overhead.unwrap_or_default(), jain.unwrap_or_default());
     format!("{} flow ({}){overhead}{jain}", class.as_str(), class.range())
 }
@@ -130,7 +138,9 @@ fn second_path(connection: &Connection) -> Option<String> {
     let path = connection.second_path?;
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
     let effective = match path.effective_after_bytes {
-        Some(carried) => format!("reached 10 % of the traffic after {}", bytes(carried.0)),
+        Some(carried) => {
+            format!("reached 10 % of the traffic, the mark of a path in use, after {}", bytes(carried.0))
+        }
         None if connection.is_open() => "has not reached 10 % of the traffic".to_owned(),
         None => "never reached 10 % of the traffic".to_owned(),
     };
@@ -142,6 +152,12 @@ fn bottleneck(connection: &Connection) -> Option<String> {
     let about = findings.iter().filter(|one| one.is_about_bottlenecks());
     let sentences: Vec<String> = about.map(|one: &Finding| one.sentence(&Format::default())).collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// What a column of the tables means that is no common term. `None`: it has no values.
+pub(crate) fn legend(connection: &Connection) -> Option<&'static str> {
+    let is_known = connection.subflows.iter().any(|subflow| subflow.scheduler.is_some());
+    is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of those in which it could have")
 }
 
 /// Tables of its subflows, a row for each. Empty: it has none.

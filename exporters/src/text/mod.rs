@@ -5,6 +5,7 @@ mod classes;
 pub(crate) mod connection;
 mod cost;
 mod fairness;
+mod fit;
 pub(crate) mod grid;
 pub(crate) mod report;
 pub(crate) mod summary;
@@ -12,4 +13,4 @@ pub(crate) mod timeline;
 pub(crate) mod words;
 
 pub use connection::connection;
-pub use report::report;
+pub use report::{report, report_summary, report_within};

@@ -6,21 +6,77 @@ use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
+use mpwatch_model::metric::{self, CONNECTION, Unit};
 use mpwatch_model::snapshot::{Report, Run};
 use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 
-use super::connection::connection;
-use super::grid::Grid;
+use super::connection;
+use super::fit::wrapped;
+use super::grid::Align::{Left, Right};
+use super::grid::{Column, Grid};
 use super::summary::{NO_PROBLEM, problems, summary};
-use super::words::{bytes, count, seconds};
+use super::words::{bytes, count, or_dash, seconds, shown};
 use super::{classes, cost, fairness};
 
 /// How many connections a report describes in full; CSV and JSON have all of them.
 const MAX_IN_FULL: usize = 50;
+/// How many connections a summary lists.
+const MAX_IN_SUMMARY: usize = 5;
 
 /// The report as text. Ends with a newline.
 pub fn report(report: &Report) -> String {
+    in_full(report, usize::MAX)
+}
+
+/// The report as text in lines of at most `width` columns, where words and columns allow it. Ends with a newline.
+pub fn report_within(report: &Report, width: usize) -> String {
+    wrapped(&in_full(report, width), width)
+}
+
+/// The beginning of the report, with a line for each of the largest connections, in lines of at most `width` columns.
+pub fn report_summary(report: &Report, width: usize) -> String {
+    let mut text = head(report, width);
+    let mut largest: Vec<&Connection> = report.connections.iter().collect();
+    largest.sort_by_key(|one| std::cmp::Reverse(one.payload()));
+    if let Some(grid) = Grid::of(LARGEST, largest.into_iter().take(MAX_IN_SUMMARY)) {
+        let all = report.connections.len();
+        let title = match grid.rows.len() {
+            shown if shown < all => format!("the {shown} of {all} connections with most payload"),
+            _ => "connections".to_owned(),
+        };
+        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
+    }
+    wrapped(&text, width)
+}
+
+const LARGEST: &[Column<Connection>] = &[
+    ("id", Left, |c| c.id.short()),
+    ("process", Left, |c| or_dash(c.process.map(|process| printable(&process.comm.text()).into_owned()))),
+    ("remote", Left, |c| or_dash(c.remote)),
+    ("carried by", Left, |c| c.carried_by().as_str().to_owned()),
+    ("subflows", Right, |c| c.subflows.len().to_string()),
+    ("sent", Right, |c| or_dash(c.bytes_sent.map(|sent| bytes(sent.0)))),
+    ("received", Right, |c| or_dash(c.bytes_received.map(|received| bytes(received.0)))),
+    ("duration", Right, |c| metric::display(Unit::Seconds, Some(c.age_s))),
+    ("J/GB", Right, |c| shown(CONNECTION, "mpwatch_connection_joules_per_gigabyte", c).replace(" J/GB", "")),
+];
+
+fn in_full(report: &Report, width: usize) -> String {
+    let mut text = head(report, width);
+    let (in_full, others) = selection(&report.connections);
+    for one in in_full {
+        text.push('\n');
+        text.push_str(&connection::within(one, width));
+    }
+    if let Some(others) = other_connections(&others) {
+        let _ = writeln!(text, "\n{others}");
+    }
+    text
+}
+
+/// Everything above the connections: the summary, problems, where the report comes from, and tables over all connections.
+fn head(report: &Report, width: usize) -> String {
     let mut text = format!("mpwatch: {}\n", summary(report));
     let problems = problems(report);
     if problems.is_empty() && !report.connections.is_empty() {
@@ -31,20 +87,12 @@ pub fn report(report: &Report) -> String {
     }
     text.push('\n');
     let facts = facts(report);
-    let width = facts.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
+    let words = facts.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
     for (word, fact) in facts {
-        let _ = writeln!(text, "{word:<width$}  {fact}");
+        let _ = writeln!(text, "{word:<words$}  {fact}");
     }
     for (title, notes, grid) in overviews(report) {
-        let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text("  "));
-    }
-    let (in_full, others) = selection(&report.connections);
-    for one in in_full {
-        text.push('\n');
-        text.push_str(&connection(one));
-    }
-    if let Some(others) = other_connections(&others) {
-        let _ = writeln!(text, "\n{others}");
+        let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text_within("  ", width));
     }
     text
 }

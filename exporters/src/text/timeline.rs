@@ -36,7 +36,7 @@ pub(crate) fn grid(connection: &Connection) -> Option<Grid> {
 }
 
 /// The section of a connection's report. Empty without events.
-pub(super) fn section(connection: &Connection) -> String {
+pub(super) fn section(connection: &Connection, width: usize) -> String {
     let lines = lines(connection);
     if lines.is_empty() {
         return String::new();
@@ -44,6 +44,8 @@ pub(super) fn section(connection: &Connection) -> String {
     let mut text = format!("  {}\n", title(connection));
     let time_width = lines.iter().map(|(offset, ..)| offset.width()).max().unwrap_or(0);
     let sentence_width = lines.iter().map(|(_, _, sentence, _)| sentence.width()).max().unwrap_or(0);
+    let source_width = lines.iter().map(|(.., source)| source.width()).max().unwrap_or(0);
+    let sentence_width = sentence_width.min(width.saturating_sub(time_width + source_width + 10));
     for (offset, mark, sentence, source) in lines {
         let _ = writeln!(text, "  {mark} {offset:>time_width$}  {sentence:sentence_width$}  [{source}]");
     }

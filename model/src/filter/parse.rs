@@ -136,6 +136,24 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
     Ok(Test::Compare(subject, comparison, quantity))
 }
 
+/// How a term that begins like this can go on, without a leading `!`: keys with their sign (`peer:`, `rate>`), words, and the values of
+/// `state:`, `role:` and `class:`. The text itself is not among them.
+pub fn completions(prefix: &str) -> Vec<String> {
+    let values = |key: &str, words: &[&str]| words.iter().map(|word| format!("{key}:{word}")).collect();
+    let all: Vec<String> = match prefix.split_once(':') {
+        Some((key @ "state", _)) => values(key, TcpState::WORDS),
+        Some((key @ "role", _)) => values(key, Role::WORDS),
+        Some((key @ "class", _)) => values(key, FlowClass::WORDS),
+        Some(_) => Vec::new(),
+        None => {
+            let keys = KEYS.iter().map(|(key, _)| format!("{key}:"));
+            let subjects = Subject::WORDS.iter().map(|subject| format!("{subject}>"));
+            keys.chain(subjects).chain(Word::WORDS.iter().map(|word| (*word).to_owned())).collect()
+        }
+    };
+    all.into_iter().filter(|one| one.starts_with(prefix) && one != prefix).collect()
+}
+
 /// The values of a key.
 fn example(key: &str) -> &'static str {
     KEYS.iter().find(|(name, _)| *name == key).map_or("", |(_, values)| values)

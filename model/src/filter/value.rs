@@ -121,13 +121,13 @@ fn short_ipv4(text: &str) -> Option<(IpAddr, u8)> {
     (count > 0).then(|| (IpAddr::V4(Ipv4Addr::from(octets)), count * 8))
 }
 
-/// A name pattern: `*` matches any text, `?` one character.
+/// A name pattern: a part of the name; after `=`, or with `*` (any text) and `?` (one character), the whole name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
 impl Pattern {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        (!text.is_empty()).then(|| Self(text.to_owned()))
+        (!text.is_empty() && text != "=").then(|| Self(text.to_owned()))
     }
 
     pub(super) fn text(&self) -> &str {
@@ -135,7 +135,12 @@ impl Pattern {
     }
 
     pub(super) fn matches(&self, name: &str) -> bool {
-        let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
+        let whole = self.0.strip_prefix('=');
+        if whole.is_none() && !self.0.contains(['*', '?']) {
+            return name.contains(&self.0);
+        }
+        let pattern = whole.unwrap_or(&self.0);
+        let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
         let (mut at, mut in_name) = (0, 0);
         // Where to continue after a mismatch: the last star, and the number of characters it has matched so far.
         let mut star: Option<(usize, usize)> = None;
@@ -240,9 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_fits_the_whole_name() {
+    fn a_pattern_fits_a_part_or_the_whole_of_a_name() {
         let fits = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().matches(name);
-        assert!(fits("nginx", "nginx") && !fits("nginx", "nginx2"));
+        assert!(fits("nginx", "nginx") && fits("gin", "nginx") && !fits("nginx", "ngin"));
+        assert!(fits("=nginx", "nginx") && !fits("=nginx", "nginx2") && fits("=ng*", "nginx"));
+        assert!(Pattern::parse("").is_none() && Pattern::parse("=").is_none());
         assert!(fits("eth*", "eth1") && fits("*worker", "nginx: worker") && fits("*", ""));
         assert!(fits("a*b*c", "aXbXbXc") && !fits("a*b", "abc"));
         assert!(fits("Web?Content", "Web Content") && !fits("?", ""));

@@ -87,7 +87,8 @@ impl Column {
                 shown(row, metric.unit, (metric.read)(connection))
             }
             (Value::Metric(_, Some(metric)), Subject::Subflow { subflow, .. }) => {
-                shown(row, metric.unit, (metric.read)(subflow))
+                let is_old = self.key == "srtt_seconds" && row.is_stale();
+                shown(row, metric.unit, (metric.read)(subflow).filter(|_| !is_old))
             }
             (Value::Metric(..) | Value::Sum(..), _) => Text::default(),
         }

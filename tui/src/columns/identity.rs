@@ -31,13 +31,14 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     words(
         ("name", "NAME", "path, peer, process or namespace"),
-        (22, 60),
+        (21, 60),
         Rows::Aggregates,
         Value::Cell(
             |row, width| {
-                let has_failed = row.sums().is_some_and(|sums| sums.failed > 0 && sums.open == 0);
-                let ink = if has_failed { Ink::Alarm } else { Ink::Strong };
-                Text::first_that_fits(names(row).into_iter().map(|name| Text::new(name, ink)), width)
+                let has_failed = row.sums().is_some_and(|sums| sums.failed > 0);
+                let (mark, ink) = if has_failed { ("✗ ", Ink::Alarm) } else { ("", Ink::Strong) };
+                let form = |name| Text::new(format!("{mark}{name}"), ink);
+                Text::first_that_fits(names(row).into_iter().map(form), width)
             },
             |row| Order::Word(names(row).into_iter().next().unwrap_or_default()),
         ),
@@ -70,9 +71,9 @@ pub(super) const COLUMNS: &[Column] = &[
     word(("local", "LOCAL", "local address and port"), |row, c| Some(address(row, ends(row, c).0))),
     word(("remote", "REMOTE", "remote address and port"), |row, c| Some(address(row, ends(row, c).1))),
     sum(("connections", "CONNS", "connections"), 5, Unit::Count, |sums| Some(sums.connections as f64)),
-    sum(("open", "OPEN", "open subflows"), 5, Unit::Count, |sums| Some(sums.open as f64)),
+    sum(("open", "SUBFLOWS", "open subflows"), 5, Unit::Count, |sums| Some(sums.open as f64)),
     numbers(
-        ("failed", "FAILED", "subflows that failed while their connection is open"),
+        ("failed", "FAILED", "subflows that failed before their connection ended"),
         6,
         Rows::Aggregates,
         Value::Cell(

@@ -71,6 +71,8 @@ impl<'a> Row<'a> {
     /// Sent and received now, bit/s.
     pub(super) fn rates(&self) -> (u64, u64) {
         match self.subject {
+            // Their last rate is that of the interval in which they closed.
+            _ if self.is_closed() => (0, 0),
             Subject::Connection(connection, _) => (connection.send.0, connection.receive.0),
             Subject::Subflow { subflow, .. } => (subflow.send.0, subflow.receive.0),
             Subject::Aggregate { sums, .. } => (sums.send, sums.receive),
@@ -123,6 +125,11 @@ impl<'a> Row<'a> {
             Subject::Aggregate { recent, .. } => recent,
             _ => self.track().map_or(0.0, |track| track.recent(self.context.tick)),
         }
+    }
+
+    /// Whether it is a subflow without acknowledgements: its RTT is an old one.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self.subject, Subject::Subflow { subflow, .. } if subflow.stale)
     }
 
     /// Whether its connection or subflow has closed.

@@ -42,7 +42,7 @@ pub(super) const COLUMNS: &[Column] = &[
     sum(("rtt", "RTT", "median of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
         sums.rtt.map(Micros::seconds)
     }),
-    sum(("rtt_lowest", "RTT MIN", "lowest of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
+    sum(("rtt_lowest", "BEST RTT", "lowest of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
         sums.min_rtt.map(Micros::seconds)
     }),
     numbers(
@@ -79,7 +79,7 @@ fn rate(row: &Row<'_>, _: usize) -> Text {
     let (send, receive) = row.rates();
     let (arrow, rate) = if receive > send { ("↓", receive) } else { ("↑", send) };
     if rate == 0 {
-        return Text::new("0", Ink::Faint);
+        return Text::new(if row.is_closed() { "-" } else { "0" }, Ink::Faint);
     }
     let amount = row.context.units.compact(Unit::BitsPerSecond, Some(rate as f64));
     Text::new(arrow, Ink::Faint).and(amount, Ink::Normal)

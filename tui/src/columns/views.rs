@@ -45,14 +45,14 @@ view! {
 
 view! {
     /// The paths view.
-    AGGREGATES_BY_PATH: name 0 group 2 rate 1 rates 3 rtt 4 loss 5 open 6 failed 7 rtt_lowest 9 sent 8 received 10 watts 11
+    AGGREGATES_BY_PATH: name 0 group 2 rate 1 rates 3 rtt 4 failed 5 loss 6 open 7 rtt_lowest 9 sent 8 received 10 watts 11
     + joules 12 j_per_gb 13 connections 14
 }
 
 view! {
     /// The peers view.
     AGGREGATES_BY_PEER: name 0 connections 2 open 5 rate 1 rates 3 sent 6 received 7 rtt 8 loss 9 watts 4 joules 10
-    + j_per_gb 11 failed 12
+    + failed 11 j_per_gb 12
 }
 
 view! {

@@ -3,7 +3,7 @@
 
 use ratatui::layout::Rect;
 
-use super::{alarms, energy};
+use super::{alarms, energy, footer};
 use crate::state::app::App;
 use crate::state::view::Tab;
 
@@ -12,6 +12,10 @@ pub(crate) const SMALLEST: (u16, u16) = (60, 10);
 
 /// Maximum number of lines of alarms.
 const MAX_ALARMS: u16 = 3;
+
+/// Height of the charts below the table. They grow in steps, so that a new row does not move them.
+const CHARTS: std::ops::RangeInclusive<u16> = 8..=24;
+const CHARTS_STEP: u16 = 4;
 
 /// The parts of the screen from top to bottom; those without height are not shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub(crate) struct Areas {
     pub(crate) energy: Rect,
     /// The table with its titles in the first line, or what replaces it.
     pub(crate) body: Rect,
+    /// Charts of the selected row, in the space that the table does not need.
+    pub(crate) charts: Rect,
     /// Findings of the selected connection.
     pub(crate) findings: Rect,
     pub(crate) footer: Rect,
@@ -52,7 +58,8 @@ pub(crate) fn areas(app: &App) -> Areas {
     let header = take(1);
     let tabs = take(1);
     let alarms = take(height_of(alarms::lines(app).len()).min(MAX_ALARMS));
-    let left = rows.saturating_sub(alarms.bottom() + 1);
+    let footer_height = height_of(footer::lines(app).len());
+    let left = rows.saturating_sub(alarms.bottom() + footer_height);
     let has_energy = app.tab == Tab::Energy && app.detail.is_none();
     let wanted = if has_energy { height_of(energy::lines(app, columns.into()).len()) } else { 0 };
     let energy = take(wanted.min(left.saturating_sub(6)));
@@ -65,8 +72,17 @@ pub(crate) fn areas(app: &App) -> Areas {
         Tab::Energy if left >= 20 => 5,
         _ => 0,
     };
-    let body = take(left - findings_height);
+    let charts_height = charts_height(app, left - findings_height);
+    let body = take(left - findings_height - charts_height);
+    let charts = take(charts_height);
     let findings = take(findings_height);
-    let footer = take(1);
-    Areas { header, tabs, alarms, energy, body, findings, footer }
+    let footer = take(footer_height);
+    Areas { header, tabs, alarms, energy, body, charts, findings, footer }
+}
+
+/// Height of the charts where the table and they have `left` rows.
+fn charts_height(app: &App, left: u16) -> u16 {
+    let rows = u16::try_from(app.rows.len()).unwrap_or(u16::MAX);
+    let spare = left.saturating_sub(rows.saturating_add(1)) / CHARTS_STEP * CHARTS_STEP;
+    if app.detail.is_some() || rows == 0 || spare < *CHARTS.start() { 0 } else { spare.min(*CHARTS.end()) }
 }

@@ -1,100 +1,180 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rate and RTT over time, a line for each subflow in its colour.
+//! Values of subflows over time with axes: a line for each subflow in its colour.
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::metric::{Unit, display, watts};
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Alignment, Rect};
 use ratatui::symbols::Marker;
+use ratatui::text::Line;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
-use super::frame::{put, rule};
-use crate::history::{SAMPLES, Series, Span};
-use crate::state::app::App;
+use super::frame::{put, rule, styled};
+use super::ticks::{self, above};
+use crate::history::Series;
+use crate::state::app::{App, Rows};
+use crate::state::view::Tab;
 use crate::text::Text;
 use crate::theme::{Ink, Theme};
 
-/// Draws the rate at the left and the RTT at the right.
+/// Lines of an aggregate; more could not be distinguished.
+const MAX_LINES: usize = 7;
+
+/// What a line of a chart shows, and its name in the legend.
+struct Subject {
+    subflow: SubflowId,
+    name: String,
+}
+
+/// Draws the charts of the selected row.
+pub(super) fn of_selection(app: &App, frame: &mut Frame<'_>, area: Rect) {
+    if let Some(connection) = app.selected() {
+        return draw(app, frame, area, connection);
+    }
+    let Rows::Aggregates(all) = &app.rows else { return };
+    let mut members: Vec<_> = all
+        .members(app.table().index)
+        .iter()
+        .filter_map(|member| Some((member, member.digest(app.context())?)))
+        .collect();
+    members.sort_by_key(|(_, subflow)| std::cmp::Reverse(subflow.rate()));
+    let number = members.len();
+    let subjects = members.into_iter().take(MAX_LINES).filter_map(|(member, subflow)| {
+        let connection = app.context().connection(member.connection)?;
+        let name = format!("{}:{}", connection.id.short(), member.subflow + 1);
+        Some(Subject { subflow: subflow.id, name })
+    });
+    both(app, frame, area, &subjects.collect::<Vec<_>>(), number);
+}
+
+/// Draws the charts of a connection.
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
-    if area.height < 4 {
+    let subjects = connection.subflows.iter().zip(1..).map(|(subflow, number)| {
+        let interface = subflow.interface.map(|name| printable(&name.text()).into_owned());
+        Subject { subflow: subflow.id, name: format!("{number} {}", interface.unwrap_or_default()) }
+    });
+    both(app, frame, area, &subjects.collect::<Vec<_>>(), connection.subflows.len());
+}
+
+/// The rate at the left, the RTT at the right; in the energy view the power.
+fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[Subject], all: usize) {
+    if area.height < 4 || subjects.is_empty() {
         return;
     }
     let half = area.width / 2;
     let left = Rect { width: half.saturating_sub(1), ..area };
     let right = Rect { x: area.x + half, width: area.width - half, ..area };
-    let lines = |series| lines(app, connection, series);
-    let rate = |value| app.settings.units.rate(value);
-    chart(app, frame, left, ("Rate", &rate, lines(Series::Rate)));
-    let seconds = |value| display(Unit::Seconds, Some(value));
-    chart(app, frame, right, ("RTT", &seconds, lines(Series::Rtt)));
+    let left_out = all - subjects.len();
+    let has_power = app.tab == Tab::Energy && app.detail.is_none() && app.knows_energy();
+    let other = if has_power { Series::Watts } else { Series::Rtt };
+    let time = time(app, subjects, [Series::Rate, other]);
+    for (area, series) in [(left, Series::Rate), (right, other)] {
+        let title = titles(name_of(series), subjects, left_out);
+        let inside = rule(app, frame, area, Text::first_that_fits(title, usize::from(area.width) - 4));
+        chart(app, frame, inside, (series, time), subjects);
+    }
 }
 
-/// What a chart shows.
-struct Lines {
-    /// The points of each subflow: position in time, value.
-    points: Vec<Vec<(f64, f64)>>,
-    /// From the first point to the last. `None`: there are none.
-    span: Option<Span>,
+/// The time of the latest value, seconds since 1970, and the length of the time axis before it. Both charts have the same.
+fn time(app: &App, subjects: &[Subject], series: [Series; 2]) -> (f64, f64) {
+    let lines = series.into_iter().flat_map(|series| subjects.iter().map(move |one| (one, series)));
+    let points = lines.flat_map(|(subject, series)| runs_of(app, subject, series)).flatten();
+    let times: Vec<f64> = points.map(|(at, _)| at).collect();
+    let end = times.iter().copied().fold(f64::MIN, f64::max);
+    (end, ticks::window(end - times.iter().copied().fold(end, f64::min)))
 }
 
-fn lines(app: &App, connection: &Connection, series: Series) -> Lines {
-    let mut span: Option<Span> = None;
-    let mut points_of = |subflow: &mpwatch_model::subflow::Subflow| {
-        let Some(track) = app.history.subflow(subflow.id) else { return Vec::new() };
-        let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
-        let first = SAMPLES - values.len().min(SAMPLES);
-        let known = values.iter().zip(spans).zip(first..).filter(|((value, _), _)| !value.is_nan());
-        let point = |((value, (begin, end)), at): ((&f32, Span), usize)| {
-            let (from, to) = span.unwrap_or((begin, end));
-            span = Some((from.min(begin), to.max(end)));
-            (at as f64, f64::from(*value))
-        };
-        known.map(point).collect()
+fn name_of(series: Series) -> &'static str {
+    match series {
+        Series::Rate => "Rate",
+        Series::Rtt => "RTT",
+        Series::Watts => "Power",
+    }
+}
+
+/// The name of a chart with its legend, from the longest form to the shortest.
+fn titles(name: &str, subjects: &[Subject], left_out: usize) -> [Text; 3] {
+    let title = |legend: fn(&str) -> &str| {
+        let text =
+            subjects.iter().enumerate().fold(Text::new(name, Ink::Strong), |text, (index, subject)| {
+                text.and(format!("  {}", legend(&subject.name).trim_end()), Ink::Path(index))
+            });
+        if left_out == 0 { text } else { text.and(format!("  and {left_out} more"), Ink::Faint) }
     };
-    let points = connection.subflows.iter().map(&mut points_of).collect();
-    Lines { points, span }
+    [title(|name| name), title(|name| name.split(' ').next().unwrap_or(name)), Text::new(name, Ink::Strong)]
+}
+
+/// Runs of known values of a line, each as points: seconds since 1970, value.
+fn runs_of(app: &App, subject: &Subject, series: Series) -> Vec<Vec<(f64, f64)>> {
+    let Some(track) = app.history.subflow(subject.subflow) else { return Vec::new() };
+    let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
+    let points: Vec<(f64, f64)> =
+        values.iter().zip(spans).map(|(value, (_, end))| (end, f64::from(*value))).collect();
+    let known = points.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());
+    known.map(<[(f64, f64)]>::to_vec).collect()
 }
 
 fn chart(
     app: &App,
     frame: &mut Frame<'_>,
     area: Rect,
-    (name, write, lines): (&str, &dyn Fn(f64) -> String, Lines),
+    (series, (end, window)): (Series, (f64, f64)),
+    subjects: &[Subject],
 ) {
-    let Lines { points: lines, span } = lines;
-    let max = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
-    let first = lines.iter().filter_map(|points| points.first()).map(|(at, _)| *at);
-    let first = first.fold(SAMPLES as f64, f64::min);
-    let duration = span
-        .map(|(from, to)| format!(", over {}", display(Unit::Seconds, Some(to - from))))
-        .unwrap_or_default();
-    let title = |by: &str, duration: &str| {
-        let head = Text::new(format!("{name} "), Ink::Strong).and(by, Ink::Faint);
-        let numbered =
-            (0..lines.len()).fold(head, |text, index| text.and(format!("{} ", index + 1), Ink::Path(index)));
-        numbered.and(format!("up to {}{duration}", write(max)), Ink::Faint)
-    };
-    let titles = [title("by subflow ", &duration), title("by subflow ", ""), title("", "")];
-    let room = usize::from(area.width).saturating_sub(4);
-    let inside = rule(app, frame, area, Text::first_that_fits(titles, room));
+    let mut lines: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
+    for (index, subject) in subjects.iter().enumerate() {
+        lines.extend(runs_of(app, subject, series).into_iter().map(|run| (index, run)));
+    }
+    let points = || lines.iter().flat_map(|(_, run)| run);
+    let max = points().map(|(_, value)| *value).fold(0.0, f64::max);
     if max <= 0.0 {
-        put(app, frame, inside, Text::new("  no values yet", Ink::Faint));
+        put(app, frame, area, Text::new("  no values yet", Ink::Faint));
         return;
     }
+    lines.iter_mut().flat_map(|(_, run)| run).for_each(|(at, _)| *at -= end);
     let theme = app.settings.theme;
-    let datasets = lines.iter().enumerate().map(|(index, points)| {
-        // Without colours, lines differ by their marker.
-        let marker = match (theme, index % 3) {
-            (Theme::Mono, 1) => Marker::Dot,
-            (Theme::Mono, 2) => Marker::Block,
-            _ => Marker::Braille,
-        };
-        let line = Dataset::default().data(points).marker(marker).graph_type(GraphType::Line);
-        line.style(theme.style(Ink::Path(index)))
+    let datasets = lines.iter().map(|(index, run)| {
+        let line = Dataset::default().data(run).marker(marker(app, *index)).graph_type(GraphType::Line);
+        line.style(theme.style(Ink::Path(*index)))
     });
-    let last = SAMPLES as f64 - 1.0;
+    let label = |text: String| styled(Text::new(text, Ink::Faint), theme);
+    let top =
+        if series == Series::Rate && app.settings.units.bytes { above(max / 8.0) * 8.0 } else { above(max) };
+    let values = [0.0, top / 2.0, top].map(|value| label(written(app, series, value)));
+    let times = [window, window / 2.0, 0.0].map(|seconds| label(ticks::ago(seconds)));
+    let axis = |labels: [Line<'static>; 3]| Axis::default().labels(labels).style(theme.style(Ink::Faint));
     let chart = Chart::new(datasets.collect())
-        .x_axis(Axis::default().bounds([first.min(last - 9.0), last]))
-        .y_axis(Axis::default().bounds([0.0, max * 1.05]));
-    frame.render_widget(chart, inside);
+        .x_axis(axis(times).bounds([-window, 0.0]))
+        .y_axis(axis(values).bounds([0.0, top]).labels_alignment(Alignment::Right));
+    frame.render_widget(chart, area);
+}
+
+/// Without colours, and in ASCII, lines differ by their marker.
+fn marker(app: &App, index: usize) -> Marker {
+    match (app.settings.theme, app.settings.ascii, index % 3) {
+        (_, true, 0) | (Theme::Mono, _, 1) => Marker::Dot,
+        (Theme::Mono, _, 2) | (_, true, 1) => Marker::Block,
+        (_, true, _) => Marker::Bar,
+        _ => Marker::Braille,
+    }
+}
+
+/// A value at an axis, without the zeros after its decimal point.
+fn written(app: &App, series: Series, value: f64) -> String {
+    if value <= 0.0 {
+        return "0".to_owned();
+    }
+    let text = match series {
+        Series::Rate => app.settings.units.rate(value),
+        Series::Rtt => display(Unit::Seconds, Some(value)),
+        Series::Watts => watts(value),
+    };
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
 }

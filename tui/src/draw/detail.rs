@@ -41,7 +41,8 @@ fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
     let found = findings::lines(app, connection, area.width.into()).len();
     let findings = take((found + 1).min((rows / 5).max(3)));
     let left = usize::from(area.bottom().saturating_sub(findings.bottom()));
-    let charts = take(if left >= 11 { (left / 2).clamp(6, 14) } else { 0 });
+    let unused = left.saturating_sub(connection.timeline.len() + 1);
+    let charts = take(if left >= 11 { unused.max(left / 2).clamp(6, 24) } else { 0 });
     let timeline = take(usize::MAX);
     Parts { facts, subflows, findings, charts, timeline }
 }

@@ -4,6 +4,7 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Scrollbar, ScrollbarOrientation, ScrollbarState};
 
 use crate::state::app::App;
 use crate::text::Text;
@@ -44,11 +45,15 @@ pub(super) fn scrollbar(app: &App, frame: &mut Frame<'_>, area: Rect, (rows, off
     if rows <= page || page == 0 {
         return;
     }
-    let thumb = (page * page / rows).max(1);
-    let top = offset * (page - thumb) / (rows - page);
-    for (line, y) in (area.top()..area.bottom()).enumerate() {
-        let is_thumb = (top..top + thumb).contains(&line);
-        let text = if is_thumb { Text::new("┃", Ink::Normal) } else { Text::new("│", Ink::Faint) };
-        put(app, frame, Rect { x: area.right() - 1, y, width: 1, height: 1 }, text);
-    }
+    let theme = app.settings.theme;
+    let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+        .begin_symbol(None)
+        .end_symbol(None)
+        .track_symbol(Some("│"))
+        .track_style(theme.style(Ink::Faint))
+        .thumb_symbol("┃")
+        .thumb_style(theme.style(Ink::Normal));
+    // It counts positions, not rows.
+    let mut state = ScrollbarState::new(rows - page + 1).viewport_content_length(page).position(offset);
+    frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
 }

@@ -2,7 +2,7 @@
 //! The first lines: host and time, totals, and the tabs.
 
 use mpwatch_model::endpoint::printable;
-use mpwatch_model::energy::{EnergySource, SnapshotEnergy};
+use mpwatch_model::energy::EnergySource;
 use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
@@ -21,6 +21,9 @@ use crate::text::{Text, clip, count};
 use crate::theme::Ink;
 use crate::units::Units;
 
+/// The power in the title is the mean over this time, nanoseconds: it would jump otherwise.
+const POWER_WINDOW: i128 = 5_000_000_000;
+
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     let width = usize::from(areas.header.width);
     let badge = badge(app);
@@ -29,7 +32,8 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
         || Text::new("mpwatch", Ink::Strong),
         |snapshot| {
             let name = if app.mask.is_on() { "host".into() } else { printable(&snapshot.host.name) };
-            Text::first_that_fits(titles(snapshot, &name, app.totals(), app.settings.units), room)
+            let titles = titles(snapshot, &name, app.totals(), app.settings.units, &recent(app));
+            Text::first_that_fits(titles, room)
         },
     );
     put(app, frame, areas.header, title.fitted(width.saturating_sub(badge.width()), false).join(badge));
@@ -53,14 +57,20 @@ fn badge(app: &App) -> Text {
     }
 }
 
-/// Host, time and totals, from the longest form to the shortest.
-pub(crate) fn titles(snapshot: &Snapshot, host: &str, totals: Totals, units: Units) -> Vec<Text> {
+/// Host, time, totals and the mean power over `recent`, from the longest form to the shortest.
+pub(crate) fn titles(
+    snapshot: &Snapshot,
+    host: &str,
+    totals: Totals,
+    units: Units,
+    recent: &[&Snapshot],
+) -> Vec<Text> {
     let host = clip(host, 24);
     let Totals { connections, subflows, send, receive, .. } = totals;
     let rates = format!("  ↑ {}  ↓ {}", units.rate(send as f64), units.rate(receive as f64));
     let counts = format!("  {}, {}", count(connections, "connection"), count(subflows, "subflow"));
     let short = format!("  {connections} conn {subflows} subfl");
-    let power = snapshot.energy.as_ref().and_then(power);
+    let power = power(recent);
     let long_power = power.as_ref().map(|(watts, source)| format!("  {watts} {source}")).unwrap_or_default();
     let short_power = power.as_ref().map(|(watts, _)| format!("  {watts}")).unwrap_or_default();
     let (date, time) = (snapshot.at.strftime("%Y-%m-%d"), snapshot.at.strftime("%H:%M:%S"));
@@ -76,20 +86,35 @@ pub(crate) fn titles(snapshot: &Snapshot, host: &str, totals: Totals, units: Uni
         form(format!(" {time}"), &short, &short_power),
         form(format!(" {time}"), &short, ""),
         form(format!(" {time}"), "", ""),
-        form(String::new(), "", ""),
+        Text::new("mpwatch", Ink::Strong).and(format!(" {time}"), Ink::Normal),
     ]
 }
 
-/// The current power of the machine, and its source. `None` before the first window of all zones.
-fn power(energy: &SnapshotEnergy) -> Option<(String, &'static str)> {
-    let known = energy.zones.iter().map(|zone| zone.power_uw).reduce(|all, one| Some(all? + one?)).flatten();
-    let (mark, source) = match energy.source {
+/// The snapshots of the latest seconds, the one that is shown first.
+fn recent(app: &App) -> Vec<&Snapshot> {
+    let frames = (0..=app.tick()).rev().map_while(|tick| app.history.frame(tick));
+    let snapshots = frames.map(|frame| &*frame.snapshot);
+    let newest = app.snapshot().map(|snapshot| snapshot.at.as_nanosecond()).unwrap_or_default();
+    snapshots.take_while(|one| newest - one.at.as_nanosecond() < POWER_WINDOW).collect()
+}
+
+/// The mean power of the machine over some snapshots, and its source. `None`: known in none of them.
+fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
+    let (mark, source) = match snapshots.first()?.energy.as_ref()?.source {
         EnergySource::Absent => return Some(("no energy counter".to_owned(), "")),
         EnergySource::Simulated => ("~", "simulated"),
         EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
         EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "RAPL"),
     };
-    Some((format!("{mark}{}", watts(known? as f64 / 1e6)), source))
+    let of_one = |snapshot: &&Snapshot| {
+        let zones = snapshot.energy.as_ref()?.zones.iter().map(|zone| zone.power_uw);
+        Some((snapshot.interval_s, zones.reduce(|all, one| Some(all? + one?))?? as f64 / 1e6))
+    };
+    let known: Vec<(f64, f64)> = snapshots.iter().filter_map(of_one).collect();
+    let seconds: f64 = known.iter().map(|(seconds, _)| seconds).sum();
+    let joules: f64 = known.iter().map(|(seconds, power)| seconds * power).sum();
+    let mean = if seconds > 0.0 { Some(joules / seconds) } else { known.first().map(|(_, power)| *power) };
+    mean.map(|mean| (format!("{mark}{}", watts(mean)), source))
 }
 
 /// The tabs with their text and their first column.
@@ -144,11 +169,29 @@ fn note(app: &App) -> Text {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_fixtures as fixture;
+    use mpwatch_model::energy::{SnapshotEnergy, ZoneEnergy};
+
     use super::*;
+
+    fn snapshot(seconds: f64, microwatts: Option<u64>) -> Snapshot {
+        let zone = |power_uw| ZoneEnergy { power_uw, ..ZoneEnergy::default() };
+        let zones = microwatts.map(|power| zone(Some(power))).into_iter().collect();
+        let energy = SnapshotEnergy { source: EnergySource::Model, zones, ..SnapshotEnergy::default() };
+        Snapshot { energy: Some(energy), interval_s: seconds, ..fixture::snapshot(Vec::new()) }
+    }
 
     #[test]
     fn unknown_power_is_not_zero() {
-        let energy = SnapshotEnergy { source: EnergySource::Model, ..SnapshotEnergy::default() };
-        assert_eq!(power(&energy), None);
+        assert_eq!(power(&[&snapshot(1.0, None)]), None);
+        assert_eq!(power(&[]), None);
+    }
+
+    #[test]
+    fn power_is_the_mean_over_the_time_of_the_snapshots() {
+        let [now, before, unknown] =
+            [snapshot(1.0, Some(7_000_000)), snapshot(3.0, Some(3_000_000)), snapshot(9.0, None)];
+        assert_eq!(power(&[&now, &before, &unknown]), Some(("~4.00 W".to_owned(), "estimated")));
+        assert_eq!(power(&[&snapshot(0.0, Some(2_000_000))]), Some(("~2.00 W".to_owned(), "estimated")));
     }
 }

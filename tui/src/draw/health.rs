@@ -70,10 +70,16 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
         fact("origin", origin),
         fact("host", format!("{name}, Linux {}", printable(&host.kernel))),
         fact("version", format!("mpwatch {}", printable(&host.mpwatch))),
-        fact("interval", display(Unit::Seconds, Some(snapshot.interval_s))),
+        fact("interval", display(Unit::Seconds, Some(interval(app, snapshot)))),
         fact("history", count(usize::try_from(frames).unwrap_or(usize::MAX), "snapshot")),
         fact("closed, remembered", count(app.history.closed().len(), "connection")),
     ]
+}
+
+/// Time between two snapshots, in seconds. The last one of a run comes early.
+fn interval(app: &App, snapshot: &Snapshot) -> f64 {
+    let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
+    before.map_or(0.0, |before| before.snapshot.interval_s).max(snapshot.interval_s)
 }
 
 fn losses(snapshot: &Snapshot) -> Vec<Text> {

@@ -15,6 +15,7 @@ mod placeholder;
 pub(crate) mod popup;
 mod screen;
 pub(crate) mod table;
+mod ticks;
 
 pub(crate) use alarms::of_snapshot as alarms_of;
 pub(crate) use header::titles as header_titles;

@@ -11,11 +11,14 @@ use crate::state::app::App;
 use crate::state::choices::{Choice, Mark, choices};
 use crate::state::key::BINDINGS;
 use crate::state::view::Pick;
-use crate::text::{Text, pad, wrapped};
-use crate::theme::{Ink, Theme};
+use crate::text::{Text, clip, pad, wrapped};
+use crate::theme::Ink;
 
 /// Columns for the keys of the help.
 const KEYS: usize = 19;
+/// Width from which the help has two columns, and the space between them.
+const TWO_COLUMNS: usize = 110;
+const COLUMN_GAP: usize = 3;
 /// Columns for the mark of a choice.
 const MARK: usize = 2;
 /// Maximum width of the text of a list.
@@ -43,11 +46,11 @@ fn boxed(app: &App, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-fn help_lines(app: &App) -> Vec<Text> {
-    let width = usize::from(app.size.0).saturating_sub(4);
-    let mut lines = Vec::new();
+/// The help at this width: its sections, each a list of lines.
+fn help_sections(app: &App, width: usize) -> Vec<Vec<Text>> {
+    let mut sections = Vec::new();
     for section in BINDINGS.chunk_by(|a, b| a.section == b.section) {
-        lines.push(Text::new(section[0].section, Ink::Strong));
+        let mut lines = vec![Text::new(section[0].section, Ink::Strong)];
         for row in section {
             let keys = app.settings.keys.keys(row.action).join(" ");
             for (number, line) in wrapped(row.help, width.saturating_sub(KEYS)).into_iter().enumerate() {
@@ -55,15 +58,63 @@ fn help_lines(app: &App) -> Vec<Text> {
                 lines.push(Text::new(format!("  {keys:<16} "), Ink::Accent).and(line, Ink::Normal));
             }
         }
-        lines.push(Text::default());
+        sections.push(lines);
     }
-    lines.push(Text::new("Filter", Ink::Strong));
-    lines.extend(mpwatch_model::filter::HELP.lines().map(|line| Text::plain(format!("  {line}"))));
-    lines.push(Text::default());
-    lines.push(Text::new("Mouse", Ink::Strong));
+    let mut filter = vec![Text::new("Filter", Ink::Strong)];
+    let help = mpwatch_model::filter::HELP.lines().flat_map(|line| hanging(line, width.saturating_sub(2)));
+    filter.extend(help.map(|line| Text::plain(format!("  {line}"))));
+    sections.push(filter);
     let mouse =
         "click a title to sort, a row to select it and again to open it, a tab to show it; the wheel scrolls";
-    lines.extend(wrapped(mouse, width - 2).into_iter().map(|line| Text::plain(format!("  {line}"))));
+    let lines = wrapped(mouse, width.saturating_sub(2)).into_iter();
+    let title = std::iter::once(Text::new("Mouse", Ink::Strong));
+    sections.push(title.chain(lines.map(|line| Text::plain(format!("  {line}")))).collect());
+    sections
+}
+
+/// A line of terms and what they mean. If it is too wide, the meaning is below the terms.
+fn hanging(line: &str, width: usize) -> Vec<String> {
+    const INDENT: &str = "      ";
+    if line.width() <= width {
+        return vec![line.to_owned()];
+    }
+    let Some((terms, meaning)) = line.rsplit_once("  ").filter(|(terms, _)| !terms.trim().is_empty()) else {
+        return wrapped(line.trim_start(), width);
+    };
+    let below = wrapped(meaning, width.saturating_sub(INDENT.len()));
+    let terms = std::iter::once(clip(terms.trim_end(), width));
+    terms.chain(below.into_iter().map(|line| format!("{INDENT}{line}"))).collect()
+}
+
+/// All lines of the help: the sections below each other, on a wide screen in two columns.
+fn help_lines(app: &App) -> Vec<Text> {
+    let width = usize::from(app.size.0).saturating_sub(4);
+    if width < TWO_COLUMNS {
+        return below_each_other(help_sections(app, width));
+    }
+    let column = (width - COLUMN_GAP) / 2;
+    let mut left = help_sections(app, column);
+    let all: usize = left.iter().map(|section| section.len() + 1).sum();
+    let mut height = 0;
+    let first = left.iter().take_while(|section| {
+        height += section.len() + 1;
+        height <= all.div_ceil(2) + 2
+    });
+    let right = left.split_off(first.count());
+    let (left, right) = (below_each_other(left), below_each_other(right));
+    let rows = left.len().max(right.len());
+    let line = |lines: &[Text], row: usize| lines.get(row).cloned().unwrap_or_default();
+    (0..rows)
+        .map(|row| {
+            line(&left, row).fitted(width - column, false).join(line(&right, row).fitted(column, false))
+        })
+        .collect()
+}
+
+fn below_each_other(sections: Vec<Vec<Text>>) -> Vec<Text> {
+    let lines = sections.into_iter().flat_map(|section| section.into_iter().chain([Text::default()]));
+    let mut lines: Vec<Text> = lines.collect();
+    lines.pop();
     lines
 }
 
@@ -73,7 +124,7 @@ pub(crate) fn help_height(app: &App) -> usize {
 
 pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
     let lines = help_lines(app);
-    let (width, rows) = (lines.iter().map(Text::width).max().unwrap_or(0), lines.len());
+    let (width, rows) = (usize::from(app.size.0), lines.len());
     let is_cut = rows + 2 > frame.area().height.into();
     let title = if is_cut { "Help (scroll: ↑ ↓ PgUp PgDn)" } else { "Help" };
     let area = boxed(app, frame, centred(app, (width, rows)), title);
@@ -146,7 +197,7 @@ pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, line: usize) {
         let line_area = Rect { y, height: 1, ..area };
         put(app, frame, line_area, text);
         if index == line {
-            frame.buffer_mut().set_style(line_area, Theme::selected());
+            frame.buffer_mut().set_style(line_area, app.settings.theme.selected());
         }
     }
     scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, offset));

@@ -5,7 +5,8 @@ use ratatui::Frame;
 
 use super::areas::{Areas, SMALLEST, areas, is_too_small};
 use super::frame::put_lines;
-use super::{detail, energy, findings, footer, header, health, placeholder, popup, table};
+use super::{charts, detail, energy, findings, footer, header, health, placeholder, popup, table};
+use crate::ascii;
 use crate::state::app::App;
 use crate::state::key::Action;
 use crate::state::message::Link;
@@ -14,13 +15,20 @@ use crate::text::Text;
 
 /// Draws everything.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
+    parts(app, frame);
+    if app.settings.ascii {
+        ascii::replace(frame.buffer_mut());
+    }
+}
+
+fn parts(app: &App, frame: &mut Frame<'_>) {
     if is_too_small(app.size) {
         too_small(app, frame);
         return;
     }
     let areas = areas(app);
     header::draw(app, frame, &areas);
-    let below_tabs = areas.body.union(areas.findings);
+    let below_tabs = areas.body.union(areas.charts).union(areas.findings);
     if let Link::Blocked(why) = &app.link {
         placeholder::blocked(app, frame, below_tabs, why);
     } else if app.snapshot().is_none() {
@@ -45,9 +53,10 @@ fn view(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     if app.tab == Tab::Health {
         health::draw(app, frame, areas.body);
     } else if app.rows.len() == 0 {
-        placeholder::no_rows(app, frame, areas.body.union(areas.findings));
+        placeholder::no_rows(app, frame, areas.body.union(areas.charts).union(areas.findings));
     } else {
         table::draw(app, frame, areas.body);
+        charts::of_selection(app, frame, areas.charts);
         findings::draw(app, frame, areas.findings);
     }
 }

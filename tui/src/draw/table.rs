@@ -9,7 +9,7 @@ use super::frame::{put, scrollbar};
 use crate::columns::{Row, Table, search_text};
 use crate::state::app::{App, Rows};
 use crate::text::Text;
-use crate::theme::{Ink, Theme};
+use crate::theme::Ink;
 
 /// The rows on the screen.
 fn visible(app: &App, area: Rect) -> Vec<Row<'_>> {
@@ -40,7 +40,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
         put(app, frame, line, mark.join(table.row(row)));
         if is_selected {
             let cells = Rect { x: line.x + 1, width: line.width - 1, ..line };
-            frame.buffer_mut().set_style(cells, Theme::selected());
+            frame.buffer_mut().set_style(cells, app.settings.theme.selected());
         }
     }
     let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };

@@ -129,15 +129,15 @@ impl App {
         }
         let filter = match key {
             AggregateKey::Path(Path { interface, local, remote, .. }) => {
-                let interface = interface.map(|name| format!(" iface:{name}")).unwrap_or_default();
+                let interface = interface.map(|name| format!(" iface:={name}")).unwrap_or_default();
                 Some(format!("local:{local} peer:{remote}{interface}"))
             }
             AggregateKey::Peer(ip) => ip.map(|ip| format!("peer:{ip}")),
-            AggregateKey::Process(name) => name.map(|name| format!("proc:{name}")),
+            AggregateKey::Process(name) => name.map(|name| format!("proc:={name}")),
             AggregateKey::Namespace(_) => {
                 let mut entries = self.filtered().map(|(_, entry)| entry);
                 let netns = entries.find(|entry| key.contains(*entry));
-                netns.map(|entry| format!("netns:{}", entry.connection.netns))
+                netns.map(|entry| format!("netns:={}", entry.connection.netns))
             }
         };
         match filter.filter(|filter| Filter::parse(filter).is_ok()) {

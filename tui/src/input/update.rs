@@ -8,7 +8,7 @@ use crate::state::app::App;
 use crate::state::edit::Edit;
 use crate::state::key::Chord;
 use crate::state::message::{Event, Feed, Link, Notice, Request};
-use crate::state::view::{Mode, Prompt};
+use crate::state::view::{Closed, Mode, Prompt};
 
 impl App {
     /// Handles an event.
@@ -55,6 +55,11 @@ impl App {
                 if let Link::Up(origin) = &link {
                     self.settings.origin.clone_from(origin);
                 }
+                // At its end, most connections of a recording have closed.
+                if link == Link::Ended && self.is_replay() && self.closed == Closed::Recent {
+                    self.closed = Closed::All;
+                    self.rebuild();
+                }
                 self.link = link;
             }
         }
@@ -89,7 +94,8 @@ impl App {
                 self.search = edit.text();
                 self.find_row(true, true);
             }
-        } else if edit.press(key) {
+        } else if (key.code == KeyCode::Tab && prompt == Prompt::Filter && edit.complete()) || edit.press(key)
+        {
             let text = edit.text();
             self.mode = Mode::Type(prompt, edit);
             if prompt == Prompt::Filter {

@@ -83,6 +83,11 @@ impl Aggregates {
         self.numbers.keys.get(*self.order.get(row)? as usize).copied()
     }
 
+    /// The subflows of a row.
+    pub(crate) fn members(&self, row: usize) -> &[Member] {
+        self.order.get(row).map(|number| self.of(*number)).unwrap_or_default()
+    }
+
     /// The row of an aggregate.
     pub(crate) fn row_of(&self, key: &AggregateKey) -> Option<usize> {
         let number = *self.numbers.of_key.get(key)?;
@@ -252,7 +257,8 @@ impl Aggregates {
             let peer = (!is_by_path).then(|| all.numbers.of(&AggregateKey::of(entry.digest, grouping)));
             for ((subflow, path), index) in entry.subflows().iter().zip(entry.paths()).zip(0..) {
                 let number = peer.unwrap_or_else(|| all.numbers.of(&AggregateKey::Path(*path)));
-                all.add(number, Member { connection, subflow: index }, subflow.rate());
+                let (send, receive) = subflow.current();
+                all.add(number, Member { connection, subflow: index }, send + receive);
             }
             if is_by_path && entry.digest.has_shared {
                 link(entry.connection, &all.found[first..], &mut links);

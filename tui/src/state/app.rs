@@ -164,7 +164,7 @@ impl App {
     }
 
     /// Whether energy is known, measured or estimated.
-    fn knows_energy(&self) -> bool {
+    pub(crate) fn knows_energy(&self) -> bool {
         let energy = self.snapshot().and_then(|snapshot| snapshot.energy.as_ref());
         energy.is_some_and(|energy| energy.source != EnergySource::Absent)
     }

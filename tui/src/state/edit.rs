@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A line of text that the user types.
 
+use mpwatch_model::filter;
 use ratatui::crossterm::event::{Event, KeyEvent};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
@@ -21,6 +22,30 @@ impl Edit {
     /// The text before the cursor.
     pub(crate) fn before(&self) -> String {
         self.0.value().chars().take(self.0.cursor()).collect()
+    }
+
+    /// How the word before the cursor can go on, if it is the beginning of terms of a filter.
+    pub(crate) fn suggestions(&self) -> Vec<String> {
+        let before = self.before();
+        let word = before.rsplit(' ').next().unwrap_or_default();
+        let word = word.strip_prefix('!').unwrap_or(word);
+        if word.is_empty() { Vec::new() } else { filter::completions(word) }
+    }
+
+    /// Completes the word before the cursor as far as all suggestions agree. Returns whether the text has changed.
+    pub(crate) fn complete(&mut self) -> bool {
+        let suggestions = self.suggestions();
+        let Some(first) = suggestions.first() else { return false };
+        let is_common =
+            |length: &usize| suggestions.iter().all(|one| one.get(..*length) == first.get(..*length));
+        let common = (0..=first.len()).rev().find(is_common).and_then(|length| first.get(..length));
+        let before = self.before();
+        let word = before.rsplit([' ', '!']).next().unwrap_or_default();
+        let missing = common.and_then(|common| common.strip_prefix(word)).unwrap_or_default().to_owned();
+        let after: String = self.0.value().chars().skip(self.0.cursor()).collect();
+        let cursor = self.0.cursor() + missing.chars().count();
+        self.0 = Input::new(format!("{before}{missing}{after}")).with_cursor(cursor);
+        !missing.is_empty()
     }
 
     /// Handles a key; returns whether it was one of an input line.
@@ -52,5 +77,28 @@ mod tests {
         assert_eq!(edit.text(), "one ");
         edit.press(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
         assert_eq!(edit.text(), "");
+    }
+
+    #[test]
+    fn words_are_completed_as_far_as_they_agree() {
+        let complete = |text: &str| {
+            let mut edit = Edit::new(text);
+            let changed = edit.complete();
+            (edit.text(), changed)
+        };
+        assert_eq!(complete("rate>1M pe"), ("rate>1M peer:".to_owned(), true));
+        assert_eq!(complete("!sha"), ("!shared".to_owned(), true));
+        assert_eq!(complete("p"), ("p".to_owned(), false));
+        assert_eq!(Edit::new("p").suggestions(), ["peer:", "port:", "proc:"]);
+        assert_eq!(complete("role:c"), ("role:client".to_owned(), true));
+        assert_eq!(complete("peer:"), ("peer:".to_owned(), false));
+        assert_eq!(complete("xyz "), ("xyz ".to_owned(), false));
+        let mut edit = Edit::new("pr rate>1M");
+        edit.press(KeyEvent::new(KeyCode::Home, KeyModifiers::NONE));
+        for _ in 0..2 {
+            edit.press(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE));
+        }
+        assert!(edit.complete());
+        assert_eq!((edit.text(), edit.before()), ("proc: rate>1M".to_owned(), "proc:".to_owned()));
     }
 }

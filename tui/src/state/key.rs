@@ -217,13 +217,9 @@ impl Keymap {
         self.bound.iter().filter(|(_, of)| *of == action).map(|(chord, _)| chord.to_string()).collect()
     }
 
-    /// The first key of an action, short enough for the footer.
+    /// The first key of an action.
     pub(crate) fn key(&self, action: Action) -> String {
-        let key = self.keys(action).into_iter().next().unwrap_or_default();
-        match key.as_str() {
-            "enter" => "⏎".to_owned(),
-            _ => key,
-        }
+        self.keys(action).into_iter().next().unwrap_or_default()
     }
 }
 

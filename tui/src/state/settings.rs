@@ -22,6 +22,8 @@ pub enum Origin {
 pub struct Settings {
     /// Colours.
     pub theme: Theme,
+    /// Draws in ASCII only.
+    pub ascii: bool,
     /// Keys.
     pub keys: Keymap,
     /// Units.

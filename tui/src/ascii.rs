@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drawings in ASCII, for terminals without UTF-8. Every character has one of the same width, so that it can be replaced at the end.
+
+use ratatui::buffer::Buffer;
+use unicode_width::UnicodeWidthChar as _;
+
+/// Replaces every character of a drawn screen.
+pub(crate) fn replace(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        let mut letters = cell.symbol().chars();
+        match letters.next() {
+            Some(letter) if !letter.is_ascii() || letters.next().is_some() => {
+                cell.set_char(ascii(letter));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Text in ASCII, of the same width: for output to a terminal without UTF-8.
+pub fn text(text: &str) -> String {
+    let letters = text.chars().flat_map(|letter| {
+        // A line feed has no width of its own.
+        let width = if letter.is_ascii() { 1 } else { letter.width().unwrap_or(0) };
+        std::iter::repeat_n(ascii(letter), width)
+    });
+    letters.collect()
+}
+
+/// The form of a character. Names of other scripts become question marks.
+#[expect(clippy::match_same_arms, reason = "by kind of drawing")]
+fn ascii(letter: char) -> char {
+    match letter {
+        '─' => '-',
+        '│' | '├' | '┤' => '|',
+        '╭' | '╮' | '╰' | '╯' | '┌' | '┐' | '└' | '┘' | '┼' | '▸' => '+',
+        '▾' => '-',
+        '┃' | '█' => '#',
+        '→' | '…' | '▌' | '▋' | '▊' | '▉' => '>',
+        '←' => '<',
+        '↑' | '▲' => '^',
+        '↓' | '▼' => 'v',
+        '✗' => 'x',
+        '✓' | '•' => '*',
+        '·' => '.',
+        // Sparklines.
+        '▁' => '_',
+        '▂' => '-',
+        '▃' => '~',
+        '▄' => '=',
+        '▅' => '+',
+        '▆' => '*',
+        '▇' => '%',
+        // The beginning of a bar's last cell.
+        '▏' | '▎' | '▍' => ' ',
+        // Parts of a bar without colours.
+        '▓' => '@',
+        '▒' => ':',
+        '░' => '.',
+        letter if letter.is_ascii() => letter,
+        _ => '?',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+
+    #[test]
+    fn the_replacement_has_the_same_width() {
+        for original in ["├─ 1 eth1 → 日本…", "▁▂▃▄▅▆▇█·", "e\u{301}"] {
+            let replaced = text(original);
+            assert!(replaced.is_ascii(), "{replaced}");
+            assert_eq!(replaced.len(), original.width());
+        }
+        assert_eq!(text("├─ ✗ ↑ ▁▂▃▄▅▆▇█"), "|- x ^ _-~=+*%#");
+    }
+}

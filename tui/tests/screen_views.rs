@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the views show in different states and sizes: charts, failed paths, the filter, the end of a replay.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "screen/stage.rs"]
+mod stage;
+
+use mpwatch_fixtures as fixture;
+use mpwatch_model::lifecycle::CloseReason;
+use mpwatch_model::subflow::Closed;
+use mpwatch_tui::screen::{Link, Origin, Settings};
+
+use stage::{Stage, empty, many, normal, open, second};
+
+const LARGE: (u16, u16) = (200, 60);
+
+#[test]
+fn a_filter_is_completed_and_its_error_is_shown_in_full() {
+    let mut stage = open(normal, 80, 24);
+    stage.press("/").type_text("p").has("filter: p   tab: peer: port: proc:").lacks("unknown");
+    stage.type_text("r").press("tab").has("filter: proc:").type_text("perf").has("3 connections ");
+    stage.press("ctrl-u").type_text("nonsense:3").has("filter: nonsense:3");
+    stage.has("✗ `nonsense` is unknown; known are peer, local,").has("(filter term `nonsense:3`, column 1)");
+    let text = stage.press("ctrl-u").type_text("rate>1M").text();
+    assert!(text.ends_with("enter keeps the filter, esc clears it"), "{text}");
+    // A part of a name matches; behind `=` the name is exact.
+    stage.press("ctrl-u").type_text("iface:th1 proc:=nginx").has("0 connections ");
+    stage.press("ctrl-u").type_text("iface:th1 proc:ngi").has("1 connection ");
+}
+
+/// A failed path, first open, then closed and reset.
+#[test]
+fn a_failed_path_is_marked_in_the_paths_view_also_after_the_end() {
+    let mut stage = Stage::new(80, 24);
+    let mut failover = fixture::failover(0x5c11_a0e2);
+    stage.show(fixture::snapshot(vec![failover.clone()])).press("2").has("✗ eth2").has("FAILED").has("✗ 1");
+    let row = stage.line_with("✗ eth2");
+    assert!(row.contains(" - "), "no RTT: {row}");
+    let at = fixture::at(12_000_000);
+    (failover.closed_at, failover.subflows[2].closed) =
+        (Some(at), Some(Closed { at, reason: CloseReason::Fin }));
+    let earlier = fixture::at(11_000_000);
+    failover.subflows[1].closed = Some(Closed { at: earlier, reason: CloseReason::ResetSent });
+    fixture::settle(&mut failover);
+    stage.show(fixture::snapshot(vec![failover])).has("✗ eth1").has("✗ eth2");
+    assert!(stage.line_with("✗ eth2").contains(" 0 "));
+}
+
+#[test]
+fn a_replay_ends_with_its_closed_connections() {
+    let origin = Origin::Replay("run.mpw".to_owned());
+    let mut stage = Stage::with(Settings { origin: origin.clone(), ..Settings::default() }, 80, 24);
+    stage.link(Link::Up(origin)).show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed)]));
+    stage.show(empty()).lacks("c105ed").link(Link::Ended).has("c105ed").has("12:00:");
+    let mut last = empty();
+    last.interval_s = 0.005_74;
+    stage.show(last).press("5").has("interval                1.00 s");
+}
+
+#[test]
+fn the_clock_is_in_the_title_at_every_width() {
+    let mut stage = open(normal, 60, 24);
+    stage.has("12:00:19").press("space").has("12:00:19");
+    for number in 8..40 {
+        stage.show(second(normal(), number));
+    }
+    stage.has("PAUSED, 32 back").has("12:00:19");
+    let text =
+        |stage: &mut Stage, columns| stage.resize(columns, 24).text().lines().next().unwrap().to_owned();
+    for columns in 60..200 {
+        assert!(text(&mut stage, columns).contains("12:00:19"), "{columns}");
+    }
+}
+
+#[test]
+fn charts_use_the_space_that_the_table_does_not_need() {
+    for (columns, rows) in [(120, 40), LARGE] {
+        for keys in ["1", "2", "4"] {
+            open(normal, columns, rows).press(keys).has("─ Rate").has("─ RTT").has("80 Mbit/s│").has("-5 s");
+        }
+        open(normal, columns, rows).press("3").has("─ Power").press("enter").has("─ RTT  1 eth1  2 eth2");
+        open(|| many(300), columns, rows).lacks("─ Rate");
+    }
+    // A subflow without acknowledgements has no line: its RTT is an old one.
+    let mut stage = open(|| fixture::snapshot(vec![fixture::failover(0x5c11_a0e2)]), 120, 40);
+    stage.has("─ Rate").press("b").has("MB/s│").press("e b").has("Mbit/s│");
+}
