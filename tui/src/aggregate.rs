@@ -100,6 +100,8 @@ pub(crate) struct Aggregate {
     pub(crate) connections: usize,
     pub(crate) open: usize,
     pub(crate) failed: usize,
+    /// Open subflows whose path has not failed.
+    pub(crate) working: usize,
     pub(crate) send: u64,
     pub(crate) receive: u64,
     pub(crate) sent: u64,
@@ -151,6 +153,7 @@ impl Aggregate {
     fn add(&mut self, subflow: &SubflowDigest) {
         self.open += usize::from(subflow.is_open);
         self.failed += usize::from(subflow.has_failed);
+        self.working += usize::from(subflow.is_open && !subflow.has_failed);
         self.send = self.send.saturating_add(subflow.send.0);
         self.receive = self.receive.saturating_add(subflow.receive.0);
         self.sent = self.sent.saturating_add(subflow.sent.0);

@@ -13,6 +13,7 @@ use mpwatch_model::energy::{EnergySource, FlowEnergy};
 use mpwatch_model::finding;
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::lifecycle::Role;
+use mpwatch_model::outage;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
@@ -93,11 +94,11 @@ pub(crate) struct SubflowDigest {
     pub(crate) sent: Bytes,
     pub(crate) received: Bytes,
     pub(crate) retransmitted: Bytes,
-    /// Smoothed RTT; `None` also for a closed subflow.
+    /// Smoothed RTT; `None` also for a subflow that is closed or whose path failed.
     pub(crate) rtt: Option<Micros>,
     pub(crate) energy: Option<Energy>,
     pub(crate) is_open: bool,
-    /// It failed while its connection is open.
+    /// Its path failed, and did not work again.
     pub(crate) has_failed: bool,
     /// The verdict on it where it does not share a bottleneck.
     pub(crate) verdict: Option<Verdict>,
@@ -186,7 +187,7 @@ impl ConnectionDigest {
 
 impl SubflowDigest {
     fn of(connection: &Connection, subflow: &Subflow) -> Self {
-        let failed = subflow.closed.is_some_and(|closed| closed.reason.is_failure()) || subflow.stale;
+        let has_failed = outage::has_failed(connection, subflow);
         Self {
             id: subflow.id,
             send: subflow.send,
@@ -194,10 +195,10 @@ impl SubflowDigest {
             sent: subflow.bytes_sent,
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
-            rtt: subflow.srtt.filter(|_| subflow.closed.is_none()),
+            rtt: subflow.srtt.filter(|_| subflow.closed.is_none() && !has_failed),
             energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
             is_open: subflow.closed.is_none(),
-            has_failed: failed && connection.is_open(),
+            has_failed,
             verdict: separate_verdict(connection, subflow.id),
         }
     }
