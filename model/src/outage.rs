@@ -63,6 +63,16 @@ pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFail
     failures
 }
 
+/// Counts the failures of each path. They follow from the timeline.
+#[must_use]
+pub fn with_counts(mut connection: Connection) -> Connection {
+    for index in 0..connection.subflows.len() {
+        let failures = path_failures(&connection, &connection.subflows[index]).len();
+        connection.subflows[index].path_failures = u32::try_from(failures).unwrap_or(u32::MAX);
+    }
+    connection
+}
+
 /// When a path was found to have failed (`true`) or to work again, in order.
 fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     let closed = subflow.closed.map(|closed| closed.at);
@@ -152,9 +162,12 @@ impl Outage {
 /// All outages of a connection, in order: those with a stall of at least a retransmission timeout, and those in which a path failed. On a
 /// busy host, shorter stalls are common in a healthy transfer.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
+    let mut outages = merged_stalls(connection);
+    if outages.is_empty() {
+        return outages;
+    }
     let timeout = retransmission_timeout(connection);
     let failures = failures(connection);
-    let mut outages = merged_stalls(connection);
     outages.retain(|outage| outage.longest >= timeout || outage.has_one_of(&failures));
     outages
 }
@@ -177,20 +190,18 @@ fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     for entry in &connection.timeline {
         let TimelineEvent::Stalled { gap } = entry.event else { continue };
-        match outages.last_mut().filter(|last| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE) {
-            Some(last) => {
-                let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
-                let duration = (end - last.from.as_nanosecond()) / 1_000;
-                last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
-                last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
-                last.stalls += 1;
-                last.longest = last.longest.max(gap);
-            }
-            None => {
-                let (duration, stalled, longest) = (gap, gap, gap);
-                outages.push(Outage { from: entry.at, duration, stalled, stalls: 1, longest });
-            }
-        }
+        let near = |last: &&mut Outage| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
+        let Some(last) = outages.last_mut().filter(near) else {
+            let (duration, stalled, longest) = (gap, gap, gap);
+            outages.push(Outage { from: entry.at, duration, stalled, stalls: 1, longest });
+            continue;
+        };
+        let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
+        let duration = (end - last.from.as_nanosecond()) / 1_000;
+        last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
+        last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
+        last.stalls += 1;
+        last.longest = last.longest.max(gap);
     }
     outages
 }

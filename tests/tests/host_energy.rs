@@ -17,6 +17,10 @@ mod conservation;
 mod exclusive;
 #[path = "energy/fitted.rs"]
 mod fitted;
+#[path = "energy/late.rs"]
+mod late;
+#[path = "energy/processes.rs"]
+mod processes;
 
 use exclusive::exclusive;
 

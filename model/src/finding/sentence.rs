@@ -97,6 +97,9 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
     let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
     let how = match (path.ended, path.noticed) {
+        (Some((reason, end)), Some(noticed)) if noticed < end => {
+            format!("{NO_ACKS} (noticed at {noticed}), {} at {end}", reason.description())
+        }
         (Some((reason, end)), _) if path.at == Some(end) => reason.description().to_owned(),
         (Some((reason, end)), _) => format!("{} at {end}", reason.description()),
         (None, Some(noticed)) => format!("{NO_ACKS} (noticed at {noticed})"),
