@@ -19,8 +19,6 @@ mod exclusive;
 mod fitted;
 #[path = "energy/late.rs"]
 mod late;
-#[path = "energy/processes.rs"]
-mod processes;
 
 use exclusive::exclusive;
 

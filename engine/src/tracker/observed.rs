@@ -30,7 +30,7 @@ impl Observation {
         let previous = if is_first { before } else { self.latest };
         if total > previous {
             let from = life.from.max(now.since(interval));
-            self.active = self.active + life.to.min(now).since(from);
+            self.active += life.to.min(now).since(from);
         }
         self.latest = self.latest.max(total);
     }

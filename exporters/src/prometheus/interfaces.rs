@@ -45,15 +45,25 @@ impl Paths {
     }
 }
 
-/// Sorts the open subflows by interface. `None`: those of interfaces without series of their own.
+/// An interface with series of its own, or all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Interface {
+    /// `None`: no route in the socket's cache.
+    Own(Option<Name>),
+    Other,
+}
+
+/// Sorts the open subflows by interface.
 pub(super) fn paths(
     snapshot: &Snapshot,
     has_series: impl Fn(Option<Name>) -> bool,
-) -> HashMap<Option<Option<Name>>, Paths> {
-    let mut found: HashMap<_, Paths> = HashMap::from([(None, Paths::default())]);
+) -> HashMap<Interface, Paths> {
+    let mut found: HashMap<_, Paths> = HashMap::new();
     let all = snapshot.connections.iter().flat_map(|connection| &connection.subflows);
     for subflow in all.filter(|subflow| subflow.closed.is_none()) {
-        let paths = found.entry(Some(subflow.interface).filter(|one| has_series(*one))).or_default();
+        let name = subflow.interface;
+        let interface = if has_series(name) { Interface::Own(name) } else { Interface::Other };
+        let paths = found.entry(interface).or_default();
         paths.open += 1;
         paths.stale += usize::from(subflow.stale);
         paths.rtts.extend(subflow.srtt.filter(|_| !subflow.stale));

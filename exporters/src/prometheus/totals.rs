@@ -17,7 +17,7 @@ use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
 use super::flow_counters::FlowCounters;
-use super::interfaces::paths;
+use super::interfaces::{Interface, paths};
 use super::largest::LargestFlows;
 use super::sums::{Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
@@ -49,7 +49,7 @@ pub struct Totals {
     /// Interfaces with the same name in several namespaces are one.
     interfaces: BoundedSums<Option<Name>>,
     /// The values of their gauges in the latest snapshot, and of all other interfaces together.
-    interface_gauges: HashMap<Option<Option<Name>>, Sums>,
+    interface_gauges: HashMap<Interface, Sums>,
     peers: BoundedSums<Option<IpAddr>>,
     cgroups: BoundedSums<Option<CgroupKey>>,
     /// Paths of the control groups with series of their own.
@@ -150,11 +150,11 @@ impl Totals {
     /// An interface without an open subflow has none, and so no RTT.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
         let none = || vec![Some(0.0), Some(0.0), None];
-        let of = |key: Option<Option<Name>>| self.interface_gauges.get(&key).cloned().unwrap_or_else(none);
+        let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(none);
         let label =
             |name: Option<Name>| name.map_or_else(|| UNKNOWN.to_owned(), |name| name.text().into_owned());
-        let own = self.interfaces.iter().map(|(name, _)| (label(name), of(Some(name))));
-        let all = own.chain([(OTHER.to_owned(), of(None))]);
+        let own = self.interfaces.iter().map(|(name, _)| (label(name), of(Interface::Own(name))));
+        let all = own.chain([(OTHER.to_owned(), of(Interface::Other))]);
         let mut all: Vec<LabelledValues> =
             all.map(|(label, values)| LabelledValues { labels: vec![label], values }).collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
