@@ -25,4 +25,9 @@ impl Failure {
     pub(crate) fn usage(message: String) -> Self {
         Self { code: USAGE, message }
     }
+
+    /// A program cannot start, perhaps because this user may not do something.
+    pub(crate) fn at_start(is_denied: bool, message: String) -> Self {
+        Self { code: if is_denied { PERMISSION } else { RUNTIME }, message }
+    }
 }

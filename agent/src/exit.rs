@@ -95,6 +95,8 @@ mod tests {
             text.starts_with("cannot listen at /run/mpwatch/mpwatch.sock: permission denied; run"),
             "{text}"
         );
+        let database = Failure::at_start(true, "cannot open the database".to_owned());
+        assert_eq!(code(&of_daemon(database.into())), ExitCode::from(PERMISSION));
         let other = of_daemon(io::Error::from(io::ErrorKind::AddrInUse).into());
         assert_eq!(code(&other), ExitCode::from(RUNTIME));
         let error = of_view(TracerError::Permission { what: "load".to_owned() }.into());

@@ -105,7 +105,7 @@ fn words(text: &str, class: &str) -> Vec<String> {
 #[test]
 fn a_drawing_says_when_a_path_failed_and_how_long_the_outage_was() {
     let text = page(vec![fixture::failover(1)]);
-    let failures = ["failed at 5.60 s", "failed", "no progress for 412 ms"];
+    let failures = ["failed at 5.60 s", "failed", "412 ms outage"];
     assert_eq!(words(&text, "failure"), [failures, failures].concat(), "on wide and on narrow screens");
     assert_eq!(words(&text, "name")[..2], ["1 eth1", "2 eth2"]);
     let healthy = page(vec![fixture::closed(1)]);

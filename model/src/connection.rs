@@ -16,10 +16,14 @@ use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
+use crate::observed::Observed;
 use crate::ratio::excess;
 use crate::subflow::Subflow;
 use crate::timeline::{Offset, TimelineEntry};
 use crate::unit::{BitsPerSecond, Bytes, Micros};
+
+/// Shorter differences between the life of a connection and the observed part of it are no gap, seconds.
+const MIN_UNOBSERVED_GAP: f64 = 0.05;
 
 /// One connection. `null` always means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,12 +83,15 @@ pub struct Connection {
     /// The kernel's count of reinjections by its timer (`mptcpi_bytes_retrans`), without those at the end of a subflow. `null` for plain TCP,
     /// and on kernels before 6.5.
     pub mptcp_bytes_retransmitted: Option<Bytes>,
-    /// Payload sent in the interval.
+    /// Payload that its subflows sent in the interval, retransmissions included: the sum of their rates. `null`: no interval was observed yet.
     #[serde(rename = "send_bps")]
-    pub send: BitsPerSecond,
-    /// Payload received in the interval.
+    pub send: Option<BitsPerSecond>,
+    /// Payload that its subflows received in the interval.
     #[serde(rename = "receive_bps")]
-    pub receive: BitsPerSecond,
+    pub receive: Option<BitsPerSecond>,
+    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
+    #[serde(default)]
+    pub observed: Option<Observed>,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
     /// CPU time of its network path on this machine since tracing began: the sum of its subflows'. `null`: not accounted.
@@ -127,6 +134,26 @@ impl Connection {
     pub fn payload(&self) -> Bytes {
         let sent_by_subflows = || self.subflows.iter().map(Subflow::unique_sent).sum();
         self.bytes_sent.unwrap_or_else(sent_by_subflows) + self.bytes_received.unwrap_or_default()
+    }
+
+    /// Rate in both directions. `None`: unknown.
+    pub fn rate(&self) -> Option<BitsPerSecond> {
+        Some(self.send? + self.receive?)
+    }
+
+    /// Payload that was observed. Of a record by an earlier mpwatch, all of it.
+    pub fn observed_payload(&self) -> Bytes {
+        self.observed.map_or_else(|| self.payload(), |observed| observed.bytes)
+    }
+
+    /// For how many seconds mpwatch was not running since it first saw it. `None`: it observed all of that.
+    pub fn unobserved_gap(&self) -> Option<f64> {
+        Some(self.age_s - self.observed?.duration.seconds()).filter(|gap| *gap > MIN_UNOBSERVED_GAP)
+    }
+
+    /// Whether mpwatch did not observe all of it.
+    pub fn is_partly_observed(&self) -> bool {
+        !self.seen_open || self.unobserved_gap().is_some()
     }
 
     /// Estimated bytes on the wire in both directions, over all subflows.

@@ -26,7 +26,7 @@ pub struct FlowEnergy {
     /// Energy above idle plus a share of the idle energy, both by CPU time, microjoules. Known even if the idle power is not.
     #[serde(rename = "full_uj")]
     pub full: Option<Microjoules>,
-    /// Joules of `active_uj` per gigabyte (10^9) of payload sent and received. `null`: no energy known, or no payload yet.
+    /// Joules of `active_uj` per gigabyte (10^9) of payload that was observed, in both directions. `null`: no energy known, or no payload yet.
     pub j_per_gb: Option<f64>,
     /// Exclusive CPU time of its network path, nanoseconds.
     #[serde(rename = "cpu_ns")]

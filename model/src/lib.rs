@@ -21,6 +21,7 @@ pub mod id;
 pub mod lifecycle;
 pub mod metric;
 pub mod names;
+pub mod observed;
 pub mod outage;
 pub mod ratio;
 pub mod sample;

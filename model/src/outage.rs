@@ -11,53 +11,125 @@ use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
+/// A path that works for less than this between two failures has failed once, nanoseconds: one acknowledgement clears the kernel's mark.
+const MIN_RECOVERY: i128 = 10_000_000_000;
 /// Maximum gap between two stalls of one outage, nanoseconds: hardly anything is carried in it.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// Maximum time from a reset to the end of the connection that it ended, nanoseconds.
+/// Maximum time between a reset and the end of the connection that it ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the initial one, the longest that can be expected.
+const MIN_RTO: Micros = Micros(200_000);
+const INITIAL_RTO: Micros = Micros(1_000_000);
 
-/// The failure of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The failure of a path: from the first sign of it until it works again for 10 s.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
     /// Start of the first stall within 3 s before the failure was noticed; without a stall, `noticed`.
     pub at: Timestamp,
     /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
     pub noticed: Timestamp,
+    /// When it worked again, for good. `None`: it did not.
+    pub recovered: Option<Timestamp>,
+    /// How often it worked again, for a short time or for good.
+    pub recoveries: usize,
 }
 
-/// When a subflow's path failed. `None`: it did not fail, or no event says when.
+/// The latest failure of a subflow's path, also of one that works again. `None`: it did not fail, or no event says when.
 pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
-    let noticed = noticed(connection, subflow)?;
-    let stalls =
-        connection.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
-    let is_near =
-        |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&(noticed.as_nanosecond() - at.as_nanosecond()));
-    let at = stalls.map(|entry| entry.at).find(is_near).unwrap_or(noticed);
-    Some(PathFailure { at, noticed })
+    path_failures(connection, subflow).pop()
 }
 
-fn noticed(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
-    let ended = subflow.closed.filter(|closed| closed.reason.is_failure()).map(|closed| closed.at);
-    let stale = connection.timeline.iter().rev().find_map(|entry| match entry.event {
-        TimelineEvent::SubflowStale { subflow: id, stale: true } if id == subflow.id => Some(entry.at),
+/// All failures of a subflow's path, in order.
+pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFailure> {
+    let mut failures: Vec<PathFailure> = Vec::new();
+    for (at, failed) in signs(connection, subflow) {
+        match (failures.last_mut(), failed) {
+            (Some(last), false) => {
+                last.recovered = Some(at);
+                last.recoveries += 1;
+            }
+            (Some(last), true) if last.recovered.is_none_or(|worked| between(worked, at) < MIN_RECOVERY) => {
+                last.recovered = None;
+            }
+            (_, true) => failures.push(PathFailure {
+                at: start(connection, at),
+                noticed: at,
+                recovered: None,
+                recoveries: 0,
+            }),
+            (None, false) => {}
+        }
+    }
+    failures
+}
+
+/// Counts the failures of each path. They follow from the timeline.
+#[must_use]
+pub fn with_counts(mut connection: Connection) -> Connection {
+    for index in 0..connection.subflows.len() {
+        let failures = path_failures(&connection, &connection.subflows[index]).len();
+        connection.subflows[index].path_failures = u32::try_from(failures).unwrap_or(u32::MAX);
+    }
+    connection
+}
+
+/// When a path was found to have failed (`true`) or to work again, in order.
+fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
+    let closed = subflow.closed.map(|closed| closed.at);
+    let marked = connection.timeline.iter().filter_map(|entry| match entry.event {
+        TimelineEvent::SubflowStale { subflow: id, stale } if id == subflow.id => Some((entry.at, stale)),
         _ => None,
     });
-    // A subflow that works again has not failed.
-    let stale = stale.filter(|_| ended.is_some() || subflow.stale);
-    stale.into_iter().chain(ended).min()
+    // A closed socket loses its mark: that is no recovery.
+    let mut signs: Vec<(Timestamp, bool)> =
+        marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
+    let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
+    signs.extend(
+        failed.filter(|_| !closed_with_connection(connection, subflow)).map(|closed| (closed.at, true)),
+    );
+    signs.sort();
+    signs
 }
 
-/// Whether the path of a subflow failed before the connection ended.
+fn start(connection: &Connection, noticed: Timestamp) -> Timestamp {
+    let stalls =
+        connection.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
+    let is_near = |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&between(*at, noticed));
+    stalls.map(|entry| entry.at).find(is_near).unwrap_or(noticed)
+}
+
+/// Nanoseconds from one time to another.
+fn between(from: Timestamp, to: Timestamp) -> i128 {
+    to.as_nanosecond() - from.as_nanosecond()
+}
+
+/// Whether the path of a subflow failed, and did not work again.
 pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
-    let is_stale = subflow.stale && subflow.closed.is_none();
-    !closed_with_connection(connection, subflow) && (is_stale || path_failure(connection, subflow).is_some())
+    subflow.stale || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
 }
 
-/// Whether the reset of this subflow ended the whole connection, so that its path has not failed.
+/// Whether the reset of this subflow ended the whole connection, or came after its end, so that it is no sign of a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    let by_reset = matches!(closed.reason, CloseReason::ResetSent | CloseReason::ResetReceived);
-    by_reset && end.as_nanosecond() - closed.at.as_nanosecond() < SAME_END
+    is_reset(closed.reason) && !subflow.stale && between(closed.at, end) < SAME_END
+}
+
+/// Whether a subflow was reset well after the connection had closed and others had closed normally. Its path may have failed before: the
+/// sender notices that, the receiver does not.
+pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
+    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
+    let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;
+    is_late && closed_normally(connection) && !has_failed(connection, subflow)
+}
+
+/// Whether a subflow of the connection was closed with a FIN, so that no reset ended the connection.
+pub fn closed_normally(connection: &Connection) -> bool {
+    let mut ends = connection.subflows.iter().filter_map(|subflow| subflow.closed);
+    ends.any(|closed| closed.reason == CloseReason::Fin)
+}
+
+fn is_reset(reason: CloseReason) -> bool {
+    matches!(reason, CloseReason::ResetSent | CloseReason::ResetReceived)
 }
 
 /// Stalls of the connection that follow each other closely: what an application notices of a path failure.
@@ -71,6 +143,8 @@ pub struct Outage {
     pub stalled: Micros,
     /// Number of stalls.
     pub stalls: usize,
+    /// The longest stall.
+    longest: Micros,
 }
 
 impl Outage {
@@ -78,38 +152,65 @@ impl Outage {
         self.from.as_nanosecond() + i128::from(self.duration.0) * 1_000
     }
 
-    fn contains(&self, at: Timestamp) -> bool {
-        (self.from.as_nanosecond()..=self.end()).contains(&at.as_nanosecond())
+    /// Whether one of these failures began in it.
+    fn has_one_of(&self, failures: &[PathFailure]) -> bool {
+        let range = self.from.as_nanosecond()..=self.end();
+        failures.iter().any(|failure| range.contains(&failure.at.as_nanosecond()))
     }
 }
 
-/// All outages of a connection, in order.
+/// All outages of a connection, in order: those with a stall of at least a retransmission timeout, and those in which a path failed. On a
+/// busy host, shorter stalls are common in a healthy transfer.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
+    let mut outages = merged_stalls(connection);
+    if outages.is_empty() {
+        return outages;
+    }
+    let timeout = retransmission_timeout(connection);
+    let failures = failures(connection);
+    outages.retain(|outage| outage.longest >= timeout || outage.has_one_of(&failures));
+    outages
+}
+
+/// The longest retransmission timeout of its subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.
+fn retransmission_timeout(connection: &Connection) -> Micros {
+    let timeouts = connection.subflows.iter().filter(|subflow| !subflow.stale).filter_map(|subflow| {
+        let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
+        Some(Micros(subflow.srtt?.0.saturating_add(variation)))
+    });
+    timeouts.max().unwrap_or(MIN_RTO).min(INITIAL_RTO)
+}
+
+fn failures(connection: &Connection) -> Vec<PathFailure> {
+    connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
+}
+
+/// Stalls in quick succession, as one.
+fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     for entry in &connection.timeline {
         let TimelineEvent::Stalled { gap } = entry.event else { continue };
-        match outages.last_mut().filter(|last| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE) {
-            Some(last) => {
-                let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
-                let duration = (end - last.from.as_nanosecond()) / 1_000;
-                last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
-                last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
-                last.stalls += 1;
-            }
-            None => outages.push(Outage { from: entry.at, duration: gap, stalled: gap, stalls: 1 }),
-        }
+        let near = |last: &&mut Outage| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
+        let Some(last) = outages.last_mut().filter(near) else {
+            let (duration, stalled, longest) = (gap, gap, gap);
+            outages.push(Outage { from: entry.at, duration, stalled, stalls: 1, longest });
+            continue;
+        };
+        let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
+        let duration = (end - last.from.as_nanosecond()) / 1_000;
+        last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
+        last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
+        last.stalls += 1;
+        last.longest = last.longest.max(gap);
     }
     outages
 }
 
 /// The longest outage in which a path failed; without a path failure the longest of all.
 pub fn main_outage(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
-    let subflows = connection.subflows.iter().filter(|subflow| !closed_with_connection(connection, subflow));
-    let failures: Vec<PathFailure> =
-        subflows.filter_map(|subflow| path_failure(connection, subflow)).collect();
-    let has_failure = |outage: &&Outage| failures.iter().any(|failure| outage.contains(failure.at));
-    let with_failure = outages.iter().filter(has_failure).max_by_key(|outage| outage.duration);
-    with_failure.or_else(|| longest(outages)).copied()
+    let failures = failures(connection);
+    let with_failure = outages.iter().filter(|outage| outage.has_one_of(&failures));
+    with_failure.max_by_key(|outage| outage.duration).or_else(|| longest(outages)).copied()
 }
 
 /// The longest of some outages.

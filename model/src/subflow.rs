@@ -14,6 +14,7 @@ use crate::energy::FlowEnergy;
 use crate::event::TcpCounters;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
+use crate::observed::Observed;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means unknown, never zero.
@@ -41,6 +42,9 @@ pub struct Subflow {
     pub backup: bool,
     /// Stale: the kernel gets no acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
+    /// How often its path failed; a path that works for less than 10 s in between has failed once.
+    #[serde(default)]
+    pub path_failures: u32,
     /// TCP state.
     pub state: TcpState,
     /// When its SYN was sent or answered. `null`: before tracing began.
@@ -99,12 +103,15 @@ pub struct Subflow {
     pub lost_segments: u32,
     /// Retransmission timeouts so far. `null`: a kernel before 6.7.
     pub timeouts: Option<u32>,
-    /// Payload sent in the interval, retransmissions included.
+    /// Payload sent in the interval, retransmissions included. `null`: no interval was observed yet.
     #[serde(rename = "send_bps")]
-    pub send: BitsPerSecond,
+    pub send: Option<BitsPerSecond>,
     /// Payload received in the interval.
     #[serde(rename = "receive_bps")]
-    pub receive: BitsPerSecond,
+    pub receive: Option<BitsPerSecond>,
+    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
+    #[serde(default)]
+    pub observed: Option<Observed>,
     /// Share of what all subflows of the connection have sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
@@ -129,6 +136,16 @@ impl Subflow {
     /// Payload sent, each byte once.
     pub fn unique_sent(&self) -> Bytes {
         self.bytes_sent.since(self.bytes_retransmitted)
+    }
+
+    /// Rate in both directions. `None`: unknown.
+    pub fn rate(&self) -> Option<BitsPerSecond> {
+        Some(self.send? + self.receive?)
+    }
+
+    /// Payload that was observed, each byte once. Of a record by an earlier mpwatch, all of it.
+    pub fn observed_payload(&self) -> Bytes {
+        self.observed.map_or_else(|| self.unique_sent() + self.bytes_received, |observed| observed.bytes)
     }
 
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.

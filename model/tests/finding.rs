@@ -32,7 +32,7 @@ fn a_failed_path_comes_first_then_its_outage() {
     assert_eq!(
         texts(&fixture::failover(1))[..4],
         [
-            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at +5.600200 s: timed out at +9.412000 s",
+            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at +5.600200 s: no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s",
             "✗ path 2 (10.0.2.1 -> 10.0.2.2 over eth2) failed: no acknowledgements",
             "✗ 412 ms outage from +5.600200 s: no path made progress",
             "· no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)",

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::outage::{longest, main_outage, outages, path_failure};
+use mpwatch_model::connection::Connection;
+use mpwatch_model::finding::{Format, of_connection};
+use mpwatch_model::lifecycle::CloseReason;
+use mpwatch_model::outage::{has_failed, longest, main_outage, outages, path_failure, path_failures};
+use mpwatch_model::subflow::Closed;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
 
@@ -22,12 +26,13 @@ fn a_path_fails_at_the_start_of_the_stall_before_its_end() {
 }
 
 #[test]
-fn a_path_that_works_again_has_not_failed() {
-    let mut connection = fixture::failover(1);
-    connection.subflows[0].closed = None;
-    assert_eq!(path_failure(&connection, &connection.subflows[0]), None);
-    connection.subflows[0].stale = true;
-    assert!(path_failure(&connection, &connection.subflows[0]).is_some());
+fn short_stalls_without_a_failure_are_no_outage() {
+    let mut connection = fixture::connection(1, 2);
+    // The slower subflow: 41.6 ms smoothed RTT, and at least 200 ms of variation.
+    connection.timeline.push(stall(3_000_000, 241_000));
+    assert_eq!(outages(&connection), []);
+    connection.timeline.push(stall(3_300_000, 242_000));
+    assert_eq!(outages(&connection)[0].duration, Micros(542_000));
 }
 
 #[test]
@@ -45,7 +50,7 @@ fn stalls_in_quick_succession_are_one_outage() {
     connection.timeline.extend([
         stall(6_050_200, 162_000),
         stall(6_260_200, 163_000),
-        stall(10_000_000, 100_000),
+        stall(10_000_000, 300_000),
     ]);
     let found = outages(&connection);
     let [first, second] = found[..] else { panic!("{found:?}") };
@@ -62,6 +67,200 @@ fn an_outage_with_a_path_failure_outranks_a_longer_one() {
     assert_eq!(longest(&found).unwrap().duration, Micros(900_000));
     let mut healthy = connection.clone();
     healthy.subflows[0].closed = None;
+    healthy.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::SubflowStale { .. }));
     assert_eq!(main_outage(&healthy, &found).unwrap().duration, Micros(900_000), "no path failed");
     assert_eq!(main_outage(&healthy, &[]), None);
+}
+
+/// What happens to the first of two subflows, or to the connection, in milliseconds after its opening.
+#[derive(Clone, Copy)]
+enum Sign {
+    Stall(u64),
+    Stale,
+    Works,
+    Ended(CloseReason),
+    OtherEnded(CloseReason),
+    Closed,
+}
+
+use CloseReason::{Fin, RemovedByAdmin, ResetReceived, ResetSent, Timeout, Unreachable};
+use Sign::{Closed as End, Ended, OtherEnded, Stale, Stall, Works};
+
+fn connection_with(signs: &[(i64, Sign)]) -> Connection {
+    let mut connection = fixture::connection(1, 2);
+    let id = connection.subflows[0].id;
+    for &(millis, sign) in signs {
+        let at = fixture::at(millis * 1_000);
+        let event = match sign {
+            Stall(millis) => TimelineEvent::Stalled { gap: Micros(millis * 1_000) },
+            Stale | Works => {
+                let stale = matches!(sign, Stale);
+                connection.subflows[0].stale = stale;
+                TimelineEvent::SubflowStale { subflow: id, stale }
+            }
+            Ended(reason) | OtherEnded(reason) => {
+                let subflow = &mut connection.subflows[usize::from(matches!(sign, OtherEnded(_)))];
+                subflow.closed = Some(Closed { at, reason });
+                TimelineEvent::SubflowClosed { subflow: subflow.id, reason }
+            }
+            End => {
+                connection.closed_at = Some(at);
+                TimelineEvent::Closed
+            }
+        };
+        connection.timeline.push(TimelineEntry { at, source: ObservedBy::Tracepoint, event });
+    }
+    connection
+}
+
+/// Case, what happens, failures of the first path (from, until; milliseconds), and the begin of each problem that is found.
+type Case = (&'static str, &'static [(i64, Sign)], &'static [(i64, Option<i64>)], &'static [&'static str]);
+
+const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
+
+/// The first five as Linux 6.18 reports them at the sender and at the receiver of `mpwatch demo failover`, and in `root_paths`.
+const CASES: &[Case] = &[
+    (
+        "sender: the stale subflow is reset after the end",
+        &[
+            (6_094, Stall(806)),
+            (7_513, Stale),
+            (15_140, End),
+            (15_160, OtherEnded(Fin)),
+            (15_632, Ended(ResetSent)),
+        ],
+        &[(6_094, None)],
+        &[FAILED, "806 ms outage"],
+    ),
+    (
+        "sender: the stale subflow has not ended yet",
+        &[(6_094, Stall(806)), (6_997, Stale), (15_140, End), (15_160, OtherEnded(Fin))],
+        &[(6_094, None)],
+        &[FAILED, "806 ms outage"],
+    ),
+    (
+        "receiver: reset after the end, no time of the failure",
+        &[(15_134, End), (15_155, OtherEnded(Fin)), (15_619, Ended(ResetSent))],
+        &[],
+        &["subflow 1 did not close with the others: reset by this host (RST sent) at +15.619000 s"],
+    ),
+    (
+        "link down: unreachable, then closed normally",
+        &[(6_000, Stall(420)), (6_400, Ended(Unreachable)), (9_000, OtherEnded(Fin)), (9_001, End)],
+        &[(6_000, None)],
+        &[FAILED, "420 ms outage"],
+    ),
+    (
+        "blackhole detected after the end",
+        &[(9_000, End), (9_001, OtherEnded(Fin)), (12_000, Ended(Timeout))],
+        &[(12_000, None)],
+        &[FAILED],
+    ),
+    (
+        "stale until it closes with the others",
+        &[(7_000, Stale), (9_000, End), (9_001, OtherEnded(Fin)), (9_001, Ended(Fin))],
+        &[(7_000, None)],
+        &[FAILED],
+    ),
+    (
+        "stale, then removed by the path manager",
+        &[(7_000, Stale), (8_000, Ended(RemovedByAdmin)), (9_000, OtherEnded(Fin)), (9_001, End)],
+        &[(7_000, None)],
+        &[FAILED],
+    ),
+    (
+        "its mark vanishes with its socket",
+        &[(7_000, Stale), (8_000, Ended(ResetSent)), (8_500, Works), (9_000, OtherEnded(Fin)), (9_001, End)],
+        &[(7_000, None)],
+        &[FAILED],
+    ),
+    ("closed normally", &[(9_000, Ended(Fin)), (9_000, OtherEnded(Fin)), (9_001, End)], &[], &[]),
+    (
+        "aborted: every subflow is reset",
+        &[(9_000, Ended(ResetSent)), (9_000, OtherEnded(ResetSent)), (9_001, End)],
+        &[],
+        &["aborted by this host"],
+    ),
+    (
+        "aborted: the resets come after the end",
+        &[(9_000, End), (9_600, Ended(ResetReceived)), (9_600, OtherEnded(ResetReceived))],
+        &[],
+        &["aborted by the peer"],
+    ),
+    (
+        "aborted after a path had failed",
+        &[(7_000, Stale), (9_000, Ended(ResetSent)), (9_000, OtherEnded(ResetSent)), (9_001, End)],
+        &[(7_000, None)],
+        &[FAILED, "aborted by this host"],
+    ),
+    (
+        "a reset at the end of a connection that closes normally",
+        &[(9_000, OtherEnded(Fin)), (9_001, End), (9_020, Ended(ResetReceived))],
+        &[],
+        &[],
+    ),
+    (
+        "reset long before the end",
+        &[(4_000, Ended(ResetReceived)), (9_000, OtherEnded(Fin)), (9_001, End)],
+        &[(4_000, None)],
+        &[FAILED],
+    ),
+    (
+        "one failure with short recoveries",
+        &[(620, Stale), (1_000, Works), (1_810, Stale), (2_400, Works), (8_050, Stale)],
+        &[(620, None)],
+        &[FAILED],
+    ),
+    (
+        "it works again",
+        &[(620, Stale), (1_000, Works), (1_810, Stale), (2_400, Works)],
+        &[(620, Some(2_400))],
+        &[FAILED],
+    ),
+    (
+        "two failures",
+        &[(620, Stale), (1_000, Works), (60_000, Stale)],
+        &[(620, Some(1_000)), (60_000, None)],
+        &[FAILED],
+    ),
+];
+
+#[test]
+fn failures_follow_from_any_order_of_events() {
+    for (case, signs, expected, problems) in CASES {
+        let connection = connection_with(signs);
+        let [first, second] = &connection.subflows[..] else { panic!("two subflows") };
+        let failures = path_failures(&connection, first);
+        let found: Vec<_> = failures.iter().map(|failure| (failure.at, failure.recovered)).collect();
+        let at = |millis: &i64| fixture::at(millis * 1_000);
+        let times: Vec<_> = expected.iter().map(|(from, to)| (at(from), to.as_ref().map(at))).collect();
+        assert_eq!(found, times, "{case}");
+        let is_failed = expected.last().is_some_and(|(_, until)| until.is_none());
+        assert_eq!(has_failed(&connection, first), is_failed, "{case}");
+        assert_eq!(path_failures(&connection, second), [], "{case}");
+        let findings = of_connection(&connection);
+        let sentences: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.is_problem())
+            .map(|finding| finding.sentence(&Format::default()))
+            .collect();
+        assert_eq!(sentences.len(), problems.len(), "{case}: {sentences:?}");
+        for (sentence, begin) in sentences.iter().zip(*problems) {
+            assert!(sentence.starts_with(begin), "{case}: {sentence}");
+        }
+    }
+}
+
+#[test]
+fn a_sentence_says_how_long_a_path_failed() {
+    let sentence =
+        |signs: &[(i64, Sign)]| of_connection(&connection_with(signs))[0].sentence(&Format::default());
+    let repeated = [(620, Stale), (1_000, Works), (1_810, Stale), (8_050, Works)];
+    assert_eq!(
+        sentence(&repeated),
+        format!(
+            "{FAILED}: no acknowledgements (noticed at +0.620000 s); works again since +8.050000 s, after 7.43 s, worked for a short time once"
+        )
+    );
+    assert!(sentence(&repeated[..3]).ends_with("; worked for a short time once"));
 }

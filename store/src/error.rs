@@ -16,6 +16,8 @@ pub struct StoreError {
     pub(crate) text: String,
     /// It may work later without help: the disk is full.
     pub(crate) is_temporary: bool,
+    /// This user may not do it.
+    pub(crate) is_denied: bool,
 }
 
 /// What to do about a file that may only be read.
@@ -27,8 +29,13 @@ impl StoreError {
         self.is_temporary
     }
 
+    /// Whether the user lacks the permission.
+    pub fn is_denied(&self) -> bool {
+        self.is_denied
+    }
+
     fn lasting(text: String) -> Self {
-        Self { text, is_temporary: false }
+        Self { text, is_temporary: false, is_denied: false }
     }
 
     /// It cannot be opened, read or written at all.
@@ -88,7 +95,9 @@ impl StoreError {
             Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
-        Self { is_temporary, ..Self::refused(path, error, advice.unwrap_or(usual)) }
+        let is_denied =
+            matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied));
+        Self { is_temporary, is_denied, ..Self::refused(path, error, advice.unwrap_or(usual)) }
     }
 }
 

@@ -22,6 +22,7 @@ impl Lock {
         let advice = "its folder must exist, and this user must be allowed to write there";
         let refuse = |error: io::Error| StoreError {
             is_temporary: error.kind() == io::ErrorKind::StorageFull,
+            is_denied: error.kind() == io::ErrorKind::PermissionDenied,
             ..StoreError::refused(path, format!("{}: {error}", name.display()), advice)
         };
         loop {

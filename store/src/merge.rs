@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use mpwatch_model::connection::{Connection, Fallback};
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::lifecycle::FallbackReason;
+use mpwatch_model::observed::Observed;
 use mpwatch_model::subflow::{Scheduler, Subflow};
 use mpwatch_model::timeline::TimelineEntry;
 
@@ -57,6 +58,7 @@ fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection 
     let mut one = new.clone();
     one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
     one.bytes_retransmitted = one.subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
+    one.observed = observed(old.observed, new.observed, overlaps);
     one.remote_token = new.remote_token.or(old.remote_token);
     one.role = new.role.or(old.role);
     one.process = new.process.or(old.process);
@@ -107,9 +109,16 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
         scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
+        observed: observed(old.observed, new.observed, overlaps),
         closed: new.closed.or(old.closed),
         ..new.clone()
     }
+}
+
+/// Runs that follow each other have observed different parts.
+fn observed(old: Option<Observed>, new: Option<Observed>, overlaps: bool) -> Option<Observed> {
+    let longer = |one: Observed, other: Observed| if one.duration > other.duration { one } else { other };
+    both(old, new, |a, b| if overlaps { longer(a, b) } else { a.plus(b) })
 }
 
 fn both<T>(old: Option<T>, new: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {

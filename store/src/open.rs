@@ -26,7 +26,10 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError>
     let database = Connection::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading, and would report that only when the first connection is written.
     if database.is_readonly("main").map_err(refused)? {
-        return Err(StoreError::refused(path, "it may only be read", MAY_WRITE));
+        return Err(StoreError {
+            is_denied: true,
+            ..StoreError::refused(path, "it may only be read", MAY_WRITE)
+        });
     }
     let found = check(path, &database)?;
     prepare(&database, found).map_err(refused)?;

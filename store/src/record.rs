@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, NetnsCookie};
+use mpwatch_model::outage;
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -141,7 +142,7 @@ pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
     };
     add_shares_and_energy(&mut connection);
     connection.timeline = timeline::restore(&connection, &established, &events)?;
-    Ok(connection)
+    Ok(outage::with_counts(connection))
 }
 
 /// These follow from the subflows and the payload.
@@ -149,10 +150,10 @@ fn add_shares_and_energy(connection: &mut Connection) {
     let unique: Bytes = connection.subflows.iter().map(Subflow::unique_sent).sum();
     for subflow in &mut connection.subflows {
         subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
-        let payload = subflow.bytes_sent + subflow.bytes_received;
+        let payload = subflow.observed_payload();
         subflow.energy = subflow.energy.map(|energy| energy.over(payload));
     }
-    let payload = connection.payload();
+    let payload = connection.observed_payload();
     let known: Vec<&FlowEnergy> = connection.subflows.iter().filter_map(|one| one.energy.as_ref()).collect();
     connection.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload));
 }

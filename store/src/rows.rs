@@ -10,9 +10,10 @@ use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::event::Process;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
+use mpwatch_model::observed::Observed;
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::unit::{Micros, Nanos};
+use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 
 use crate::columns::{Columns, record};
 use crate::names::Netns;
@@ -113,12 +114,13 @@ record! {
         cgroup "cgroup" as (Option<Shared>), state "state", protocol "protocol", fallback "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
-        send "send_bps", receive "receive_bps", flow_class "flow_class", jain_index "jain_index",
+        send "send_bps" as (BitsPerSecond), receive "receive_bps" as (BitsPerSecond), observed "", flow_class "flow_class", jain_index "jain_index",
         second_path "", extra_subflows "extra_subflows"
         ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
         bottlenecks, subflows, timeline
     }
     BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
+    Observed { bytes "observed_bytes", duration "observed_ns", active "active_ns" }
     Process { pid "pid", comm "comm" }
     Fallback { reason "fallback" }
     SecondPath {
@@ -148,10 +150,11 @@ record! {
         bytes_retransmitted "bytes_retransmitted", bytes_refused "bytes_refused", segments_retransmitted "segments_retransmitted", retransmits "",
         rtt "rtt_us", srtt "srtt_us", rttvar "rttvar_us", rtt_min "rtt_min_us", rtt_p50 "rtt_p50_us", rtt_p99 "rtt_p99_us",
         rtt_samples "rtt_samples", cwnd_segments "cwnd_segments", delivery "delivery_bps",
-        lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps",
+        lost_segments "lost_segments", timeouts "timeouts", send "send_bps" as (BitsPerSecond),
+        receive "receive_bps" as (BitsPerSecond), observed "",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
-        ; computed share_sent, tcp
+        ; computed path_failures, share_sent, tcp
     }
     SubflowId { cookie "cookie", generation "generation" }
     Retransmits { fast "retransmits_fast", timeout "retransmits_timeout", probe "retransmits_probe" }

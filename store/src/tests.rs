@@ -58,10 +58,15 @@ fn read(file: &std::path::Path) -> (Report, CounterSeries) {
 /// Energy over payload is computed when a connection is read; fixtures have other values.
 fn consistent(mut connection: Flow) -> Flow {
     for subflow in &mut connection.subflows {
-        let payload = subflow.bytes_sent + subflow.bytes_received;
+        let payload = subflow.observed_payload();
         subflow.energy = subflow.energy.map(|energy| energy.over(payload));
+        // Unknown rates are stored as zero.
+        subflow.send.get_or_insert_default();
+        subflow.receive.get_or_insert_default();
     }
-    let payload = connection.bytes_sent.unwrap() + connection.bytes_received.unwrap();
+    connection.send.get_or_insert_default();
+    connection.receive.get_or_insert_default();
+    let payload = connection.observed_payload();
     connection.energy = connection.energy.map(|energy| energy.over(payload));
     connection
 }

@@ -56,7 +56,7 @@ fn connections(table: &TableInfo) -> String {
     };
     let source =
         of_subflows("CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END");
-    let payload = "(ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
+    let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
     [
         "SELECT c.id AS connection, r.host, r.boot_id",
         "printf('%x-%08x-%x', n.cookie, ifnull(c.token, 0), c.birth) AS id, n.name AS netns, n.inode AS netns_inode",

@@ -17,6 +17,8 @@ mod conservation;
 mod exclusive;
 #[path = "energy/fitted.rs"]
 mod fitted;
+#[path = "energy/late.rs"]
+mod late;
 
 use exclusive::exclusive;
 

@@ -175,6 +175,29 @@ fn of_a_connection_older_than_the_daemon_only_what_comes_counts() {
 }
 
 #[test]
+fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
+    let mut scraped = Scraped::new(0);
+    scraped.tick(vec![fixture::connection(1, 3)]);
+    let value = |text: &str, name: &str, interface: &str| {
+        series(text)[&format!("mpwatch_interface_{name}{{interface=\"{interface}\"}}")]
+    };
+    let before = scraped.text();
+    assert!(value(&before, "path_failures_total", "eth1").abs() < 1e-9, "known before the first failure");
+    let after = scraped.tick(vec![fixture::failover(1)]);
+    let counts = |text: &str, name| ["eth1", "eth2", "eth3"].map(|interface| value(text, name, interface));
+    assert_eq!(counts(&after, "path_failures_total"), [1.0, 0.0, 0.0]);
+    assert_eq!(counts(&after, "subflows"), [0.0, 1.0, 1.0]);
+    assert_eq!(counts(&after, "stale_subflows"), [0.0, 1.0, 0.0]);
+    assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "it gets no RTT");
+    assert!((value(&after, "srtt_seconds", "eth3") - 0.062_4).abs() < 1e-9);
+    assert!((sum(&series(&after), "mpwatch_host_outages_total") - 1.0).abs() < 1e-9);
+    assert!((sum(&series(&after), "mpwatch_host_outage_seconds_total") - 0.412_3).abs() < 1e-9);
+    let gone = scraped.tick(Vec::new());
+    assert_eq!(counts(&gone, "path_failures_total"), [1.0, 0.0, 0.0]);
+    assert_eq!(counts(&gone, "stale_subflows"), [0.0; 3]);
+}
+
+#[test]
 fn series_do_not_grow_with_the_number_of_flows() {
     let bound = |flows: u32| series(&Scraped::new(20).tick(many(flows))).len();
     let (few, many_flows) = (bound(200), bound(10_000));

@@ -153,6 +153,20 @@ fn docs_describe_every_column_of_every_view() {
     }
 }
 
+/// Removes what earlier files lack, and rates of connections, which had another meaning.
+fn without_observed(value: &mut Value) {
+    const LATER: [&str; 6] =
+        ["observed", "goodput_bps", "active_goodput_bps", "j_per_gb", "send_bps", "receive_bps"];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|key, _| !LATER.contains(&key.as_str()));
+            fields.values_mut().for_each(without_observed);
+        }
+        Value::Array(all) => all.iter_mut().for_each(without_observed),
+        _ => {}
+    }
+}
+
 #[test]
 fn files_of_earlier_schemas_give_the_report_of_a_new_file() {
     let folder = TempDir::new().unwrap();
@@ -164,7 +178,9 @@ fn files_of_earlier_schemas_give_the_report_of_a_new_file() {
     let report = |db: &str| {
         let report: Value =
             serde_json::from_str(&good(mpwatch(&["report", "--db", db, "--format", "json"]))).unwrap();
-        comparable(report)
+        let mut report = comparable(report);
+        without_observed(&mut report);
+        report
     };
     let expected = report(&new);
     for (dump, schema) in [("1.sql", 1), ("2.sql", 2)] {

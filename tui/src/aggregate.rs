@@ -100,11 +100,14 @@ pub(crate) struct Aggregate {
     pub(crate) connections: usize,
     pub(crate) open: usize,
     pub(crate) failed: usize,
+    /// Open subflows whose path has not failed.
+    pub(crate) working: usize,
     pub(crate) send: u64,
     pub(crate) receive: u64,
     pub(crate) sent: u64,
     pub(crate) received: u64,
     retransmitted: u64,
+    observed: u64,
     pub(crate) watts: Option<f64>,
     energy: Option<FlowEnergy>,
     /// Median of the smoothed RTTs.
@@ -151,12 +154,14 @@ impl Aggregate {
     fn add(&mut self, subflow: &SubflowDigest) {
         self.open += usize::from(subflow.is_open);
         self.failed += usize::from(subflow.has_failed);
+        self.working += usize::from(subflow.is_open && !subflow.has_failed);
         let (send, receive) = subflow.current();
         self.send = self.send.saturating_add(send.0);
         self.receive = self.receive.saturating_add(receive.0);
         self.sent = self.sent.saturating_add(subflow.sent.0);
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);
+        self.observed = self.observed.saturating_add(subflow.observed.0);
         if let Some(energy) = subflow.energy.map(FlowEnergy::from) {
             self.energy = Some(self.energy.map_or(energy, |sum| FlowEnergy::sum([&sum, &energy])));
         }
@@ -169,8 +174,8 @@ impl Aggregate {
 
     /// Its energy, with the ratio to its payload. `None`: unknown.
     pub(crate) fn energy(&self) -> Option<FlowEnergy> {
-        let payload = Bytes(self.sent.saturating_sub(self.retransmitted) + self.received);
-        self.energy.filter(|energy| energy.source != EnergySource::Absent).map(|energy| energy.over(payload))
+        let energy = self.energy.filter(|energy| energy.source != EnergySource::Absent);
+        energy.map(|energy| energy.over(Bytes(self.observed)))
     }
 }
 

@@ -61,8 +61,6 @@ fn text(lines: &[String]) -> String {
 /// Open connections first, then by rate, then by payload.
 fn by_activity(connections: &[Connection]) -> Vec<&Connection> {
     let mut sorted: Vec<&Connection> = connections.iter().collect();
-    sorted.sort_by_cached_key(|c| {
-        (!c.is_open(), Reverse(c.send.0.saturating_add(c.receive.0)), Reverse(c.payload()), c.id)
-    });
+    sorted.sort_by_cached_key(|c| (!c.is_open(), Reverse(c.rate()), Reverse(c.payload()), c.id));
     sorted
 }

@@ -94,11 +94,13 @@ pub(crate) struct SubflowDigest {
     pub(crate) sent: Bytes,
     pub(crate) received: Bytes,
     pub(crate) retransmitted: Bytes,
-    /// Smoothed RTT; `None` also for a closed or stale subflow: no acknowledgement updates it.
+    /// Payload that was observed.
+    pub(crate) observed: Bytes,
+    /// Smoothed RTT; `None` also for a subflow that is closed or whose path failed.
     pub(crate) rtt: Option<Micros>,
     pub(crate) energy: Option<Energy>,
     pub(crate) is_open: bool,
-    /// Its path failed before its connection ended.
+    /// Its path failed, and did not work again.
     pub(crate) has_failed: bool,
     /// The verdict on it where it does not share a bottleneck.
     pub(crate) verdict: Option<Verdict>,
@@ -171,7 +173,7 @@ impl ConnectionDigest {
     fn of(connection: &Connection, subflows: Range<usize>) -> Self {
         Self {
             id: connection.id,
-            rate: connection.send + connection.receive,
+            rate: connection.rate().unwrap_or_default(),
             payload: connection.payload(),
             active: connection.energy.and_then(|energy| energy.active),
             remote: connection.remote.map(|remote| remote.ip()),
@@ -187,17 +189,19 @@ impl ConnectionDigest {
 
 impl SubflowDigest {
     fn of(connection: &Connection, subflow: &Subflow) -> Self {
+        let has_failed = outage::has_failed(connection, subflow);
         Self {
             id: subflow.id,
-            send: subflow.send,
-            receive: subflow.receive,
+            send: subflow.send.unwrap_or_default(),
+            receive: subflow.receive.unwrap_or_default(),
             sent: subflow.bytes_sent,
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
-            rtt: subflow.srtt.filter(|_| subflow.closed.is_none() && !subflow.stale),
+            observed: subflow.observed_payload(),
+            rtt: subflow.srtt.filter(|_| subflow.closed.is_none() && !has_failed),
             energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
             is_open: subflow.closed.is_none(),
-            has_failed: outage::has_failed(connection, subflow),
+            has_failed,
             verdict: separate_verdict(connection, subflow.id),
         }
     }
@@ -242,8 +246,8 @@ impl Totals {
         if connection.is_open() {
             self.connections += 1;
             self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
-            self.send = self.send.saturating_add(connection.send.0);
-            self.receive = self.receive.saturating_add(connection.receive.0);
+            self.send = self.send.saturating_add(connection.send.unwrap_or_default().0);
+            self.receive = self.receive.saturating_add(connection.receive.unwrap_or_default().0);
         }
         for group in finding::shared_groups(connection) {
             self.extra += group.len() - 1;

@@ -8,6 +8,7 @@ mod stage;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
+use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::Settings;
 
 use stage::{Stage, many, no_rapl, normal, open};
@@ -21,7 +22,7 @@ fn the_selection_follows_its_flow() {
     // The flow becomes the fastest: another row is selected, the same flow.
     let mut changed = normal();
     let last = changed.connections.last_mut().unwrap();
-    (last.send.0, last.subflows[0].send.0) = (1 << 40, 1 << 40);
+    (last.send, last.subflows[0].send) = (Some(BitsPerSecond(1 << 40)), Some(BitsPerSecond(1 << 40)));
     let above = stage.text().lines().position(|line| line.contains('▌')).unwrap();
     stage.show(changed);
     assert!(selected(&mut stage).contains("nginx"));
@@ -38,7 +39,10 @@ fn the_top_is_in_view_until_the_user_selects_a_row() {
     // The first flow becomes the slowest.
     let changed = || {
         let mut changed = many(300);
-        changed.connections.iter_mut().for_each(|one| one.send.0 = 1_000_000_000 - one.send.0);
+        changed
+            .connections
+            .iter_mut()
+            .for_each(|one| one.send = one.send.map(|rate| BitsPerSecond(1_000_000_000 - rate.0)));
         changed
     };
     let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
@@ -62,8 +66,8 @@ fn both_ends_of_a_connection_follow_each_other_the_client_first() {
         client.remote_token = Some(Token(0x05e7_7e71));
         let mut between = fixture::connection(0x0b37_3333, 2);
         // By rate alone the server would come first, with another connection between the two.
-        server.subflows.iter_mut().for_each(|one| one.receive.0 = 900_000_000);
-        between.subflows.iter_mut().for_each(|one| one.send.0 = 300_000_000);
+        server.subflows.iter_mut().for_each(|one| one.receive = Some(BitsPerSecond(900_000_000)));
+        between.subflows.iter_mut().for_each(|one| one.send = Some(BitsPerSecond(300_000_000)));
         for one in [&mut server, &mut between] {
             fixture::settle(one);
         }
@@ -84,7 +88,7 @@ fn aggregates_of_similar_activity_keep_their_places() {
     let equal = |turn: u64| {
         let mut connection = fixture::connection(1, 3);
         for (place, subflow) in (0..).zip(&mut connection.subflows) {
-            subflow.send.0 = 10_000_000 + 500_000 * ((turn + place) % 3);
+            subflow.send = Some(BitsPerSecond(10_000_000 + 500_000 * ((turn + place) % 3)));
         }
         fixture::snapshot(vec![connection])
     };

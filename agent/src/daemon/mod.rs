@@ -11,17 +11,19 @@ mod socket;
 mod status;
 mod store;
 
+use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
+use crate::error::Failure;
 use crate::live::Live;
 use crate::lock::lock;
 use crate::privilege::{drop_to_kept, without_any};
@@ -46,7 +48,9 @@ pub(crate) fn run(
     let status = Arc::new(Status::new(config));
     // Nothing is attached to the kernel until all of this works.
     let listener = TcpListener::bind(config.listen).map_err(|error| {
-        anyhow!("cannot listen at {} (`web.listen` or --listen sets another address): {error}", config.listen)
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let hint = "`web.listen` or --listen sets another address";
+        Failure::at_start(is_denied, format!("cannot listen at {} ({hint}): {error}", config.listen))
     })?;
     let access =
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use jiff::Timestamp;
 use mpwatch_model::host::Losses;
 use mpwatch_model::service::StoreState;
@@ -19,6 +18,7 @@ use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
+use crate::error::Failure;
 
 /// How long writing at the end may take; the other sinks have the rest of their 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -59,13 +59,16 @@ impl Database {
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
         create_folder(path).map_err(|error| {
-            anyhow!("cannot create the folder of {}: {error}; create it, {HINT}", path.display())
+            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+            let message =
+                format!("cannot create the folder of {}: {error}; create it, {HINT}", path.display());
+            Failure::at_start(is_denied, message)
         })?;
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
             Err(error) if error.is_temporary() => Err(NotOpen::because(&error)),
-            Err(error) => return Err(anyhow!("{error}, {HINT}")),
+            Err(error) => return Err(Failure::at_start(error.is_denied(), format!("{error}, {HINT}")).into()),
         };
         Ok(Some(Self {
             path: path.clone(),

@@ -142,7 +142,7 @@ fn connections<'a>(snapshot: &'a Snapshot, sender: &Namespace) -> impl Iterator<
 /// Subflows that send.
 fn active_subflows(snapshot: &Snapshot, sender: &Namespace) -> usize {
     let subflows = connections(snapshot, sender).flat_map(|connection| &connection.subflows);
-    subflows.filter(|subflow| subflow.send.0 > 0).count()
+    subflows.filter(|subflow| subflow.send.is_some_and(|rate| rate.0 > 0)).count()
 }
 
 /// Pairs with a verdict, of all pairs.

@@ -176,7 +176,7 @@ fn snapshot(connections: u32, second: u32) -> Snapshot {
         for (path, subflow) in (1..).zip(&mut connection.subflows) {
             subflow.id.cookie = SocketCookie(u64::from(number) * 2 + path);
             let rate = u64::from((number * 7 + second * 131) % 997);
-            subflow.send = BitsPerSecond(rate * 10_000 * path);
+            subflow.send = Some(BitsPerSecond(rate * 10_000 * path));
             let [_, _, high, low] = number.to_be_bytes();
             let remote = [10, u8::try_from(path).unwrap_or(0), high, low];
             subflow.remote = SocketAddr::from((remote, 5201));

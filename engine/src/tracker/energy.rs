@@ -7,7 +7,7 @@ use mpwatch_model::energy::window::EnergyWindow;
 use mpwatch_model::energy::{Convention, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::event::Tick;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
@@ -118,10 +118,9 @@ impl Energy {
     }
 
     /// Energy of a subflow. `None`: nothing was charged to it yet.
-    pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
+    pub(super) fn of(&self, subflow: &SubflowState, now: Nanos) -> Option<FlowEnergy> {
         let charge = self.split.flow(subflow.record.id)?;
-        let tcp = &subflow.record.tcp;
-        let energy = charge.energy(subflow.cpu(self.mode)?.total()).over(tcp.bytes_sent + tcp.bytes_received);
+        let energy = charge.energy(subflow.cpu(self.mode)?.total()).over(subflow.observed(now).bytes);
         if self.mode != LedgerMode::Sampled {
             return Some(energy);
         }

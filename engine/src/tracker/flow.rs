@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 
 use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::observed::Observed;
 use mpwatch_model::timeline::TimelineEvent;
-use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
+use super::observed::{Life, Observation};
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState, VANISHED_AFTER};
@@ -41,9 +43,7 @@ pub(super) struct Flow {
     pub(super) cgroup: u64,
     pub(super) subflows: Vec<SubflowState>,
     pub(super) timeline: Timeline,
-    pub(super) send: BitsPerSecond,
-    pub(super) receive: BitsPerSecond,
-    bytes_at_last_tick: Option<(Bytes, Bytes)>,
+    observation: Observation,
     cpu: ConnectionCpu,
     socket: Socket,
     /// Consecutive ticks at which it was complete.
@@ -73,9 +73,7 @@ impl Flow {
             cgroup: 0,
             subflows: Vec::new(),
             timeline: Timeline::default(),
-            send: BitsPerSecond(0),
-            receive: BitsPerSecond(0),
-            bytes_at_last_tick: None,
+            observation: Observation::default(),
             cpu: ConnectionCpu::default(),
             socket: Socket::default(),
             complete_ticks: 0,
@@ -144,7 +142,7 @@ impl Flow {
         let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
         counted.map(|bytes| (bytes.sent + in_syn, bytes.received)).or_else(|| {
             let tcp = self.only_subflow()?;
-            Some((tcp.unique_sent(), tcp.record.tcp.bytes_received.since(tcp.fin_received())))
+            Some((tcp.unique_sent(), tcp.received()))
         })
     }
 
@@ -273,7 +271,7 @@ impl Flow {
         self.cpu.divide(&mut self.subflows);
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
-            if self.subflows[index].on_tick(interval) {
+            if self.subflows[index].on_tick(now, interval) {
                 outcome.vanished += 1;
                 if !had_ended {
                     self.report_end(index);
@@ -282,7 +280,10 @@ impl Flow {
         }
         outcome.vanished += u64::from(self.end_tick_of_socket(now));
         self.report_stalls();
-        self.update_rates(interval);
+        if let Some(payload) = self.payload() {
+            let life = self.life(now);
+            self.observation.on_tick(payload, life, now, interval);
+        }
         self.complete_ticks = if self.is_complete() { self.complete_ticks + 1 } else { 0 };
         outcome
     }
@@ -296,16 +297,19 @@ impl Flow {
         vanished
     }
 
-    fn update_rates(&mut self, interval: Nanos) {
-        let now = self.bytes();
-        let seen_open = self.opened.is_some();
-        if let (Some((sent, received)), Some((sent_before, received_before))) =
-            (now, self.bytes_at_last_tick.or(seen_open.then_some((Bytes(0), Bytes(0)))))
-        {
-            self.send = sent.since(sent_before).per(interval);
-            self.receive = received.since(received_before).per(interval);
-        }
-        self.bytes_at_last_tick = now.or(self.bytes_at_last_tick);
+    /// Payload in both directions, each byte once. `None`: unknown.
+    fn payload(&self) -> Option<Bytes> {
+        self.bytes().map(|(sent, received)| sent + received)
+    }
+
+    fn life(&self, now: Nanos) -> Life {
+        let from = self.opened.or(self.first_seen).unwrap_or(now);
+        Life { from, to: self.closed_at().unwrap_or(now), seen_open: self.opened.is_some() }
+    }
+
+    /// What was observed of it until `now`. `None`: its payload is unknown.
+    pub(super) fn observed(&self, now: Nanos) -> Option<Observed> {
+        Some(self.observation.so_far(self.payload()?, self.life(now)))
     }
 
     fn open_at(&mut self, opened: Option<Nanos>, first_seen: Nanos) {
@@ -325,7 +329,7 @@ impl Flow {
             self.opened = record.created.filter(|_| record.seen_open);
             self.open_at(self.opened, record.first_seen);
         }
-        self.birth = birth_of_tcp(record.id);
+        self.birth = socket::birth_of_tcp(record.id);
         self.owner = record.owner.or(self.owner);
     }
 
@@ -389,10 +393,4 @@ impl Flow {
         }
         self.subflows.len() - 1
     }
-}
-
-/// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each time is a connection of its own. Cookies stay far below
-/// 2^48: the kernel counts them up from zero.
-fn birth_of_tcp(id: SubflowId) -> SocketCookie {
-    SocketCookie(id.cookie.0 | u64::from(id.generation) << 48)
 }

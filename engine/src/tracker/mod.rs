@@ -9,6 +9,7 @@ mod energy;
 mod flow;
 mod index;
 mod names;
+mod observed;
 mod socket;
 mod stall;
 mod subflow;

@@ -2,6 +2,7 @@
 //! The MPTCP socket of a connection, as opposed to its subflows.
 
 use mpwatch_model::event::{MskBytes, MskView};
+use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::lifecycle::TcpState;
 
 use super::subflow::VANISHED_AFTER;
@@ -62,4 +63,10 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
         acked: old.acked.max(new.acked),
         retransmitted: old.retransmitted.max(new.retransmitted),
     })
+}
+
+/// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each time is a connection of its own. Cookies stay far below
+/// 2^48: the kernel counts them up from zero.
+pub(super) fn birth_of_tcp(id: SubflowId) -> SocketCookie {
+    SocketCookie(id.cookie.0 | u64::from(id.generation) << 48)
 }

@@ -2,11 +2,13 @@
 //! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
 
 use mpwatch_model::cpu::{CpuTimes, LedgerMode};
-use mpwatch_model::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::event::SubflowRecord;
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::observed::Observed;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::close;
+use super::observed::{Life, Observation};
 use crate::energy::unit_cost::{FlowEstimate, FlowSample};
 
 /// A flow not seen for this many ticks has vanished. With fewer, the iterator over storage may have skipped it while others were removed.
@@ -16,8 +18,9 @@ pub(super) struct SubflowState {
     pub(super) record: SubflowRecord,
     /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.
     at_last_tick: Option<(Bytes, Bytes)>,
-    pub(super) send: BitsPerSecond,
-    pub(super) receive: BitsPerSecond,
+    pub(super) send: Option<BitsPerSecond>,
+    pub(super) receive: Option<BitsPerSecond>,
+    observation: Observation,
     pub(super) end: Option<(Nanos, CloseReason)>,
     /// Its part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
@@ -35,8 +38,9 @@ impl SubflowState {
         Self {
             record: record.clone(),
             at_last_tick: record.seen_open.then_some((Bytes(0), Bytes(0))),
-            send: BitsPerSecond(0),
-            receive: BitsPerSecond(0),
+            send: None,
+            receive: None,
+            observation: Observation::default(),
             end: None,
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
@@ -78,13 +82,15 @@ impl SubflowState {
     }
 
     /// Ends a tick. Returns whether it has just vanished without a final record.
-    pub(super) fn on_tick(&mut self, interval: Nanos) -> bool {
-        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
-        if let Some((sent, received)) = self.at_last_tick {
-            self.send = bytes_sent.since(sent).per(interval);
-            self.receive = bytes_received.since(received).per(interval);
+    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> bool {
+        let (bytes_sent, bytes_received) = (self.record.tcp.bytes_sent, self.received());
+        if let Some((sent, received)) = self.at_last_tick.filter(|_| interval.0 > 0) {
+            self.send = Some(bytes_sent.since(sent).per(interval));
+            self.receive = Some(bytes_received.since(received).per(interval));
         }
         self.at_last_tick = Some((bytes_sent, bytes_received));
+        let (payload, life) = (self.payload(), self.life(now));
+        self.observation.on_tick(payload, life, now, interval);
         self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
         self.seen_this_tick = false;
         let vanished = self.missed_ticks == VANISHED_AFTER && !self.record.last;
@@ -123,8 +129,7 @@ impl SubflowState {
 
     /// Payload in both directions: since the last tick, and in total.
     pub(super) fn carried(&self) -> (u64, u64) {
-        let TcpCounters { bytes_sent, bytes_received, .. } = self.record.tcp;
-        let total = bytes_sent + bytes_received;
+        let total = self.record.tcp.bytes_sent + self.received();
         let before = self.at_last_tick.map_or(total, |(sent, received)| sent + received);
         (total.since(before).0, total.0)
     }
@@ -132,6 +137,30 @@ impl SubflowState {
     /// Payload sent, every byte once.
     pub(super) fn unique_sent(&self) -> Bytes {
         self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
+    }
+
+    /// Payload received, without the byte that a FIN counts.
+    pub(super) fn received(&self) -> Bytes {
+        self.record.tcp.bytes_received.since(self.fin_received())
+    }
+
+    /// Payload in both directions, each byte once.
+    pub(super) fn payload(&self) -> Bytes {
+        self.unique_sent() + self.received()
+    }
+
+    /// What was observed of it until `now`.
+    pub(super) fn observed(&self, now: Nanos) -> Observed {
+        self.observation.so_far(self.payload(), self.life(now))
+    }
+
+    fn life(&self, now: Nanos) -> Life {
+        let from = self.established_or_seen();
+        Life { from, to: from + self.lifetime(now), seen_open: self.record.seen_open }
+    }
+
+    fn established_or_seen(&self) -> Nanos {
+        self.record.established.unwrap_or(self.record.first_seen)
     }
 
     /// Opened by MP_CAPABLE, or plain TCP.
@@ -151,7 +180,7 @@ impl SubflowState {
 
     /// How long it has been able to carry data, until `now` at most.
     pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
-        let from = self.record.established.unwrap_or(self.record.first_seen);
+        let from = self.established_or_seen();
         self.end.map_or(now, |(at, _)| at.min(now)).since(from)
     }
 }

@@ -9,6 +9,7 @@ use mpwatch_model::event::{Start, SubflowRecord, TcpCounters};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::outage;
 use mpwatch_model::ratio::jain_index;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
@@ -46,12 +47,14 @@ impl Context<'_> {
             (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id)
         });
         let subflows: Vec<Subflow> = in_order.into_iter().map(|s| self.subflow(flow, s, unique)).collect();
-        let payload = sent.unwrap_or(unique) + received.unwrap_or_default();
+        let observed = flow.observed(self.now);
+        let of_subflows = || subflows.iter().map(Subflow::observed_payload).sum();
+        let payload = observed.map_or_else(of_subflows, |observed| observed.bytes);
         let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
         let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
         let bottlenecks =
             self.start.traces.samples.then(|| bottleneck::of(flow, &ids, self.method, from)).flatten();
-        Connection {
+        let connection = Connection {
             id: flow.id(),
             token: flow.id().token.known(),
             remote_token: flow.msk.as_ref().and_then(|msk| msk.remote_token.known()),
@@ -77,8 +80,9 @@ impl Context<'_> {
             bytes_retransmitted: flow.subflows.iter().map(|s| s.record.tcp.bytes_retransmitted).sum(),
             bytes_reinjected: flow.reinjected(),
             mptcp_bytes_retransmitted: counted.and_then(|bytes| bytes.retransmitted),
-            send: flow.send,
-            receive: flow.receive,
+            send: rate(flow, |subflow| subflow.send),
+            receive: rate(flow, |subflow| subflow.receive),
+            observed,
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
             cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
             energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
@@ -88,7 +92,8 @@ impl Context<'_> {
             bottlenecks,
             subflows,
             timeline: self.timeline(flow),
-        }
+        };
+        outage::with_counts(connection)
     }
 
     fn subflow(&self, flow: &Flow, state: &SubflowState, sent_by_all: Bytes) -> Subflow {
@@ -106,6 +111,7 @@ impl Context<'_> {
             initial: state.is_initial(),
             backup: record.backup,
             stale: record.stale,
+            path_failures: 0,
             state: if state.end.is_some() { TcpState::Close } else { record.state },
             created_at: record.created.map(|at| self.at(at)),
             handshake: record.handshake,
@@ -135,13 +141,14 @@ impl Context<'_> {
             timeouts: tcp.timeouts,
             send: state.send,
             receive: state.receive,
+            observed: Some(state.observed(flow.closed_at().unwrap_or(self.now))),
             share_sent: (sent_by_all.0 > 0).then(|| state.unique_sent().0 as f64 / sent_by_all.0 as f64),
             wire_bytes_sent_estimate: wire(record, tcp.bytes_sent, sent_segments(tcp)),
             wire_bytes_received_estimate: wire(record, tcp.bytes_received, received_segments(tcp)),
             scheduler: (traces.scheduler && record.msk.is_some())
                 .then_some(Scheduler { considered: record.considered, picked: record.picked }),
             cpu: self.cpu(state),
-            energy: self.energy.and_then(|energy| energy.of(state)),
+            energy: self.energy.and_then(|energy| energy.of(state, self.now)),
             closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
             tcp: Some(record.tcp),
         }
@@ -175,16 +182,22 @@ impl Context<'_> {
         };
         // After the MPTCP socket has closed, its subflows carry no payload, though TCP may still close them.
         let until = flow.closed_at().unwrap_or(self.now);
-        let rates = flow.subflows.iter().filter(carried).map(|subflow| {
-            let bytes = subflow.unique_sent() + subflow.record.tcp.bytes_received;
-            bytes.per(subflow.lifetime(until)).0 as f64
-        });
+        let rates = flow
+            .subflows
+            .iter()
+            .filter(carried)
+            .map(|subflow| subflow.payload().per(subflow.lifetime(until)).0 as f64);
         jain_index(rates)
     }
 
     fn at(&self, at: Nanos) -> Timestamp {
         timestamp(self.start.boot_epoch_ns, at)
     }
+}
+
+/// The sum of the rates of its subflows. `None`: none is known.
+fn rate(flow: &Flow, read: fn(&SubflowState) -> Option<BitsPerSecond>) -> Option<BitsPerSecond> {
+    flow.subflows.iter().filter_map(read).reduce(|a, b| a + b)
 }
 
 /// Order of events with the same time.

@@ -121,8 +121,11 @@ impl Life<'_> {
 
     /// When a subflow began and ended to carry data.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
-        let failure = outage::path_failure(self.connection, subflow).map(|failure| failure.at);
-        let end = failure.or(subflow.closed.map(|closed| closed.at));
+        let failure = outage::path_failure(self.connection, subflow);
+        let end = failure
+            .filter(|failure| failure.recovered.is_none())
+            .map(|failure| failure.at)
+            .or(subflow.closed.map(|closed| closed.at));
         let begin = subflow.created_at.map_or(0.0, |at| self.clock.at(at));
         (begin, end.map_or(self.clock.end, |at| self.clock.at(at)).max(begin))
     }
@@ -219,7 +222,7 @@ impl Drawing<'_> {
                 };
                 let _ = writeln!(
                     text,
-                    "<text class=\"failure\" x=\"{:.1}\" y=\"13\" text-anchor=\"{anchor}\">no progress for {}</text>",
+                    "<text class=\"failure\" x=\"{:.1}\" y=\"13\" text-anchor=\"{anchor}\">{} outage</text>",
                     f64::midpoint(x, end),
                     seconds(duration)
                 );
@@ -284,6 +287,9 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     if all > 0.0 {
         let _ = write!(text, ", {:.0} %", 100.0 * of(subflow) / all);
     }
+    if let Some(goodput) = subflow.observed.and_then(|observed| observed.goodput()) {
+        let _ = write!(text, ", {}", metric::display(Unit::BitsPerSecond, Some(goodput.0 as f64)));
+    }
     let energy = metric::find(SUBFLOW, "mpwatch_subflow_active_joules_total");
     if let Some(energy) = energy.filter(|_| subflow.energy.is_some_and(|energy| energy.active.is_some())) {
         let _ = write!(text, ", {}", energy.display(subflow));
@@ -297,13 +303,15 @@ fn joined_or_failed(
     connection: &Connection,
     clock: Clock,
 ) -> Option<(&'static str, String)> {
-    if !outage::closed_with_connection(connection, subflow) {
-        if let Some(failure) = outage::path_failure(connection, subflow) {
-            return Some(("failure", format!("failed at {}", seconds(clock.at(failure.at)))));
-        }
-        if subflow.stale && subflow.closed.is_none() {
-            return Some(("failure", "failed".to_owned()));
-        }
+    if let Some(failure) = outage::path_failure(connection, subflow) {
+        let at = seconds(clock.at(failure.at));
+        return Some(match failure.recovered {
+            Some(again) => ("failure", format!("failed at {at} to {}", seconds(clock.at(again)))),
+            None => ("failure", format!("failed at {at}")),
+        });
+    }
+    if outage::has_failed(connection, subflow) {
+        return Some(("failure", "failed".to_owned()));
     }
     let after = subflow.joined_after?;
     Some(("soft", format!("joined at {}", seconds(after.seconds()))))

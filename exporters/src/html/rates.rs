@@ -73,7 +73,8 @@ pub(super) fn steps(
         }
         before = (at, bytes);
     }
-    if let Some(failure) = outage::path_failure(connection, subflow) {
+    let failure = outage::path_failure(connection, subflow);
+    if let Some(failure) = failure.filter(|failure| failure.recovered.is_none()) {
         end_at(clock.at(failure.at), &mut steps);
     }
     steps

@@ -13,6 +13,7 @@ use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
 
 use super::histogram::Histogram;
+use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
 use super::sums::counters;
 use super::values::{LabelledValues, MetricValues};
@@ -83,9 +84,7 @@ pub fn sections() -> Vec<Section> {
         section("The machine", machine()),
         sums("All connections", CONNECTION, "host", "all connections", |values| &values.host),
         sums("By peer", CONNECTION, "peer", "the connections with a peer", |values| &values.peers),
-        sums("By interface", SUBFLOW, "interface", "the subflows of an interface", |values| {
-            &values.interfaces
-        }),
+        by_interface(),
         sums("By control group", CONNECTION, "cgroup", "the connections of a control group", |values| {
             &values.cgroups
         }),
@@ -142,6 +141,17 @@ fn sums<T>(
         family(&row.name_of(subject), &help, (row.kind, row.unit), labels, read_value(index, values))
     };
     Section { title, families: counters(table).enumerate().map(sum).collect() }
+}
+
+fn by_interface() -> Section {
+    let mut section = sums("By interface", SUBFLOW, "interface", "the subflows of an interface", |values| {
+        &values.interfaces
+    });
+    let gauge = |(index, (name, help, kind)): (usize, Gauge)| {
+        family(name, help, kind, &["interface"], read_value(index, |values| &values.interface_gauges))
+    };
+    section.families.extend(GAUGES.into_iter().enumerate().map(gauge));
+    section
 }
 
 /// Reads one of the values of each set of labels.

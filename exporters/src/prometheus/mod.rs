@@ -5,6 +5,7 @@ mod bounded;
 mod families;
 mod flow_counters;
 mod histogram;
+mod interfaces;
 mod largest;
 mod samples;
 mod sums;

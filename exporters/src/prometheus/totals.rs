@@ -17,6 +17,7 @@ use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
 use super::flow_counters::FlowCounters;
+use super::interfaces::{Interface, paths};
 use super::largest::LargestFlows;
 use super::sums::{Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
@@ -47,6 +48,8 @@ pub struct Totals {
     host: Sums,
     /// Interfaces with the same name in several namespaces are one.
     interfaces: BoundedSums<Option<Name>>,
+    /// The values of their gauges in the latest snapshot, and of all other interfaces together.
+    interface_gauges: HashMap<Interface, Sums>,
     peers: BoundedSums<Option<IpAddr>>,
     cgroups: BoundedSums<Option<CgroupKey>>,
     /// Paths of the control groups with series of their own.
@@ -68,13 +71,14 @@ impl Totals {
     pub fn new(settings: Settings) -> Self {
         let up_to = |max| Limits { max_present: max, max_total: max, linger: None };
         // Payload starts at zero. Time and energy may turn out to be unknown.
-        let initial = |unit| matches!(unit, Unit::Bytes | Unit::Segments).then_some(0.0);
+        let initial = |unit| matches!(unit, Unit::Bytes | Unit::Segments | Unit::Count).then_some(0.0);
         Self {
             settings,
             connections: FlowCounters::new(CONNECTION, CONNECTION_EVENTS, CONNECTION_DISTRIBUTIONS),
             subflows: FlowCounters::new(SUBFLOW, SUBFLOW_EVENTS, SUBFLOW_DISTRIBUTIONS),
             host: counters(CONNECTION).map(|row| initial(row.unit)).collect(),
             interfaces: BoundedSums::new(up_to(MAX_INTERFACES)),
+            interface_gauges: HashMap::new(),
             peers: BoundedSums::new(up_to(MAX_PEERS)),
             cgroups: BoundedSums::new(up_to(MAX_CGROUPS)),
             cgroup_paths: HashMap::new(),
@@ -110,6 +114,8 @@ impl Totals {
                 self.largest_subflows.add(key, subflow, increase);
             }
         }
+        let paths = paths(snapshot, |interface| self.interfaces.contains(&interface));
+        self.interface_gauges = paths.into_iter().map(|(key, mut paths)| (key, paths.values())).collect();
         self.connections.end_snapshot();
         self.subflows.end_snapshot();
     }
@@ -120,6 +126,7 @@ impl Totals {
             host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
             peers: labelled(&self.peers, |key| key.map(|address| address.to_string())),
             interfaces: labelled(&self.interfaces, |key| key.map(|name| name.text().into_owned())),
+            interface_gauges: self.interface_gauges(),
             cgroups: labelled(&self.cgroups, |key| self.cgroup_paths.get(&key?).cloned()),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
@@ -138,6 +145,20 @@ impl Totals {
             values.subflows = self.largest_subflows.values(ids);
         }
         values
+    }
+
+    /// An interface without an open subflow has none, and so no RTT.
+    fn interface_gauges(&self) -> Vec<LabelledValues> {
+        let none = || vec![Some(0.0), Some(0.0), None];
+        let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(none);
+        let label =
+            |name: Option<Name>| name.map_or_else(|| UNKNOWN.to_owned(), |name| name.text().into_owned());
+        let own = self.interfaces.iter().map(|(name, _)| (label(name), of(Interface::Own(name))));
+        let all = own.chain([(OTHER.to_owned(), of(Interface::Other))]);
+        let mut all: Vec<LabelledValues> =
+            all.map(|(label, values)| LabelledValues { labels: vec![label], values }).collect();
+        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        all
     }
 
     /// Selects by size what has series of its own until the next snapshot, so that a large flow is exported from its first byte.

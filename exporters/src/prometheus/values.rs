@@ -22,6 +22,8 @@ pub struct MetricValues {
     pub(super) host: Vec<LabelledValues>,
     pub(super) peers: Vec<LabelledValues>,
     pub(super) interfaces: Vec<LabelledValues>,
+    /// The gauges of each interface.
+    pub(super) interface_gauges: Vec<LabelledValues>,
     pub(super) cgroups: Vec<LabelledValues>,
     /// For each counter of connection events, a count for each value of its label.
     pub(super) connection_events: Vec<Vec<u64>>,

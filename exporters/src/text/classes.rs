@@ -20,6 +20,7 @@ pub(crate) fn notes() -> Vec<String> {
     vec![
         FlowClass::legend(),
         "completion times: connections that were seen from their opening to their end".to_owned(),
+        "goodput: observed payload over the life of a connection, each byte once".to_owned(),
         "overhead: estimated share of the wire bytes that was not new payload".to_owned(),
     ]
 }
@@ -32,6 +33,8 @@ struct ClassTotals {
     /// Completion times, ascending.
     times: Vec<f64>,
     payload: Bytes,
+    /// Mean of their goodputs, bit/s.
+    goodput: Option<f64>,
     overhead: Option<f64>,
     jain: Option<f64>,
     /// Of the connections whose energy is known, with the ratio to their payload.
@@ -46,6 +49,7 @@ const COLUMNS: &[Column<ClassTotals>] = &[
     ("p99", Right, |c| metric::display(Unit::Seconds, quantile(&c.times, 0.99))),
     ("slowest", Right, |c| metric::display(Unit::Seconds, quantile(&c.times, 1.0))),
     ("payload", Right, |c| bytes(c.payload.0)),
+    ("mean goodput", Right, |c| metric::display(Unit::BitsPerSecond, c.goodput)),
     ("mean overhead", Right, |c| metric::display(Unit::Ratio, c.overhead)),
     ("mean Jain", Right, |c| or_dash(c.jain.map(|index| format!("{index:.3}")))),
     ("J/GB", Right, |c| {
@@ -80,8 +84,13 @@ fn sum(report: &Report, class: FlowClass, protocol: CarriedBy) -> Option<ClassTo
         payload: payload_of(&flows),
         overhead: mean(&flows.iter().filter_map(|flow| flow.excess_ratio()).collect::<Vec<_>>()),
         jain: mean(&flows.iter().filter_map(|flow| flow.jain_index).collect::<Vec<_>>()),
-        energy: energy.over(payload_of(&known)),
+        goodput: mean(&flows.iter().filter_map(|flow| goodput(flow)).collect::<Vec<_>>()),
+        energy: energy.over(known.iter().map(|flow| flow.observed_payload()).sum()),
     })
+}
+
+fn goodput(flow: &Connection) -> Option<f64> {
+    flow.observed?.goodput().map(|rate| rate.0 as f64)
 }
 
 /// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.

@@ -54,6 +54,8 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
         ("when", Some(times(connection))),
         ("fallback", connection.fallback.map(|fallback| fallback.reason.description().to_owned())),
         ("payload", Some(payload(connection))),
+        ("goodput", goodput(connection)),
+        ("observed", observed(connection)),
         ("retransmitted", Some(retransmitted(connection))),
         ("traffic", Some(traffic_class(connection))),
         ("2nd path", second_path(connection)),
@@ -73,6 +75,32 @@ fn payload(connection: &Connection) -> String {
     let [sent, acked, received] =
         ["sent", "acked", "received"].map(|what| metric(connection, &format!("{what}_bytes_total")));
     format!("sent {sent}, acknowledged {acked}, received {received}")
+}
+
+/// `None`: no time was observed.
+fn goodput(connection: &Connection) -> Option<String> {
+    connection.observed?.goodput()?;
+    let [mean, active] =
+        ["", "active_"].map(|kind| metric(connection, &format!("{kind}goodput_bits_per_second")));
+    Some(format!("{mean} on average, {active} while it carried payload; both directions, each byte once"))
+}
+
+/// Which part of the connection was observed. `None`: all of it.
+fn observed(connection: &Connection) -> Option<String> {
+    let observed = connection.observed.filter(|_| connection.is_partly_observed())?;
+    let older = if connection.seen_open { "" } else { ", opened before mpwatch started" };
+    let gap = connection.unobserved_gap().map(|gap| {
+        format!(
+            ", {} not observed because mpwatch was not running",
+            metric::display(Unit::Seconds, Some(gap))
+        )
+    });
+    let time = metric::display(Unit::Seconds, Some(observed.duration.seconds()));
+    Some(format!(
+        "PARTLY: {} of payload in {time}{older}{}",
+        bytes(observed.bytes.0),
+        gap.unwrap_or_default()
+    ))
 }
 
 fn retransmitted(connection: &Connection) -> String {
@@ -179,12 +207,14 @@ const TRAFFIC: &[Column<Subflow>] = &[
     ("remote", Left, |s| s.remote.to_string()),
     ("over", Left, |s| or_dash(s.interface.map(|name| printable(&name.text()).into_owned()))),
     ("share of payload", Right, |s| of_subflow(s, "sent_share_ratio")),
+    ("goodput", Right, |s| of_subflow(s, "goodput_bits_per_second")),
     ("sent", Right, |s| of_subflow(s, "sent_bytes_total")),
     ("received", Right, |s| of_subflow(s, "received_bytes_total")),
     ("retransmitted", Right, |s| of_subflow(s, "retransmitted_bytes_total")),
     ("fast/RTO/TLP", Right, |s| {
         or_dash(s.retransmits.map(|by| format!("{}/{}/{}", by.fast, by.timeout, by.probe)))
     }),
+    ("timeouts", Right, |s| of_subflow(s, "timeouts_total")),
     ("end", Left, |s| end(s).to_owned()),
 ];
 

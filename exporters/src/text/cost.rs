@@ -59,7 +59,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = others.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten()?;
-    let carried: Bytes = others.iter().map(|subflow| subflow.unique_sent() + subflow.bytes_received).sum();
+    let carried: Bytes = others.iter().map(|subflow| subflow.observed_payload()).sum();
     let mut text = format!(
         "{}: {} of payload, {} of CPU time",
         count(others.len(), "subflow"),
@@ -111,13 +111,13 @@ fn total(protocol: CarriedBy, connections: &[&Connection]) -> Option<(String, St
     if known.is_empty() {
         return None;
     }
-    let payload: Bytes = known.iter().map(|one| one.payload()).sum();
+    let payload: Bytes = known.iter().map(|one| one.observed_payload()).sum();
     let gigabytes = payload.0 as f64 / 1e9;
     let per_gigabyte = |amount: f64, unit: &str| {
         if payload.0 > 0 { format!(" ({:.2} {unit}/GB)", amount / gigabytes) } else { String::new() }
     };
     let mut text = format!(
-        "{}, {} of payload: {} of CPU time{}",
+        "{}, {} of observed payload: {} of CPU time{}",
         count(known.len(), "connection"),
         bytes(payload.0),
         time_of(cpu),

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
+use mpwatch_model::finding::{self, Finding};
 use mpwatch_model::metric::{self, CONNECTION, Unit};
 use mpwatch_model::snapshot::{Report, Run};
-use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Bytes;
 
 use super::connection;
@@ -143,11 +143,7 @@ fn provenance(run: &Run) -> Vec<(String, String)> {
 }
 
 fn has_problem(connection: &Connection) -> bool {
-    let failed =
-        connection.subflows.iter().any(|s| s.stale || s.closed.is_some_and(|c| c.reason.is_failure()));
-    let stalled =
-        connection.timeline.iter().any(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
-    connection.fallback.is_some() || failed || stalled
+    finding::of_connection(connection).iter().any(Finding::is_problem)
 }
 
 /// The connections to describe in full, in the order in which they came: those with problems, then the largest. And the others.

@@ -31,7 +31,7 @@ impl Subject {
     /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
-            Self::Rate => vec![c.send.0.saturating_add(c.receive.0)],
+            Self::Rate => c.rate().map(|rate| rate.0).into_iter().collect(),
             Self::Rtt => {
                 let open = c.subflows.iter().filter(|s| s.closed.is_none());
                 open.filter_map(|s| s.srtt).map(|srtt| srtt.0).collect()

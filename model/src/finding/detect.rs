@@ -29,12 +29,10 @@ pub fn of_report(report: &Report) -> Vec<Finding> {
 
 /// All findings of a connection, most important first.
 pub fn of_connection(connection: &Connection) -> Vec<Finding> {
-    let mut facts: Vec<Fact> = connection
-        .subflows
-        .iter()
-        .zip(1..)
-        .filter_map(|(subflow, number)| path_failed(connection, subflow, number))
-        .collect();
+    let subflows = || connection.subflows.iter().zip(1..);
+    let failed = subflows().filter_map(|(subflow, number)| path_failed(connection, subflow, number));
+    let late = subflows().filter_map(|(subflow, number)| closed_late(connection, subflow, number));
+    let mut facts: Vec<Fact> = failed.chain(late).collect();
     facts.extend(abrupt_end(connection));
     facts.extend(outage(connection));
     facts.extend(connection.fallback.map(|fallback| Fact::FellBack(fallback.reason)));
@@ -49,7 +47,7 @@ pub fn of_connection(connection: &Connection) -> Vec<Finding> {
 
 fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {
     let failure = outage::path_failure(connection, subflow);
-    if !outage::has_failed(connection, subflow) {
+    if failure.is_none() && !outage::has_failed(connection, subflow) {
         return None;
     }
     let ended = subflow.closed.filter(|closed| closed.reason.is_failure());
@@ -60,11 +58,21 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
         interface: subflow.interface,
         at: failure.map(|failure| connection.offset(failure.at)),
         noticed: failure.map(|failure| connection.offset(failure.noticed)),
+        recovered: failure.and_then(|failure| failure.recovered).map(|at| connection.offset(at)),
+        recoveries: failure.map_or(0, |failure| failure.recoveries),
         ended: ended.map(|closed| (closed.reason, connection.offset(closed.at))),
     }))
 }
 
+fn closed_late(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {
+    let closed = subflow.closed.filter(|_| outage::closed_late(connection, subflow))?;
+    Some(Fact::ClosedLate { subflow: number, reason: closed.reason, at: connection.offset(closed.at) })
+}
+
 fn abrupt_end(connection: &Connection) -> Option<Fact> {
+    if outage::closed_normally(connection) {
+        return None;
+    }
     let mut subflows = connection.subflows.iter();
     let reset = subflows.find(|subflow| outage::closed_with_connection(connection, subflow))?;
     let by_this_host = reset.closed.is_some_and(|closed| closed.reason == CloseReason::ResetSent);

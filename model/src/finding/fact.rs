@@ -46,6 +46,13 @@ pub enum Fact {
     /// DSS checksum failures on this host.
     ChecksumFailures(u64),
     PathFailed(FailedPath),
+    /// A subflow was reset long after the connection had closed, so that its path may have failed before.
+    ClosedLate {
+        /// Number of the subflow.
+        subflow: usize,
+        reason: CloseReason,
+        at: Offset,
+    },
     /// A reset answered the SYN.
     Refused,
     /// A reset ended the connection.
@@ -90,6 +97,10 @@ pub struct FailedPath {
     /// `None`: no event says when.
     pub at: Option<Offset>,
     pub noticed: Option<Offset>,
+    /// When it worked again, for good.
+    pub recovered: Option<Offset>,
+    /// How often it worked again, for a short time or for good.
+    pub recoveries: usize,
     /// How and when the subflow ended. `None`: it is open, without acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
 }
@@ -159,18 +170,20 @@ impl Finding {
             Fact::DataLost(_) => (Severity::Failure, 0),
             Fact::InvalidMappings(_) => (Severity::Failure, 1),
             Fact::ChecksumFailures(_) => (Severity::Failure, 2),
-            Fact::PathFailed(_) => (Severity::Failure, 3),
+            Fact::PathFailed(path) if path.recovered.is_none() => (Severity::Failure, 3),
             Fact::Refused | Fact::Aborted { .. } => (Severity::Failure, 4),
             Fact::Outage(_) => (Severity::Failure, 5),
+            Fact::PathFailed(_) => (Severity::Warning, 5),
             Fact::FellBack(_) => (Severity::Warning, 6),
             Fact::SharedBottleneck(_) => (Severity::Warning, 7),
             Fact::SharedCap { .. } => (Severity::Warning, 8),
-            Fact::SinglePath { is_long: true } => (Severity::Warning, 9),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 10),
-            Fact::DetectedBy(_) => (Severity::Note, 11),
-            Fact::OtherPairs(_) => (Severity::Note, 12),
-            Fact::SinglePath { is_long: false } => (Severity::Note, 13),
-            Fact::Closed { .. } => (Severity::Note, 14),
+            Fact::ClosedLate { .. } => (Severity::Warning, 9),
+            Fact::SinglePath { is_long: true } => (Severity::Warning, 10),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 11),
+            Fact::DetectedBy(_) => (Severity::Note, 12),
+            Fact::OtherPairs(_) => (Severity::Note, 13),
+            Fact::SinglePath { is_long: false } => (Severity::Note, 14),
+            Fact::Closed { .. } => (Severity::Note, 15),
         }
     }
 

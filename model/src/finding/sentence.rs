@@ -51,6 +51,10 @@ impl Finding {
                 format!("DSS checksum failures on this host, something on a path changes data: {count}")
             }
             Fact::PathFailed(path) => path_failed(path, format),
+            Fact::ClosedLate { subflow, reason, at } => format!(
+                "subflow {subflow} did not close with the others: {} at {at}; its path may have failed, which only the sender notices",
+                reason.description()
+            ),
             Fact::Refused => "refused: the peer answered the SYN with a reset".to_owned(),
             Fact::Aborted { by_this_host: true } => "aborted by this host (reset)".to_owned(),
             Fact::Aborted { by_this_host: false } => "aborted by the peer (reset)".to_owned(),
@@ -93,6 +97,9 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
     let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
     let how = match (path.ended, path.noticed) {
+        (Some((reason, end)), Some(noticed)) if noticed < end => {
+            format!("{NO_ACKS} (noticed at {noticed}), {} at {end}", reason.description())
+        }
         (Some((reason, end)), _) if path.at == Some(end) => reason.description().to_owned(),
         (Some((reason, end)), _) => format!("{} at {end}", reason.description()),
         (None, Some(noticed)) => format!("{NO_ACKS} (noticed at {noticed})"),
@@ -101,7 +108,25 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     // Without a stall, the sample that noticed the failure is all that is known of its time.
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at}")).unwrap_or_default();
-    format!("path {} ({local} -> {remote}{over}) failed{at}: {how}", path.subflow)
+    let again = recovered(path);
+    format!("path {} ({local} -> {remote}{over}) failed{at}: {how}{again}", path.subflow)
+}
+
+/// For how long the path failed, or how often it worked for a short time.
+fn recovered(path: &FailedPath) -> String {
+    let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    match (path.at, path.recovered) {
+        (Some(at), Some(end)) => {
+            let micros = u64::try_from(end.0.saturating_sub(at.0)).unwrap_or(0);
+            let shortly = match path.recoveries {
+                0 | 1 => String::new(),
+                several => format!(", worked for a short time {}", times(several - 1)),
+            };
+            format!("; works again since {end}, after {}{shortly}", seconds(Micros(micros)))
+        }
+        _ if path.recoveries > 0 => format!("; worked for a short time {}", times(path.recoveries)),
+        _ => String::new(),
+    }
 }
 
 const NO_ACKS: &str = "no acknowledgements";

@@ -5,6 +5,7 @@ use super::row::{HasEnergy, InfoMetric, metrics};
 use crate::connection::Connection;
 use crate::derived::tabled;
 use crate::energy::FlowEnergy;
+use crate::outage;
 use crate::subflow::Subflow;
 use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
@@ -34,8 +35,11 @@ metrics! {
         "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETX" "Segments retransmitted, SYN included." |s| Some(f64::from(s.segments_retransmitted));
         "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
         "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);
-        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |s| Some(rate(s.send));
-        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| Some(rate(s.receive));
+        "mpwatch_subflow_path_failures_total" Counter Count "PATH FAILS" "Failures of its path: no acknowledgements, a timeout, an unreachable peer or a reset." |s| Some(f64::from(s.path_failures));
+        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |s| s.send.map(rate);
+        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |s| s.receive.map(rate);
+        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed?.goodput().map(rate) => "goodput_bps";
+        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed?.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
         "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the payload sent by all subflows of the connection." |s| s.share_sent;
         "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT" "RTT of the segment acknowledged last." |s| s.rtt.map(Micros::seconds);
@@ -56,7 +60,7 @@ metrics! {
         "mpwatch_subflow_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
         "mpwatch_subflow_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
         "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |s| joules(s, |e| e.full);
-        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
+        "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of observed payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
     }
 }
 
@@ -68,8 +72,12 @@ metrics! {
         "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
         "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
         "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP reinjected on another subflow." |c| c.bytes_reinjected.map(bytes);
-        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval." |c| Some(rate(c.send));
-        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval." |c| Some(rate(c.receive));
+        "mpwatch_connection_outages_total" Counter Count "OUTAGES" "Intervals of at least a retransmission timeout in which no path made progress." |c| Some(outage::outages(c).len() as f64);
+        "mpwatch_connection_outage_seconds_total" Counter Seconds "OUTAGE" "Total length of its outages." |c| Some(outage::outages(c).iter().map(|outage| outage.duration.seconds()).sum());
+        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload that its subflows sent in the interval." |c| c.send.map(rate);
+        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload that its subflows received in the interval." |c| c.receive.map(rate);
+        "mpwatch_connection_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |c| c.observed?.goodput().map(rate) => "goodput_bps";
+        "mpwatch_connection_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |c| c.observed?.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
         "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Fraction of the estimated wire bytes that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
@@ -80,7 +88,7 @@ metrics! {
         "mpwatch_connection_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
         "mpwatch_connection_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
         "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |c| joules(c, |e| e.full);
-        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
+        "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of observed payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
     }
 }
 

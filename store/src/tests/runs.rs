@@ -2,8 +2,9 @@
 //! A connection that several runs have seen has one record: nothing is counted twice, nothing that one run knew is lost.
 
 use mpwatch_model::energy::{FlowEnergy, IdleSource};
+use mpwatch_model::observed::Observed;
 use mpwatch_model::subflow::Scheduler;
-use mpwatch_model::unit::Microjoules;
+use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::*;
 
@@ -12,6 +13,8 @@ fn adopted(connection: &Flow) -> Flow {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
     flow.age_s = 1.0;
+    let (bytes, duration) = (Bytes(1_000_000), Nanos(2_000_000_000));
+    flow.observed = Some(Observed { bytes, duration, active: duration });
     for subflow in &mut flow.subflows {
         (subflow.created_at, subflow.handshake, subflow.joined_after) = (None, None, None);
         (subflow.joined_after_bytes, subflow.retransmits) = (None, None);
@@ -70,6 +73,14 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
     assert_eq!(kept.cpu, Some(cpu + cpu));
     assert_eq!(kept.energy.unwrap().active, FlowEnergy::sum([&energy, &energy]).active);
+    let (before, after) = (first.observed.unwrap(), second.observed.unwrap());
+    assert_eq!(found.observed, Some(before.plus(after)), "each run has observed a part");
+    let bytes = (before.bytes + after.bytes).0 as f64;
+    let energy = found.energy.unwrap();
+    assert!((energy.j_per_gb.unwrap() / (energy.active.unwrap().joules() * 1e9 / bytes) - 1.0).abs() < 1e-9);
+    let gap = found.unobserved_gap().unwrap();
+    assert!((gap - 19.0).abs() < 1e-6, "not observed for {gap} s");
+    assert!(found.is_partly_observed());
     let events: Vec<&TimelineEvent> = found.timeline.iter().map(|entry| &entry.event).collect();
     assert_eq!(events.iter().filter(|event| ***event == TimelineEvent::Adopted).count(), 1);
     assert!(events.contains(&&TimelineEvent::Opened));

@@ -16,6 +16,8 @@ use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::host::{Host, KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::observed::Observed;
+use mpwatch_model::outage;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -59,6 +61,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         initial: place == 1,
         backup: false,
         stale: false,
+        path_failures: 0,
         state: TcpState::Established,
         created_at: Some(at(if place == 1 { 0 } else { 20_000 * i64::from(place) })),
         handshake: Some(Micros(20_150 * nth)),
@@ -82,8 +85,13 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         delivery: Some(BitsPerSecond(62_400_000 / nth)),
         lost_segments: 180 / u32::from(place),
         timeouts: Some(2),
-        send: BitsPerSecond(61_000_000 / nth),
-        receive: BitsPerSecond(1_100 / nth),
+        send: Some(BitsPerSecond(61_000_000 / nth)),
+        receive: Some(BitsPerSecond(1_100 / nth)),
+        observed: Some(Observed {
+            bytes: Bytes(80_001_200 / nth),
+            duration: Nanos(12_479_850_000),
+            active: Nanos(10_000_000_000),
+        }),
         share_sent: None,
         wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
         wire_bytes_received_estimate: Bytes(2_050_000 / nth),
@@ -111,7 +119,7 @@ fn energy(nth: u64) -> FlowEnergy {
         convention: Convention::CpuTime,
         idle: IdleSource::Calibrated,
     }
-    .over(Bytes(80_251_200 / nth))
+    .over(Bytes(80_001_200 / nth))
 }
 
 /// A client's connection with this many healthy subflows, open for 12.5 s.
@@ -144,8 +152,9 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         bytes_retransmitted: Bytes(0),
         bytes_reinjected: Some(Bytes(0)),
         mptcp_bytes_retransmitted: Some(Bytes(0)),
-        send: BitsPerSecond(0),
-        receive: BitsPerSecond(0),
+        send: None,
+        receive: None,
+        observed: None,
         flow_class: FlowClass::Query,
         cpu: None,
         energy: None,
@@ -185,8 +194,10 @@ pub fn settle(connection: &mut Connection) {
     let sent = unique.since(connection.bytes_reinjected.unwrap_or_default());
     (connection.bytes_sent, connection.bytes_acked) = (Some(sent), Some(sent));
     connection.bytes_received = Some(received);
-    connection.send = BitsPerSecond(subflows.iter().map(|s| s.send.0).sum());
-    connection.receive = BitsPerSecond(subflows.iter().map(|s| s.receive.0).sum());
+    connection.send = subflows.iter().filter_map(|s| s.send).reduce(|a, b| a + b);
+    connection.receive = subflows.iter().filter_map(|s| s.receive).reduce(|a, b| a + b);
+    let (duration, active) = (Nanos(12_500_000_000), Nanos(10_000_000_000));
+    connection.observed = Some(Observed { bytes: sent + received, duration, active });
     connection.flow_class = FlowClass::of(sent, received);
     connection.energy = connection.energy.map(|energy| energy.over(sent + received));
     connection.local = subflows.first().map(|s| s.local);
@@ -222,7 +233,7 @@ pub fn closed(token: u32) -> Connection {
     let mut connection = connection(token, 2);
     for (subflow, place) in connection.subflows.iter_mut().zip(1..) {
         subflow.state = TcpState::Close;
-        (subflow.send, subflow.receive) = (BitsPerSecond(0), BitsPerSecond(0));
+        (subflow.send, subflow.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
         subflow.closed = Some(Closed { at: at(11_999_000 + place * 100), reason: CloseReason::Fin });
         let what = TimelineEvent::SubflowClosed { subflow: subflow.id, reason: CloseReason::Fin };
         connection.timeline.push(entry(11_999_000 + place * 100, ObservedBy::Tracepoint, what));
@@ -231,6 +242,7 @@ pub fn closed(token: u32) -> Connection {
     connection.state = TcpState::Close;
     connection.closed_at = Some(at(12_000_000));
     connection.age_s = 12.0;
+    connection.observed.iter_mut().for_each(|observed| observed.duration = Nanos(12_000_000_000));
     connection.timeline.push(entry(12_000_000, ObservedBy::Tracepoint, TimelineEvent::Closed));
     connection
 }
@@ -240,7 +252,7 @@ pub fn failover(token: u32) -> Connection {
     let mut connection = connection(token, 3);
     let first = &mut connection.subflows[0];
     first.state = TcpState::Close;
-    (first.send, first.receive) = (BitsPerSecond(0), BitsPerSecond(0));
+    (first.send, first.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
     first.closed = Some(Closed { at: at(9_412_000), reason: CloseReason::Timeout });
     let id = first.id;
     connection.subflows[1].stale = true;
@@ -265,7 +277,7 @@ pub fn failover(token: u32) -> Connection {
     ));
     let ended = TimelineEvent::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
     connection.timeline.push(entry(9_412_000, ObservedBy::Tracepoint, ended));
-    connection
+    outage::with_counts(connection)
 }
 
 /// A server's connection whose peer does not speak MPTCP, over IPv6, older than the agent.
@@ -277,13 +289,18 @@ pub fn fallen_back(token: u32) -> Connection {
     (subflow.created_at, subflow.handshake, subflow.retransmits) = (None, None, None);
     (subflow.bytes_sent, subflow.bytes_retransmitted, subflow.bytes_received) =
         (Bytes(48_200), Bytes(0), Bytes(3_100));
-    (subflow.send, subflow.receive, subflow.scheduler) = (BitsPerSecond(9_600), BitsPerSecond(800), None);
+    (subflow.send, subflow.receive) = (Some(BitsPerSecond(9_600)), Some(BitsPerSecond(800)));
+    subflow.scheduler = None;
     connection.role = Some(Role::Server);
     connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
     (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
     connection.bytes_reinjected = None;
+    let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
+    connection.subflows[0].observed = Some(Observed { bytes, duration, active });
     settle(&mut connection);
+    connection.observed = connection.subflows[0].observed;
+    connection.energy = connection.energy.map(|energy| energy.over(bytes));
     connection.timeline = vec![entry(1_500_000, ObservedBy::Sampled, TimelineEvent::Adopted)];
     connection
 }

@@ -35,10 +35,12 @@ pub(super) const COLUMNS: &[Column] = &[
         Rows::Aggregates,
         Value::Cell(
             |row, width| {
-                let has_failed = row.sums().is_some_and(|sums| sums.failed > 0);
-                let (mark, ink) = if has_failed { ("✗ ", Ink::Alarm) } else { ("", Ink::Strong) };
-                let form = |name| Text::new(format!("{mark}{name}"), ink);
-                Text::first_that_fits(names(row).into_iter().map(form), width)
+                let (failed, working) = row.sums().map_or((0, 0), |sums| (sums.failed, sums.working));
+                let ink = if failed > 0 && working == 0 { Ink::Alarm } else { Ink::Strong };
+                // Narrow screens have no column of failed subflows.
+                let mark = if failed > 0 { "✗ " } else { "" };
+                let name = |name: String| Text::new(mark, Ink::Alarm).and(name, ink);
+                Text::first_that_fits(names(row).into_iter().map(name), width)
             },
             |row| Order::Word(names(row).into_iter().next().unwrap_or_default()),
         ),
@@ -73,7 +75,7 @@ pub(super) const COLUMNS: &[Column] = &[
     sum(("connections", "CONNS", "connections"), 5, Unit::Count, |sums| Some(sums.connections as f64)),
     sum(("open", "SUBFLOWS", "open subflows"), 5, Unit::Count, |sums| Some(sums.open as f64)),
     numbers(
-        ("failed", "FAILED", "subflows that failed before their connection ended"),
+        ("failed", "FAILED", "subflows whose path failed"),
         6,
         Rows::Aggregates,
         Value::Cell(
@@ -189,18 +191,18 @@ fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: 
 
 /// What is unusual about a subflow, in two lengths.
 fn tags(connection: &Connection, subflow: &Subflow) -> [(String, Ink); 2] {
-    let failure = outage::path_failure(connection, subflow);
-    let at = failure.map(|failure| format!(" {:.2}", connection.offset(failure.at)));
-    let failed = |at: &str, why: &str| {
-        [(format!("✗ FAILED{at}: {why}"), Ink::Alarm), (format!("✗ FAILED{at}"), Ink::Alarm)]
-    };
+    if outage::has_failed(connection, subflow) {
+        let failure = outage::path_failure(connection, subflow);
+        let at = failure.map(|failure| format!(" {:.2}", connection.offset(failure.at))).unwrap_or_default();
+        let closed = subflow.closed.filter(|closed| closed.reason.is_failure());
+        let why = closed.map_or("no ACKs", |closed| closed.reason.short());
+        return [(format!("✗ FAILED{at}: {why}"), Ink::Alarm), (format!("✗ FAILED{at}"), Ink::Alarm)];
+    }
     let faint = |word: &str| [(word.to_owned(), Ink::Faint), (word.to_owned(), Ink::Faint)];
     match (subflow.closed, subflow.state) {
-        (Some(closed), _) => match at {
-            Some(at) if closed.reason.is_failure() => failed(&at, closed.reason.short()),
-            _ => [(format!("closed: {}", closed.reason.short()), Ink::Faint), faint("closed")[0].clone()],
-        },
-        (None, _) if subflow.stale => failed(&at.unwrap_or_default(), "no ACKs"),
+        (Some(closed), _) => {
+            [(format!("closed: {}", closed.reason.short()), Ink::Faint), faint("closed")[0].clone()]
+        }
         (None, TcpState::SynSent | TcpState::SynRecv) => faint("opening"),
         (None, TcpState::Established) if subflow.backup => faint("backup"),
         (None, TcpState::Established) => [(String::new(), Ink::Normal), (String::new(), Ink::Normal)],

@@ -68,15 +68,14 @@ impl<'a> Row<'a> {
         if let Subject::Aggregate { sums, .. } = self.subject { Some(sums) } else { None }
     }
 
-    /// Sent and received now, bit/s.
-    pub(super) fn rates(&self) -> (u64, u64) {
-        match self.subject {
-            // Their last rate is that of the interval in which they closed.
-            _ if self.is_closed() => (0, 0),
-            Subject::Connection(connection, _) => (connection.send.0, connection.receive.0),
-            Subject::Subflow { subflow, .. } => (subflow.send.0, subflow.receive.0),
+    /// Sent and received now, bit/s; zero once closed. `None`: unknown.
+    pub(super) fn rates(&self) -> Option<(u64, u64)> {
+        let (send, receive) = match self.subject {
+            Subject::Connection(connection, _) => (connection.send?.0, connection.receive?.0),
+            Subject::Subflow { subflow, .. } => (subflow.send?.0, subflow.receive?.0),
             Subject::Aggregate { sums, .. } => (sums.send, sums.receive),
-        }
+        };
+        Some(if self.is_closed() { (0, 0) } else { (send, receive) })
     }
 
     pub(super) fn energy(&self) -> Option<FlowEnergy> {

@@ -29,8 +29,7 @@ pub(super) const COLUMNS: &[Column] = &[
         8,
         Rows::All,
         Value::Cell(rate, |row| {
-            let (send, receive) = row.rates();
-            Order::Number(send.saturating_add(receive) as f64)
+            Order::number(row.rates().map(|(send, receive)| send.saturating_add(receive) as f64))
         }),
     ),
     words(
@@ -76,7 +75,7 @@ fn share(row: &Row<'_>, width: usize) -> Text {
 }
 
 fn rate(row: &Row<'_>, _: usize) -> Text {
-    let (send, receive) = row.rates();
+    let Some((send, receive)) = row.rates() else { return Text::new("-", Ink::Faint) };
     let (arrow, rate) = if receive > send { ("↓", receive) } else { ("↑", send) };
     if rate == 0 {
         return Text::new(if row.is_closed() { "-" } else { "0" }, Ink::Faint);

@@ -177,7 +177,7 @@ pub fn many(count: u32) -> Snapshot {
         connection.timeline.clear();
         for (place, subflow) in (1..).zip(&mut connection.subflows) {
             subflow.id.cookie = SocketCookie(u64::from(number) * 2 + place);
-            subflow.send = BitsPerSecond(u64::from(number % 997) * 10_000 * place);
+            subflow.send = Some(BitsPerSecond(u64::from(number % 997) * 10_000 * place));
         }
         fixture::settle(&mut connection);
         connection
@@ -191,7 +191,7 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     for (place, connection) in (1..).zip(&mut snapshot.connections) {
         for subflow in connection.subflows.iter_mut().filter(|subflow| subflow.closed.is_none()) {
             let part = 1 + (number * 7 + place) % 10;
-            subflow.send.0 = subflow.send.0 * part / 10;
+            subflow.send = subflow.send.map(|rate| BitsPerSecond(rate.0 * part / 10));
             if let Some(srtt) = &mut subflow.srtt {
                 srtt.0 = srtt.0 * (20 + part) / 20;
             }
@@ -204,9 +204,9 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
         }
         let costs: Vec<FlowEnergy> =
             connection.subflows.iter().filter_map(|subflow| subflow.energy).collect();
-        let payload = connection.bytes_sent.unwrap() + connection.bytes_received.unwrap();
+        let payload = connection.observed_payload();
         connection.energy = (!costs.is_empty()).then(|| FlowEnergy::sum(&costs).over(payload));
-        connection.send = BitsPerSecond(connection.subflows.iter().map(|subflow| subflow.send.0).sum());
+        connection.send = connection.subflows.iter().filter_map(|subflow| subflow.send).reduce(|a, b| a + b);
     }
     snapshot
 }

@@ -53,6 +53,36 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     )],
                 ),
                 panel(
+                    "Failed paths by interface",
+                    Lines,
+                    "short",
+                    "Open subflows that get no acknowledgements, and path failures in the period.",
+                    &[
+                        ("sum by (interface) (mpwatch_interface_stale_subflows{$m})", "{{interface}}: open"),
+                        (
+                            "sum by (interface) (increase(mpwatch_interface_path_failures_total{$m}[$r]))",
+                            "{{interface}}: failures",
+                        ),
+                    ],
+                ),
+                panel(
+                    "Round-trip time by interface",
+                    Lines,
+                    "s",
+                    "Median of the smoothed round-trip times of the open subflows of each interface.",
+                    &[("avg by (interface) (mpwatch_interface_srtt_seconds{$m})", "{{interface}}")],
+                ),
+                panel(
+                    "Outages",
+                    Lines,
+                    "s",
+                    "Time in which connections made no progress on any path, although data was in flight.",
+                    &[(
+                        "sum by (instance) (increase(mpwatch_host_outage_seconds_total{$m}[$r]))",
+                        "{{instance}}",
+                    )],
+                ),
+                panel(
                     "Round-trip time",
                     Lines,
                     "s",

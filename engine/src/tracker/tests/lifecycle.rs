@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use mpwatch_model::clock::ClockChange;
-use mpwatch_model::event::{KernelEvent, NetnsName};
+use mpwatch_model::event::{KernelEvent, NetnsName, SubflowRecord};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::timeline::TimelineEvent;
@@ -120,11 +120,26 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     let mut adopted = connection(2 * SECOND, 1_000_000);
     adopted.opened = None;
     tracker.apply(&KernelEvent::Connection(adopted));
+    let path = |cookie, at, bytes| {
+        KernelEvent::Subflow(SubflowRecord { seen_open: false, created: None, ..subflow(cookie, at, bytes) })
+    };
+    tracker.apply(&path(11, 2 * SECOND, 600_000));
+    tracker.apply(&path(12, 2 * SECOND, 400_000));
     let first = tick(&mut tracker, 2 * SECOND);
-    assert_eq!(first.connections[0].send, BitsPerSecond(0), "earlier bytes do not count");
+    assert_eq!(first.connections[0].send, None, "earlier bytes do not count");
+    assert_eq!(first.connections[0].observed.unwrap().bytes, Bytes(0));
+    // 25 000 bytes are sent a second time on the other subflow.
     tracker.apply(&KernelEvent::Connection(connection(3 * SECOND, 1_125_000)));
+    tracker.apply(&path(11, 3 * SECOND, 700_000));
+    tracker.apply(&path(12, 3 * SECOND, 450_000));
     let second = tick(&mut tracker, 3 * SECOND);
-    assert_eq!(second.connections[0].send, BitsPerSecond(1_000_000));
+    let connection = &second.connections[0];
+    assert_eq!(connection.send, Some(BitsPerSecond(1_200_000)), "the sum of the rates of its subflows");
+    let rates: Vec<_> = connection.subflows.iter().map(|subflow| subflow.send.unwrap().0).collect();
+    assert_eq!(rates, [800_000, 400_000]);
+    let observed = connection.observed.unwrap();
+    assert_eq!((observed.bytes, observed.active), (Bytes(125_000), Nanos(SECOND)));
+    assert_eq!(connection.subflows[0].observed.unwrap().bytes, Bytes(100_000));
     assert!((second.interval_s - 1.0).abs() < 1e-9);
 }
 
@@ -161,7 +176,10 @@ fn an_unchanged_flow_neither_vanishes_nor_has_a_rate() {
     let connection = &report.connections[0];
     assert!(connection.closed_at.is_none() && connection.subflows[0].closed.is_none());
     assert_eq!(connection.subflows[0].bytes_sent, Bytes(10));
-    assert_eq!((connection.send, connection.subflows[0].send), (BitsPerSecond(0), BitsPerSecond(0)));
+    assert_eq!(
+        (connection.send, connection.subflows[0].send),
+        (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)))
+    );
 }
 
 #[test]

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What mpwatch observed of a flow. CPU time and energy are known for this part only, so ratios divide by its payload.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::unit::{BitsPerSecond, Bytes, Nanos};
+
+/// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Observed {
+    /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN.
+    pub bytes: Bytes,
+    /// Time from the opening, or from when it was first seen, to the end of the connection.
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
+    /// Of that, the intervals between two snapshots in which it carried payload.
+    #[serde(rename = "active_ns")]
+    pub active: Nanos,
+}
+
+impl Observed {
+    /// Goodput: payload over time. `None`: no time was observed.
+    pub fn goodput(&self) -> Option<BitsPerSecond> {
+        (self.duration.0 > 0).then(|| self.bytes.per(self.duration))
+    }
+
+    /// Goodput without the intervals in which it carried nothing. `None`: it carried nothing.
+    pub fn active_goodput(&self) -> Option<BitsPerSecond> {
+        (self.active.0 > 0).then(|| self.bytes.per(self.active))
+    }
+
+    /// Two parts of the same flow together, or the payload and time of two flows.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            duration: self.duration + other.duration,
+            active: self.active + other.active,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goodput_is_payload_over_observed_time() {
+        let half_idle = Observed {
+            bytes: Bytes(1_000_000),
+            duration: Nanos(2_000_000_000),
+            active: Nanos(1_000_000_000),
+        };
+        assert_eq!(half_idle.goodput(), Some(BitsPerSecond(4_000_000)));
+        assert_eq!(half_idle.active_goodput(), Some(BitsPerSecond(8_000_000)));
+        assert_eq!(half_idle.plus(half_idle).goodput(), half_idle.goodput());
+        assert_eq!(Observed::default().goodput(), None);
+        assert_eq!(Observed::default().active_goodput(), None);
+    }
+}
