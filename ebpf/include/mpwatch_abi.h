@@ -13,7 +13,7 @@
 #define MPW_RTT_LOWEST_OCTAVE	4
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
 #define MPW_WORK_PER_PACKET	32 /* in the work of a flow; one KiB of payload counts 1 */
-#define MPW_STALLS		4 /* that a subflow remembers; a new one overwrites the oldest */
+#define MPW_STALLS		4  /* that a subflow remembers; a new one overwrites the oldest */
 /* An interval without progress is a stall from this length on: a retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
 #define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
