@@ -41,9 +41,9 @@ pub struct Metric<T> {
 }
 
 impl<T> Metric<T> {
-    /// Whether it is exported to Prometheus. Rates of an interval are not: `rate()` computes them over any period.
+    /// Whether it is exported to Prometheus. Rates are not: `rate()` computes them over any period.
     pub fn is_exported(&self) -> bool {
-        self.unit != Unit::BitsPerSecond || self.column.is_some()
+        self.unit != Unit::BitsPerSecond
     }
 
     /// Name of its sum by a subject: with `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.

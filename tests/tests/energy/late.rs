@@ -36,7 +36,7 @@ fn a_connection_seen_at_its_end_costs_as_much_per_gigabyte_as_one_seen_completel
     }
     let _alone = exclusive();
     let link = LinkSpec::rate(200.0, Duration::from_millis(20));
-    let topology = Topology::two_paths(link.clone(), link).unwrap();
+    let topology = Topology::two_paths(link, link).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.write_power_file();
     simulated.start(LoadScope::Machine);
