@@ -18,6 +18,8 @@ pub(crate) struct Effort {
     pub(crate) short_connections: u32,
     /// Numbers of subflows that a snapshot is measured with.
     pub(crate) subflows: &'static [u32],
+    /// Number of idle subflows of the subject `scale`, and of short connections that are opened beside them.
+    pub(crate) many: [u32; 2],
     /// How long an idle mpwatch is measured.
     pub(crate) idle: Duration,
     /// Workloads that bottleneck detection is measured with.
@@ -74,6 +76,7 @@ impl Effort {
         traffic: Duration::from_secs(6),
         short_connections: 1_000,
         subflows: &[2_500, 10_000],
+        many: [100_000, 20_000],
         idle: Duration::from_secs(10),
         workloads: &WORKLOADS,
         slice: Duration::from_secs(2),
@@ -87,6 +90,7 @@ impl Effort {
         traffic: Duration::from_millis(200),
         short_connections: 20,
         subflows: &[40],
+        many: [80, 20],
         idle: Duration::from_millis(100),
         workloads: &SMALL_WORKLOADS,
         slice: Duration::from_millis(20),

@@ -26,7 +26,7 @@ const JOB_THREADS: usize = 4;
 
 /// What the churn has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Connections between the two namespaces that stay.
     pub(super) connections: u64,
     /// Namespaces and control groups, with one connection each.

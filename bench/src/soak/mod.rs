@@ -8,9 +8,9 @@ mod job;
 mod options;
 mod outcome;
 mod results;
-mod sample;
+pub(crate) mod sample;
 mod wait;
-mod watched;
+pub(crate) mod watched;
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(crate) fn run(
 
 fn measure(options: &Options, stop: &Arc<AtomicBool>) -> Outcome<Results> {
     let folder = tempfile::TempDir::new()?;
-    let mut watched = vec![Watched::daemon(folder.path(), options)?];
+    let mut watched = vec![Watched::daemon(folder.path(), options.store_size)?];
     if options.record {
         watched.push(Watched::recording(folder.path())?);
     }

@@ -2,4 +2,4 @@
 //! Errors of a soak.
 
 /// An error of a soak: what failed, as text.
-pub(super) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -9,11 +9,11 @@ use super::outcome::Outcome;
 
 /// One sample of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// Since the churn began.
     pub(super) at: Duration,
     /// Anonymous memory in RAM: heap, stacks.
-    pub(super) anonymous_kb: u64,
+    pub(crate) anonymous_kb: u64,
     /// Pages of files in RAM: the program, its ring buffers, the log index of the database.
     pub(super) file_kb: u64,
     /// Address space.
@@ -21,7 +21,7 @@ pub(super) struct Sample {
     pub(super) descriptors: u64,
     pub(super) threads: u64,
     /// Kernel memory of the BPF maps, without what they attach to sockets and threads.
-    pub(super) maps_kb: u64,
+    pub(crate) maps_kb: u64,
     /// Size of the database or recording.
     pub(super) written_kb: u64,
     pub(super) losses: Option<Losses>,
@@ -30,7 +30,7 @@ pub(super) struct Sample {
 
 /// What a daemon lost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     /// Final records, samples, connections, snapshots: the sum of its `mpwatch_loss_` metrics, without bytes, without records that arrived
     /// late, and without the next.
     pub(super) lost: u64,
@@ -55,7 +55,7 @@ impl Losses {
 }
 
 /// The metrics of losses that are not zero, as text.
-pub(super) fn list_losses(text: &str) -> String {
+pub(crate) fn list_losses(text: &str) -> String {
     let found = series(text).filter(|(_, value)| *value > 0).map(|(name, value)| format!("{name} {value}"));
     let found: Vec<String> = found.collect();
     if found.is_empty() { "nothing".to_owned() } else { found.join(", ") }
@@ -69,7 +69,7 @@ fn series(text: &str) -> impl Iterator<Item = (&str, u64)> {
 }
 
 /// Reads a process.
-pub(super) fn read(pid: u32, at: Duration, churn: Counts) -> Outcome<Sample> {
+pub(crate) fn read(pid: u32, at: Duration, churn: Counts) -> Outcome<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
     let information = fs::read_dir(format!("/proc/{pid}/fdinfo"))?.flatten();

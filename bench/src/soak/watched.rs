@@ -15,7 +15,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::churn::Counts;
-use super::options::Options;
 use super::outcome::Outcome;
 use super::sample::{self, Losses, Sample};
 use crate::harness::program;
@@ -25,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running process. Dropping it kills it.
-pub(super) struct Watched {
+pub(crate) struct Watched {
     name: &'static str,
     child: Child,
     /// Where its metrics are served.
@@ -37,9 +36,9 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Starts a daemon with its files in a folder; returns when it traces.
-    pub(super) fn daemon(folder: &Path, options: &Options) -> Outcome<Self> {
+    pub(crate) fn daemon(folder: &Path, store_size: Option<u32>) -> Outcome<Self> {
         let (config, database) = (folder.join("mpwatch.toml"), folder.join("flows.db"));
-        let size = options.store_size.map(|size| format!("[store]\nmax_size = \"{size}M\"\n"));
+        let size = store_size.map(|size| format!("[store]\nmax_size = \"{size}M\"\n"));
         fs::write(&config, size.unwrap_or_default())?;
         let mut command = Command::new(program());
         command.args(["daemon", "--listen", "127.0.0.1:0", "--log-format", "json", "--config"]).arg(config);
@@ -89,6 +88,15 @@ impl Watched {
         Err(format!("mpwatch {} ended at its start: {log}", self.name).into())
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The text of a daemon's metrics.
+    pub(crate) fn metrics(&self) -> Outcome<String> {
+        scrape(self.address.as_ref().ok_or("it serves no metrics")?)
+    }
+
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -108,7 +116,7 @@ impl Watched {
     }
 
     /// Ends it, and returns what it lost and how much memory it took at most.
-    pub(super) fn finish(mut self) -> Outcome<String> {
+    pub(crate) fn finish(mut self) -> Outcome<String> {
         let (pid, began) = (self.child.id(), Instant::now());
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGINT)?;
         let mut peak = 0;

@@ -11,6 +11,7 @@ mod overhead;
 mod peer_tools;
 mod peers;
 mod programs;
+mod scale;
 mod scrape;
 mod screen;
 mod snapshot;
@@ -23,12 +24,13 @@ use crate::effort::Effort;
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.
-pub(crate) const SUBJECTS: [(&str, Subject); 9] = [
+pub(crate) const SUBJECTS: [(&str, Subject); 10] = [
     ("overhead", overhead::run),
     ("bystander", bystander::run),
     ("ledger", ledger::run_all),
     ("peers", peers::run),
     ("snapshot", snapshot::run),
+    ("scale", scale::run),
     ("idle", idle::run),
     ("scrape", scrape::run),
     ("detection", detection::run),

@@ -77,7 +77,7 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
     ]
 }
 
-fn wait_for_joins(tracer: &mut Tracer, records: usize) {
+pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
     let complete = poll_until("all paths to join", JOIN_TIMEOUT, || {
         let mut seen = 0;
         tracer.snapshot(&mut |_| seen += 1).expect("a snapshot can be read");
@@ -87,14 +87,14 @@ fn wait_for_joins(tracer: &mut Tracer, records: usize) {
 }
 
 /// CPU time of a snapshot.
-fn snapshot_ms(tracer: &mut Tracer) -> f64 {
+pub(super) fn snapshot_ms(tracer: &mut Tracer) -> f64 {
     let before = thread_cpu_time();
     tracer.snapshot(&mut |event| drop(std::hint::black_box(event.clone()))).expect("a snapshot can be read");
     thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
 /// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
-fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
+pub(super) fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
     let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let total = |tracer: &Tracer| -> u64 {
         let all = tracer.programs().expect("the kernel reports our programs");
@@ -109,7 +109,7 @@ fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
 }
 
 /// CPU time of `ss` in both namespaces.
-fn ss_ms(lab: &Topology) -> f64 {
+pub(super) fn ss_ms(lab: &Topology) -> f64 {
     let before = children_seconds();
     for namespace in [lab.client(), lab.server()] {
         let ss = || Command::new("ss").arg("-tiM").stdout(Stdio::null()).status();
@@ -124,7 +124,8 @@ fn children_seconds() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-fn allow_files(count: u64) {
+/// Allows this many open files, or as many as the hard limit does.
+pub(super) fn allow_files(count: u64) {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
-    setrlimit(Resource::RLIMIT_NOFILE, soft.max(count), hard.max(count)).expect("root may open many files");
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).expect("a soft limit can be raised");
 }

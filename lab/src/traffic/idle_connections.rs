@@ -5,44 +5,108 @@
 use super::socket;
 use super::spec::TrafficSpec;
 use crate::error::{Error, Result};
-use crate::netns::Namespace;
+use crate::netns::{self, Namespace};
+use nix::sched::{CloneFlags, unshare};
 use socket2::Socket;
 use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Timeout for opening one connection.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of connections in one table of descriptors, each with two sockets. Raising the limit of open files needs a
+/// privilege that root in a container may lack; a thread with a table of its own has the whole limit again.
+const PER_TABLE: u32 = 8_000;
 
 /// Both ends of the connections. Dropping it closes them.
 #[derive(Debug)]
 pub struct IdleConnections {
-    sockets: Vec<Socket>,
-    // Later joins need the listener.
-    _listener: Socket,
+    tables: Vec<Table>,
+}
+
+/// A thread with its own table of descriptors, which holds connections until `hold` is dropped.
+#[derive(Debug)]
+struct Table {
+    sockets: usize,
+    hold: Option<Sender<()>>,
+    thread: Option<JoinHandle<Result<()>>>,
+    // Later joins need it. The thread uses its own descriptor of the same number.
+    _listener: Arc<Socket>,
 }
 
 impl IdleConnections {
-    /// Opens the number of connections of the specification. Its workload is not used.
+    /// Opens the number of connections of the specification, one after the other. Its workload is not used. More than 8 000 use
+    /// the following ports, too.
     ///
     /// # Errors
     /// If a connection cannot be opened, for example because of the limit of open files.
     pub fn open(client: &Namespace, server: &Namespace, spec: &TrafficSpec) -> Result<Self> {
-        let listener = server.enter(|| socket::listen(spec))??;
-        let mut sockets = Vec::new();
-        client.enter(|| {
-            for _ in 0..spec.connections {
-                sockets.extend(open_pair(&listener, spec)?);
-            }
-            Ok(())
-        })??;
-        Ok(Self { sockets, _listener: listener })
+        let mut idle = Self { tables: Vec::new() };
+        let (mut left, mut spec) = (spec.connections, spec.clone());
+        while left > 0 {
+            spec.connections = left.min(PER_TABLE);
+            idle.tables.push(Table::open(client, server, &spec)?);
+            left -= spec.connections;
+            spec.server.set_port(spec.server.port() + 1);
+        }
+        Ok(idle)
     }
 
     /// Number of sockets, two per connection.
     #[must_use]
     pub fn sockets(&self) -> usize {
-        self.sockets.len()
+        self.tables.iter().map(|table| table.sockets).sum()
     }
+}
+
+impl Table {
+    fn open(client: &Namespace, server: &Namespace, spec: &TrafficSpec) -> Result<Self> {
+        let (hold, released) = mpsc::channel();
+        let (opened, is_open) = mpsc::channel();
+        let listener = Arc::new(server.enter(|| socket::listen(spec))??);
+        let (spec, sockets) = (spec.clone(), 2 * spec.connections as usize);
+        let shared = Arc::clone(&listener);
+        let thread =
+            client.spawn("lab-idle", move || hold_connections(&shared, &spec, &opened, &released))?;
+        let mut table = Self { sockets, hold: Some(hold), thread: Some(thread), _listener: listener };
+        if is_open.recv().is_err() {
+            table.end()?;
+        }
+        Ok(table)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        drop(self.hold.take());
+        self.thread.take().map_or(Ok(()), netns::join)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // Closing sockets cannot fail.
+        let _ = self.end();
+    }
+}
+
+/// Opens connections, reports that, and holds them until they are released.
+fn hold_connections(
+    listener: &Socket,
+    spec: &TrafficSpec,
+    opened: &Sender<()>,
+    released: &Receiver<()>,
+) -> Result<()> {
+    unshare(CloneFlags::CLONE_FILES)
+        .map_err(|errno| Error::os("make", "a table of descriptors")(std::io::Error::from(errno)))?;
+    let mut sockets = Vec::new();
+    for _ in 0..spec.connections {
+        sockets.push(open_pair(listener, spec)?);
+    }
+    // The receivers are dropped when the connections are not needed any more.
+    let _ = opened.send(());
+    let _ = released.recv();
+    Ok(())
 }
 
 fn open_pair(listener: &Socket, spec: &TrafficSpec) -> Result<[Socket; 2]> {

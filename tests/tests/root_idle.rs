@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Snapshots only glance at idle sockets. Whatever happens to one of them afterwards is in the next snapshot.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use mpwatch_ebpf::namespace;
+use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_lab::topology::{LinkSpec, PathFailure};
+use mpwatch_lab::traffic::Workload;
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_model::event::{KernelEvent, SubflowRecord};
+use mpwatch_model::id::SubflowId;
+use mpwatch_tests::{emulation, may_run_as_root};
+use socket2::{Domain, Protocol, Socket, Type};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than it takes to cut both paths.
+const RTT: Duration = Duration::from_millis(400);
+const MESSAGE: [u8; 500] = [7; 500];
+/// Every idle socket is read in full at least once.
+const MANY: usize = 40;
+
+/// A connection with two subflows, both ends in this process, and its subflows at the client as they were last read.
+struct Idle {
+    lab: Topology,
+    tracer: Tracer,
+    client: Socket,
+    server: Socket,
+    // Joins need it.
+    _listener: Socket,
+    subflows: HashMap<SubflowId, SubflowRecord>,
+}
+
+impl Idle {
+    fn open(link: LinkSpec) -> Self {
+        let tracer = Tracer::start(Settings::default()).unwrap();
+        let lab = Topology::two_paths(link, link).unwrap();
+        let address = lab.traffic(Workload::upload(1)).unwrap().server;
+        // Of all addresses: joins use another one.
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        let address = address.into();
+        let stream = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+        let listener = lab.server().enter(|| {
+            let listener = stream();
+            listener.bind(&any.into()).unwrap();
+            listener.listen(1).unwrap();
+            listener
+        });
+        let client = lab.client().enter(|| {
+            let client = stream();
+            client.connect(&address).unwrap();
+            client
+        });
+        let (listener, client) = (listener.unwrap(), client.unwrap());
+        let (server, _) = listener.accept().unwrap();
+        let mut idle = Self { lab, tracer, client, server, _listener: listener, subflows: HashMap::new() };
+        idle.exchange();
+        let opened = poll_until("both subflows to be idle", emulation::timeout(TIMEOUT), || {
+            let changed = idle.snapshot();
+            (idle.subflows.values().filter(|subflow| !subflow.last).count() == 2 && changed == 0)
+                .then_some(())
+        });
+        opened.unwrap();
+        idle
+    }
+
+    fn exchange(&mut self) {
+        self.client.write_all(&MESSAGE).unwrap();
+        self.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
+        self.server.write_all(&MESSAGE).unwrap();
+        self.client.read_exact(&mut [0; MESSAGE.len()]).unwrap();
+    }
+
+    /// Reads a snapshot. Returns how many of the subflows have a new record; asserts that the others are still listed.
+    fn snapshot(&mut self) -> usize {
+        let inode = self.lab.client().inode();
+        let (subflows, mut records, mut listed) = (&mut self.subflows, 0, 0);
+        let known = subflows.values().filter(|subflow| !subflow.last).count();
+        let read = self.tracer.snapshot(&mut |event| match event {
+            KernelEvent::Subflow(record) if u64::from(record.netns_inode) == inode => {
+                records += 1;
+                subflows.insert(record.id, record.clone());
+            }
+            KernelEvent::SubflowUnchanged(id) => listed += usize::from(subflows.contains_key(id)),
+            _ => {}
+        });
+        read.unwrap();
+        assert!(records + listed >= known, "{records} changed and {listed} unchanged of {known}");
+        records
+    }
+
+    fn timeouts(&self) -> u32 {
+        self.subflows.values().filter_map(|subflow| subflow.tcp.timeouts).sum()
+    }
+
+    /// The same as a tracer reads that has reported nothing so far.
+    fn timeouts_now(&self) -> u32 {
+        let (mut tracer, mut timeouts) = (Tracer::start(Settings::default()).unwrap(), 0);
+        tracer.adopt(&namespace::all());
+        let read = tracer.snapshot(&mut |event| {
+            if let KernelEvent::Subflow(record) = event
+                && self.subflows.contains_key(&record.id)
+            {
+                timeouts += record.tcp.timeouts.unwrap_or_default();
+            }
+        });
+        read.unwrap();
+        timeouts
+    }
+
+    fn sent(&self) -> u64 {
+        self.subflows.values().map(|subflow| subflow.tcp.bytes_sent.0).sum()
+    }
+
+    fn wait_until_idle(&mut self) {
+        let idle = poll_until("the subflows to be idle", emulation::timeout(TIMEOUT), || {
+            (self.snapshot() + self.snapshot() == 0).then_some(())
+        });
+        idle.unwrap();
+    }
+}
+
+#[test]
+fn an_idle_connection_is_listed_and_what_happens_to_it_later_is_seen() {
+    if !may_run_as_root() {
+        return;
+    }
+    let mut idle = Idle::open(LinkSpec::default());
+    for _ in 0..MANY {
+        idle.snapshot();
+    }
+    let before = idle.sent();
+    idle.exchange();
+    idle.snapshot();
+    assert_eq!(idle.sent(), before + MESSAGE.len() as u64, "bytes after it woke");
+
+    idle.wait_until_idle();
+    idle.lab.path(1).unwrap().set_backup(true).unwrap();
+    idle.snapshot();
+    let backups = idle.subflows.values().filter(|subflow| subflow.backup).count();
+    assert_eq!(backups, 1, "{:#?}", idle.subflows);
+
+    idle.wait_until_idle();
+    let sent = idle.sent();
+    let ids: Vec<SubflowId> = idle.subflows.keys().copied().collect();
+    drop((
+        std::mem::replace(&mut idle.client, Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()),
+        idle.server,
+    ));
+    let (mut finals, tracer) = (Vec::new(), &mut idle.tracer);
+    let closed = poll_until("the final records", emulation::timeout(TIMEOUT), || {
+        let polled = tracer.poll(Duration::from_millis(10), &mut |event| {
+            if let KernelEvent::Subflow(record) = event
+                && record.last
+                && ids.contains(&record.id)
+            {
+                finals.push(record.tcp.bytes_sent.0);
+            }
+        });
+        polled.unwrap();
+        (finals.len() == ids.len()).then_some(())
+    });
+    closed.unwrap();
+    assert_eq!(finals.iter().sum::<u64>(), sent, "bytes of the final records");
+}
+
+/// Without a route, a timeout sends no segment: nothing but its counter changes.
+#[test]
+fn timeouts_of_paths_that_fail_while_they_are_idle_are_in_the_next_snapshot() {
+    if !may_run_as_root() {
+        return;
+    }
+    let mut idle = Idle::open(LinkSpec::default().rtt(RTT));
+    if idle.subflows.values().all(|subflow| subflow.tcp.timeouts.is_none()) {
+        eprintln!("skipped: this kernel counts no timeouts");
+        return;
+    }
+    idle.client.write_all(&MESSAGE).unwrap();
+    for path in [0, 1] {
+        idle.lab.path(path).unwrap().fail(PathFailure::LinkDown).unwrap();
+    }
+    let seen = poll_until("several timeouts", emulation::timeout(TIMEOUT), || {
+        let timeouts = idle.timeouts_now();
+        idle.snapshot();
+        assert!(idle.timeouts() >= timeouts, "{} timeouts of {timeouts}", idle.timeouts());
+        (timeouts > 3).then_some(())
+    });
+    seen.unwrap();
+}
