@@ -3,7 +3,7 @@
 //! control groups, and records over time what they use. Writes a CSV file and a chart, and prints a table.
 
 mod chart;
-mod churn;
+pub(crate) mod churn;
 mod job;
 mod options;
 mod outcome;

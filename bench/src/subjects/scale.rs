@@ -13,6 +13,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 
 use crate::effort::Effort;
+use crate::soak::churn::Counts;
 use crate::soak::sample::{self, list_losses};
 use crate::soak::watched::Watched;
 use crate::statistics::{median, spread};
@@ -43,7 +44,7 @@ pub(crate) fn run(effort: Effort) -> String {
     wait_for_joins(&mut tracer, subflows as usize + idle.sockets());
     thread::sleep(SETTLING.min(effort.idle * 3));
     let ticks = Ticks::measure(&daemon, effort.idle);
-    let memory = sample::read(daemon.pid(), Duration::ZERO, Default::default()).expect("the daemon runs");
+    let memory = sample::read(daemon.pid(), Duration::ZERO, Counts::default()).expect("the daemon runs");
     let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
         ours.push(snapshot_ms(&mut tracer));
