@@ -176,6 +176,10 @@ impl Charged {
 
     fn add(&mut self, connection: &Value, end: &str) {
         let energy = &connection["energy"];
+        // Unknown: no window of the sampled ledger has seen any flow before the run was over.
+        if energy.is_null() {
+            return;
+        }
         assert_eq!((text(energy, "source"), text(energy, "idle")), ("rapl-powercap", "calibrated"));
         let bounds = ["lo_uj", "hi_uj"].map(|bound| number(energy, bound));
         let charge =
