@@ -295,8 +295,8 @@ fn a_daemon_recovers_from_a_disk_that_is_full_at_its_start() {
     daemon.wait_for_metric("mpwatch_agent_store_connections_written_total", |written| written >= 6.0);
 }
 
-/// Starts a daemon that fails, and returns its error message.
-fn start_error(daemon_dir: &DaemonDir, file: &Path) -> String {
+/// Starts a daemon that fails with this exit code, and returns its error message.
+fn start_error(daemon_dir: &DaemonDir, file: &Path, code: i32) -> String {
     let outcome = mpwatch(&[
         "daemon",
         "--listen",
@@ -306,7 +306,7 @@ fn start_error(daemon_dir: &DaemonDir, file: &Path) -> String {
         "--db",
         file.to_str().unwrap(),
     ]);
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
     outcome.stderr
 }
 
@@ -317,7 +317,7 @@ fn an_unusable_file_is_refused_before_tracing_starts() {
     }
     let (daemon_dir, folder, disk) = (DaemonDir::new(), TempDir::new().unwrap(), Disk::new());
     let daemon = daemon_dir.start(&[]);
-    let in_use = start_error(&daemon_dir, &daemon_dir.database());
+    let in_use = start_error(&daemon_dir, &daemon_dir.database(), 1);
     assert!(in_use.contains("is being written by another mpwatch"), "{in_use}");
     drop(daemon);
     // The lock of a killed daemon is ignored. A daemon that exits normally leaves a single file.
@@ -328,27 +328,27 @@ fn an_unusable_file_is_refused_before_tracing_starts() {
     let good = fs::read(daemon_dir.database()).unwrap();
     let file = folder.path().join("flows.db");
     fs::write(&file, "no database at all, and longer than a header is ".repeat(50)).unwrap();
-    let text = start_error(&daemon_dir, &file);
+    let text = start_error(&daemon_dir, &file, 1);
     assert!(text.contains("is not a database of mpwatch"), "{text}");
     fs::write(&file, &good).unwrap();
     Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let newer = start_error(&daemon_dir, &file);
+    let newer = start_error(&daemon_dir, &file, 1);
     assert!(newer.contains("has schema 99") && newer.contains("use a newer mpwatch"), "{newer}");
     let mut damaged = good.clone();
     damaged[4_096..].fill(0xff);
     fs::write(&file, &damaged).unwrap();
-    let corrupt = start_error(&daemon_dir, &file);
+    let corrupt = start_error(&daemon_dir, &file, 1);
     assert!(corrupt.contains("the file is damaged") && corrupt.contains(".recover"), "{corrupt}");
     assert_eq!(fs::read(&file).unwrap(), damaged, "the file is unchanged");
 
     fs::write(&file, &good).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
-    let for_readers = start_error(&daemon_dir, &file);
+    let for_readers = start_error(&daemon_dir, &file, 4);
     assert!(for_readers.contains("it may only be read; this user must be allowed to write"), "{for_readers}");
 
     fs::write(disk.database(), &good).unwrap();
     disk.mount(&["-o", "remount,ro"]);
-    let read_only = start_error(&daemon_dir, &disk.database());
+    let read_only = start_error(&daemon_dir, &disk.database(), 1);
     assert!(read_only.contains("allowed to write"), "{read_only}");
     let report = mpwatch(&["report", "--db", disk.database().to_str().unwrap()]);
     assert_eq!(report.code, Some(0), "a report can be read from it: {}", report.stderr);

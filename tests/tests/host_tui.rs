@@ -124,7 +124,7 @@ fn a_user_can_sort_filter_freeze_and_navigate() {
     session.wait_for_words("filter: role:client");
 
     session.press(&["Enter"]);
-    session.wait_for("the detail", |screen| screen.contains("Timeline") && screen.contains("RTT by subflow"));
+    session.wait_for("the detail", |screen| screen.contains("Timeline") && screen.contains("─ RTT "));
     session.press(&["Escape"]);
     session.wait_for("the table again", |screen| !screen.contains("Timeline"));
 
