@@ -234,6 +234,9 @@ pub struct Stall {
 /// Shorter intervals are not stalls.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);
 
+/// Work of a packet, as much as that of so many KiB of payload.
+pub const WORK_PER_PACKET: u64 = 32;
+
 /// The record of one subflow (or of one plain TCP connection).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
@@ -283,8 +286,8 @@ pub struct SubflowRecord {
     pub retransmits_timeout: u32,
     /// Segments retransmitted as tail loss probes.
     pub retransmits_probe: u32,
-    /// Work since tracing began, if the ledger is sampled: 32 for each packet received (after GRO) and each change of state, and 1 for each
-    /// KiB of payload in both directions.
+    /// Work since tracing began, if the ledger is sampled: [`WORK_PER_PACKET`] for each packet received (after GRO) and each change of state,
+    /// and 1 for each KiB of payload in both directions.
     #[serde(default)]
     pub work: u64,
     /// Of that, in windows of the ledger.

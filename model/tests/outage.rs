@@ -118,7 +118,7 @@ type Case = (&'static str, &'static [(i64, Sign)], &'static [(i64, Option<i64>)]
 
 const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
 
-/// The first five as Linux 6.18 reports them at the sender and at the receiver of `mpwatch demo failover`, and in `root_paths`.
+/// The first three follow `mpwatch demo failover` on Linux 6.18, at the sender and at the receiver; the others are derived.
 const CASES: &[Case] = &[
     (
         "sender: the stale subflow is reset after the end",

@@ -378,23 +378,6 @@ fn nothing_is_drawn_outside_the_screen() {
 }
 
 #[test]
-fn names_cannot_control_the_terminal() {
-    let mut hostile = normal();
-    let connection = &mut hostile.connections[0];
-    let comm = *b"\x1b[2J\xe6\x97\xa5\xe6\x9c\xac\n\0\0\0\0\0";
-    connection.process.as_mut().unwrap().comm = mpwatch_model::endpoint::Name::from_kernel(comm);
-    "a\rb\x1b]0;x\x07".clone_into(&mut connection.netns);
-    connection.cgroup = Some("/x\x1b[31m".to_owned());
-    hostile.host.name = "h\x1b[2J".to_owned();
-    let mut stage =
-        Stage::with(Settings { columns: vec![("cgroup".to_owned(), true)], ..Settings::default() }, 200, 60);
-    stage.show(hostile);
-    for keys in ["1", "2", "3", "4", "4 p", "4 p p", "5", "1 g enter"] {
-        assert!(!stage.press(keys).text().contains(['\x1b', '\r', '\x07']), "{keys}");
-    }
-}
-
-#[test]
 fn the_state_can_be_cloned() {
     let mut one = App::new(Settings::default(), (80, 24));
     let kept = one.clone();

@@ -17,7 +17,7 @@ use crate::soak::churn::Counts;
 use crate::soak::sample::{self, list_losses};
 use crate::soak::watched::Watched;
 use crate::statistics::{median, spread};
-use crate::subjects::snapshot::{allow_files, programs_ms, snapshot_ms, ss_ms, wait_for_joins};
+use crate::subjects::snapshot::{Snapshots, allow_files, wait_for_joins};
 use crate::subjects::traffic::lab;
 use crate::table::{figure, markdown};
 
@@ -45,13 +45,7 @@ pub(crate) fn run(effort: Effort) -> String {
     thread::sleep(SETTLING.min(effort.idle * 3));
     let ticks = Ticks::measure(&daemon, effort.idle);
     let memory = sample::read(daemon.pid(), Duration::ZERO, Counts::default()).expect("the daemon runs");
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..effort.rounds {
-        ours.push(snapshot_ms(&mut tracer));
-        theirs.push(ss_ms(&lab));
-        ratios.push(theirs[theirs.len() - 1] / ours[ours.len() - 1]);
-    }
-    let programs = programs_ms(&mut tracer, effort.rounds);
+    let Snapshots { ours, theirs, ratios, programs } = Snapshots::measure(&mut tracer, &lab, effort.rounds);
     drop(tracer);
     let short_per_second = open_short(&lab, short);
     let losses = list_losses(&daemon.metrics().expect("the daemon serves its metrics"));

@@ -50,13 +50,7 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
         IdleConnections::open(lab.client(), lab.server(), &spec).expect("connections can be opened");
     wait_for_joins(&mut tracer, subflows as usize + connections.sockets());
 
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..effort.rounds {
-        ours.push(snapshot_ms(&mut tracer));
-        theirs.push(ss_ms(&lab));
-        ratios.push(theirs[theirs.len() - 1] / ours[ours.len() - 1]);
-    }
-    let programs = programs_ms(&mut tracer, effort.rounds);
+    let Snapshots { ours, theirs, ratios, programs } = Snapshots::measure(&mut tracer, &lab, effort.rounds);
     drop(tracer);
     let top = Top::start();
     let shown = usage(top.pid(), effort);
@@ -86,15 +80,32 @@ pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
     complete.expect("all paths join");
 }
 
+/// Times in ms, in turns: a snapshot, `ss`, and their ratio; and the part of a snapshot that BPF programs take.
+pub(super) struct Snapshots {
+    pub(super) ours: Vec<f64>,
+    pub(super) theirs: Vec<f64>,
+    pub(super) ratios: Vec<f64>,
+    pub(super) programs: f64,
+}
+
+impl Snapshots {
+    pub(super) fn measure(tracer: &mut Tracer, lab: &Topology, rounds: usize) -> Self {
+        let (ours, theirs): (Vec<f64>, Vec<f64>) =
+            (0..rounds).map(|_| (snapshot_ms(tracer), ss_ms(lab))).unzip();
+        let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs / ours).collect();
+        Self { ours, theirs, ratios, programs: programs_ms(tracer, rounds) }
+    }
+}
+
 /// CPU time of a snapshot.
-pub(super) fn snapshot_ms(tracer: &mut Tracer) -> f64 {
+fn snapshot_ms(tracer: &mut Tracer) -> f64 {
     let before = thread_cpu_time();
     tracer.snapshot(&mut |event| drop(std::hint::black_box(event.clone()))).expect("a snapshot can be read");
     thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
 /// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
-pub(super) fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
+fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
     let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let total = |tracer: &Tracer| -> u64 {
         let all = tracer.programs().expect("the kernel reports our programs");
@@ -109,7 +120,7 @@ pub(super) fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
 }
 
 /// CPU time of `ss` in both namespaces.
-pub(super) fn ss_ms(lab: &Topology) -> f64 {
+fn ss_ms(lab: &Topology) -> f64 {
     let before = children_seconds();
     for namespace in [lab.client(), lab.server()] {
         let ss = || Command::new("ss").arg("-tiM").stdout(Stdio::null()).status();

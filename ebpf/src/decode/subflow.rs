@@ -3,7 +3,7 @@
 
 use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::endpoint::{Interface, Name};
-use mpwatch_model::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters};
+use mpwatch_model::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
 use mpwatch_model::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::lifecycle::TcpState;
@@ -22,6 +22,7 @@ const _: () = assert!(
         && HIGHEST == abi::MPW_RTT_MAX_US,
     "the RTT histograms of the model and of the ABI differ"
 );
+const _: () = assert!(WORK_PER_PACKET == abi::MPW_WORK_PER_PACKET as u64, "the work of a packet differs");
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
 /// The pattern is in the parameter list only to keep the body short.

@@ -2,12 +2,12 @@
 //! CPU time per unit of work: of each flow, and of each class of flows, for flows that no window has seen enough of. Pure.
 
 use mpwatch_model::cpu::{CpuTimes, divide};
+use mpwatch_model::event::WORK_PER_PACKET;
 
 /// Classes of work of a flow (`CpuTimes`).
 const WORK: usize = 5;
-/// Work of a packet; one KiB of payload is 1.
-const PACKET_WORK: u64 = 32;
-pub(crate) const PACKET: f64 = PACKET_WORK as f64;
+/// Work of a packet.
+pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
 /// Weight of the cost of a flow's class, in work, in that of a flow.
 const PRIOR_WORK: f64 = 16.0 * PACKET;
 /// Flows with fewer packets are a class of their own: most of their time is for opening and closing.
@@ -42,7 +42,7 @@ pub(crate) struct FlowSample {
 
 impl FlowSample {
     fn class(&self) -> usize {
-        let packets = self.work.saturating_sub(self.bytes >> 10) / PACKET_WORK;
+        let packets = self.work.saturating_sub(self.bytes >> 10) / WORK_PER_PACKET;
         let per_packet = self.bytes / packets.max(1);
         let size = SIZES.iter().filter(|bound| per_packet >= **bound).count();
         size + if packets < SHORT { 0 } else { SIZES.len() + 1 }

@@ -42,6 +42,7 @@ impl Energy {
     /// Charges one tick, after the flows have applied everything up to it.
     pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
         let Some(window) = &tick.energy else {
+            // The kernel has refused the ledger: nothing is charged any more.
             self.deferred = None;
             return;
         };
