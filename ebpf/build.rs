@@ -10,11 +10,12 @@ use anyhow::{Context, Result};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::Linker;
 
+const HEADERS: &str = "include";
 const ABI_HEADER: &str = "include/mpwatch_abi.h";
 const PROGRAMS: &str = "src/bpf";
 
 fn main() -> Result<()> {
-    println!("cargo:rerun-if-changed={ABI_HEADER}");
+    println!("cargo:rerun-if-changed={HEADERS}");
     println!("cargo:rerun-if-changed={PROGRAMS}");
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
     link_programs(&compile_programs(&out)?, &out.join("mpwatch.bpf.o"))?;

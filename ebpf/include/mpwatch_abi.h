@@ -7,6 +7,8 @@
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
+#include "mpwatch_settings.h"
+
 /* Log-linear RTT histogram: 8 buckets per octave, from 2^4 to 2^24 us; see rtt_bucket(). */
 #define MPW_RTT_BUCKETS		160
 #define MPW_RTT_SUB_BUCKET_BITS 3
@@ -113,34 +115,13 @@ enum mpw_counter {
 	MPW_COUNT_COSTS_FULL,
 	/* RTT samples that did not fit into their ring. */
 	MPW_COUNT_SAMPLES_LOST,
+	/* Segments that the program on the packet path has seen, of TCP connections that are not traced too. */
+	MPW_COUNT_SEGMENTS,
 	MPW_COUNTERS,
 };
 
 struct mpw_counters {
 	__u64 values[MPW_COUNTERS];
-};
-
-/* User space sets these before it loads the programs. They are constants to the verifier. */
-struct mpw_settings {
-	/* Process id of mpwatch. */
-	__u32 self;
-	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
-	__u32 cost_slots;
-	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
-	__u32 tick_ns;
-	/* 1: also trace plain TCP connections. */
-	__u8 trace_tcp;
-	/* 1: keep the CPU ledger. */
-	__u8 ledger;
-	/* 1: only in windows, which user space opens and closes (`ledger_open`, `ledger_close`). */
-	__u8 ledger_sampled;
-	/* 1: take RTT samples, from which bottlenecks are found. */
-	__u8 samples;
-	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
-	__u8 has_cast;
-	/* 1: tcp_retransmit_skb also reports failed retransmissions; its third argument is the error (6.18 and later). */
-	__u8 reports_failed_retransmits;
-	__u8 _reserved[2];
 };
 
 /* What the time of a CPU is used for. Eight accounts, so that an index can be masked. */
@@ -186,6 +167,8 @@ struct mpw_cpu_accounts {
 	__u64 since_ns;
 	__u64 at_ns;
 	__u64 ns[MPW_ACCOUNTS];
+	/* Estimated time of the programs of a sampled ledger in its windows; MPW_ACCOUNT_SELF includes it. */
+	__u64 marks_ns;
 };
 
 struct mpw_address {
@@ -338,6 +321,8 @@ struct mpw_subflow {
 	__u8 state;
 	__u8 _reserved[5];
 	struct mpw_msk msk;
+	/* Name of the congestion control. All zero: unknown. */
+	__u8 congestion[MPW_NAME_LEN];
 	__u32 rtt_histogram[MPW_RTT_BUCKETS];
 };
 

@@ -42,6 +42,14 @@ fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
     error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_rejected
 }
 
+/// Whether the kernel lacked descriptors or memory, or was interrupted: the same may succeed later. Libbpf-rs keeps the number of such an error
+/// only in its text.
+pub(crate) fn is_shortage(error: &libbpf_rs::Error) -> bool {
+    use nix::libc::{EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM};
+    let text = format!("{error:#}");
+    [EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM].iter().any(|code| text.contains(&format!("(os error {code})")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +61,14 @@ mod tests {
         assert!(is_not_permitted(&error(nix::libc::EPERM)));
         assert!(!is_not_permitted(&error(nix::libc::EACCES)));
         assert!(!is_not_permitted(&error(nix::libc::EINVAL)));
+    }
+
+    #[test]
+    fn a_shortage_passes_and_a_refusal_does_not() {
+        let error = |code| libbpf_rs::Error::from_raw_os_error(code).context("failed to attach");
+        for code in [nix::libc::ENOMEM, nix::libc::EMFILE, nix::libc::ENFILE, nix::libc::EINTR] {
+            assert!(is_shortage(&error(code)), "{code}");
+        }
+        assert!(!is_shortage(&error(nix::libc::EINVAL)) && !is_shortage(&error(nix::libc::EPERM)));
     }
 }

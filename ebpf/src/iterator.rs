@@ -32,7 +32,10 @@ pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&
         let read = match iterator.read(&mut buffer[kept..]) {
             Ok(0) => return Ok(()),
             Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // The program has ended the read, or it has passed very many sockets without a record.
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
+                continue;
+            }
             Err(error) => return Err(error),
         };
         let filled = kept + read;

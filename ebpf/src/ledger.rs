@@ -49,10 +49,21 @@ impl Ledger {
 
     /// The accounts of each CPU when they were last settled, or their window closed.
     pub(crate) fn read(&self) -> libbpf_rs::Result<Vec<CpuAccounts>> {
+        let settled = self.read_settled()?;
+        Ok(settled.iter().map(|(cpu, raw)| accounts(*cpu, raw)).collect())
+    }
+
+    /// Estimated time of the programs of a sampled ledger, up to its last window.
+    pub(crate) fn time_of_marks(&self) -> libbpf_rs::Result<Nanos> {
+        Ok(Nanos(self.read_settled()?.iter().map(|(_, raw)| raw.marks_ns).sum()))
+    }
+
+    /// Of CPUs that have been counted, with their numbers.
+    fn read_settled(&self) -> libbpf_rs::Result<Vec<(u32, abi::mpw_cpu_accounts)>> {
         let per_cpu = self.settled.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
         let decoded = (0..).zip(per_cpu.iter().flatten()).filter_map(|(cpu, bytes)| {
             let raw = bytemuck::try_pod_read_unaligned::<abi::mpw_cpu_accounts>(bytes).ok()?;
-            (raw.since_ns != 0).then(|| accounts(cpu, &raw))
+            (raw.since_ns != 0).then_some((cpu, raw))
         });
         Ok(decoded.collect())
     }

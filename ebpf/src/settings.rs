@@ -43,6 +43,22 @@ impl Default for Settings {
     }
 }
 
+/// How closely the programs look at segments and RTTs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// In each tick of the kernel's timer, the first segments of a subflow are looked at.
+    pub segments_per_tick: u32,
+    /// After these, every n-th. A power of two.
+    pub every_nth: u32,
+    /// Multiplies the time between two delay samples of a subflow.
+    pub sample_spacing: u32,
+}
+
+impl Pace {
+    /// RTTs of slow flows complete, thousands per second of fast ones.
+    pub const FULL: Self = Self { segments_per_tick: 16, every_nth: 16, sample_spacing: 1 };
+}
+
 /// Length of the kernel's timer tick: the resolution of its coarse clock.
 fn tick_ns() -> libbpf_rs::Result<u32> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_err(std::io::Error::from)?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use libbpf_rs::Object;
+use libbpf_rs::{MapCore as _, MapFlags, Object};
 use mpwatch_model::cpu::{CpuAccounts, LedgerMode};
 use mpwatch_model::event::{KernelEvent, Traces};
 use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
@@ -13,25 +13,36 @@ use mpwatch_model::unit::{Bytes, Nanos};
 use crate::abi;
 use crate::counters::Counters;
 use crate::decode;
-use crate::error::bpf_error;
+use crate::error::{bpf_error, is_shortage};
 use crate::hook::Hook;
 use crate::iterator;
 use crate::ledger::Ledger;
 use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
-use crate::object::{Links, attach, attach_again, load};
+use crate::object::{Links, attach, attach_again, load, map};
 use crate::plan::AttachPlan;
 use crate::program::{self, ProgramStats};
 use crate::ring::Rings;
 use crate::support::KernelSupport;
 
 pub use crate::error::TracerError;
-pub use crate::settings::Settings;
+pub use crate::settings::{Pace, Settings};
 
 /// What a run of a program of the ledger takes, with the kernel's dispatch. Measured on one machine: with it, the CPU time per byte of
 /// requests is 2.4 % too high and that of bulk 2.3 % too low; without it, both are too high, by 8 and 1.5 %.
 const MARK_TIME: Nanos = Nanos(200);
+
+/// What became of a window of a sampled ledger that was to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// It is open, or the ledger has no windows.
+    Open,
+    /// The kernel lacked descriptors or memory: a later one may open.
+    Skipped,
+    /// The kernel has refused to attach a program. Nothing of the ledger stays attached, and [`Tracer::missing`] has the reason.
+    Refused,
+}
 
 /// The attached programs.
 pub struct Tracer {
@@ -64,6 +75,7 @@ impl Tracer {
             plan.leave_out_ledger();
         }
         let object = load(&plan, settings, &support)?;
+        set_pace(&object, Pace::FULL)?;
         let mut links = attach(&object, &mut plan, |hook| !hook.is_of_ledger())?;
         let mut of_ledger = attach(&object, &mut plan, Hook::is_of_ledger)?;
         if !plan.can_keep_ledger() {
@@ -128,7 +140,8 @@ impl Tracer {
         self.rings.poll(timeout, sink)
     }
 
-    /// Reads every connection and subflow, then newly arrived final records: a flow that ended during the snapshot is reported as ended.
+    /// Reads every connection and subflow that has changed, then newly arrived final records: a flow that ended during the snapshot is
+    /// reported as ended. An unchanged one is listed every 8 to 16 seconds.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         for program in ["read_connections", "read_subflows"] {
             let Some(link) = self.links.get(program) else { continue };
@@ -139,6 +152,8 @@ impl Tracer {
             })
             .map_err(bpf_error("read a snapshot"))?;
             self.snapshot_errors += errors;
+            // The ring of final records must not fill while many sockets are read.
+            self.rings.drain(sink)?;
         }
         self.rings.drain(sink)
     }
@@ -190,26 +205,26 @@ impl Tracer {
         self.mode
     }
 
-    /// Opens a window of a sampled ledger; the first one is open from the start. `false`: the kernel has refused to attach a program.
-    /// Then nothing of the ledger stays attached, and [`Self::missing`] has the reason.
-    pub fn open_window(&mut self) -> bool {
+    /// Opens a window of a sampled ledger; the first one is open from the start.
+    pub fn open_window(&mut self) -> Opening {
         let Some(ledger) = self.ledger.as_mut().filter(|_| self.mode == LedgerMode::Sampled) else {
-            return true;
+            return Opening::Open;
         };
         if self.window.is_some() {
-            return true;
+            return Opening::Open;
         }
         match attach_again(&self.object, &self.plan, Hook::is_of_ledger) {
             Ok(links) => {
                 ledger.open_window(&self.object, MARK_TIME);
                 self.window = Some(links);
-                true
+                Opening::Open
             }
+            Err((_, error)) if is_shortage(&error) => Opening::Skipped,
             Err((target, error)) => {
                 self.plan.give_up_ledger(target, &format!("refused by the kernel: {error}"));
                 self.mode = LedgerMode::Off;
                 self.ledger = None;
-                false
+                Opening::Refused
             }
         }
     }
@@ -220,6 +235,19 @@ impl Tracer {
             ledger.close_window(&self.object);
         }
         self.window = None;
+    }
+
+    /// Changes how closely the programs look at segments and RTTs, from the next segment on.
+    pub fn set_pace(&self, pace: Pace) -> Result<(), TracerError> {
+        set_pace(&self.object, pace)
+    }
+
+    /// How often programs have run since the start.
+    pub fn runs(&self) -> Result<Runs, TracerError> {
+        let segments = self.counters.read()?.of(abi::MPW_COUNT_SEGMENTS);
+        let marks = self.ledger.as_ref().map(Ledger::time_of_marks).transpose();
+        let marks_time = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
+        Ok(Runs { segments, marks_time })
     }
 
     /// What this kernel lacks or refused.
@@ -242,4 +270,24 @@ impl Tracer {
             ..traces
         }
     }
+}
+
+/// How often programs have run since the start of tracing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// Runs of the program on the packet path: one for each segment that any TCP connection of the machine receives.
+    pub segments: u64,
+    /// Time of the programs of a sampled ledger in its windows, by an estimate of the time of one run.
+    pub marks_time: Nanos,
+}
+
+fn set_pace(object: &Object, pace: Pace) -> Result<(), TracerError> {
+    let value = abi::mpw_pace {
+        segments_per_tick: pace.segments_per_tick,
+        every_nth: pace.every_nth.next_power_of_two(),
+        sample_spacing: pace.sample_spacing,
+        _reserved: 0,
+    };
+    let set = map(object, "pace")?.update(&0_u32.to_ne_bytes(), bytemuck::bytes_of(&value), MapFlags::ANY);
+    set.map_err(bpf_error("set the pace of the programs"))
 }

@@ -161,9 +161,13 @@ impl Connection {
         self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
     }
 
-    /// Excess traffic `[UPD18]`: part of the estimated wire bytes that was not payload delivered once. `None`: nothing was on the wire.
+    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. Of a record by an earlier
+    /// mpwatch, part of all wire bytes. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
-        excess(self.payload(), self.wire_bytes_estimate())
+        let observed =
+            self.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
+        let (payload, wire) = observed.unwrap_or_else(|| (self.payload(), self.wire_bytes_estimate()));
+        excess(payload, wire)
     }
 
     /// The protocol that carries its payload.

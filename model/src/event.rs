@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decoded events of the kernel side: all that the tracker sees, so a replay gives the same report. Times: boot clock ([`Start`]).
 
+mod traces;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,8 +19,12 @@ use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::TcpState;
 pub use crate::names::{CgroupName, NetnsName};
+use crate::overhead::Overhead;
 use crate::sample::SampleBatch;
+use crate::setup::Setup;
 use crate::unit::{Bytes, Micros, Nanos};
+
+pub use traces::Traces;
 
 /// Something that happened or was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,6 +62,9 @@ pub struct Start {
     pub boot_epoch_ns: i64,
     /// Boot-clock time at which tracing began.
     pub at: Nanos,
+    /// Labels and settings of the run. Older recordings have none.
+    #[serde(default)]
+    pub setup: Arc<Setup>,
     /// What can be measured on this kernel.
     pub traces: Traces,
     /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike; old recordings lack it.
@@ -76,33 +86,6 @@ impl Start {
     }
 }
 
-/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
-pub struct Traces {
-    /// Causes of retransmissions (`tcp_retransmit_skb`).
-    pub retransmits: bool,
-    /// Scheduler rounds (`mptcp_subflow_get_send`, with the ledger).
-    pub scheduler: bool,
-    /// RTT samples, stalls (`tcp_probe`).
-    pub segments: bool,
-    /// CPU time (`sched_switch` and others).
-    #[serde(default)]
-    pub ledger: bool,
-    /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
-    #[serde(default)]
-    pub calls: bool,
-    /// RTT samples, from which bottlenecks are found (`tcp_probe`, and a setting).
-    #[serde(default)]
-    pub samples: bool,
-}
-
-impl Traces {
-    /// A kernel that has every hook.
-    pub const ALL: Self =
-        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
-}
-
 /// End of a sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
@@ -121,6 +104,9 @@ pub struct Tick {
     /// Energy since the previous tick. `None`: energy is not measured.
     #[serde(default)]
     pub energy: Option<EnergyWindow>,
+    /// What mpwatch costs. `None`: not measured.
+    #[serde(default)]
+    pub overhead: Option<Overhead>,
 }
 
 /// The MPTCP socket behind a subflow.
@@ -307,6 +293,9 @@ pub struct SubflowRecord {
     pub remote_id: u8,
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
+    /// Name of the congestion control. `None`: a recording of an earlier version.
+    #[serde(default)]
+    pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
     pub owner: Option<Process>,
     /// Socket state.

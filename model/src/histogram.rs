@@ -15,15 +15,10 @@ pub const LOWEST_OCTAVE: u32 = 4;
 pub const HIGHEST: u32 = (1 << 24) - 1;
 
 /// Counts of RTT samples by size.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RttHistogram {
-    counts: [u32; BUCKETS],
-}
-
-impl Default for RttHistogram {
-    fn default() -> Self {
-        Self { counts: [0; BUCKETS] }
-    }
+    /// Buckets with samples, in order, and their counts: most are empty, and there is a histogram for every subflow.
+    occupied: Vec<(u8, u32)>,
 }
 
 impl std::fmt::Debug for RttHistogram {
@@ -37,7 +32,9 @@ impl std::fmt::Debug for RttHistogram {
 impl RttHistogram {
     /// Builds it from the counts of the BPF programs.
     pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
-        Self { counts }
+        let mut occupied = Vec::with_capacity(counts.iter().filter(|count| **count > 0).count());
+        occupied.extend((0_u8..).zip(counts).filter(|(_, count)| *count > 0));
+        Self { occupied }
     }
 
     /// The bucket of an RTT. Values below 16 us or above 16.8 s go to the first or last bucket.
@@ -57,13 +54,16 @@ impl RttHistogram {
 
     /// Adds one sample.
     pub fn record(&mut self, rtt: u32) {
-        let count = &mut self.counts[Self::bucket(rtt)];
-        *count = count.saturating_add(1);
+        let Ok(bucket) = u8::try_from(Self::bucket(rtt)) else { return };
+        match self.occupied.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(index) => self.occupied[index].1 = self.occupied[index].1.saturating_add(1),
+            Err(index) => self.occupied.insert(index, (bucket, 1)),
+        }
     }
 
     /// Samples counted.
     pub fn samples(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
+        self.occupied.iter().map(|&(_, count)| u64::from(count)).sum()
     }
 
     /// The RTT below which the fraction `q` of the samples lies, interpolated inside its bucket. `None`: no sample.
@@ -92,11 +92,11 @@ impl RttHistogram {
     }
 
     fn occupied(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
+        self.occupied.iter().map(|&(bucket, count)| (usize::from(bucket), count))
     }
 }
 
-/// Serialized as pairs of bucket and count, because most buckets are empty.
+/// Serialized as pairs of bucket and count.
 impl Serialize for RttHistogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.occupied())
@@ -105,14 +105,14 @@ impl Serialize for RttHistogram {
 
 impl<'de> Deserialize<'de> for RttHistogram {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut histogram = Self::default();
+        let mut counts = [0; BUCKETS];
         for (bucket, count) in Vec::<(usize, u32)>::deserialize(deserializer)? {
-            let slot = histogram.counts.get_mut(bucket).ok_or_else(|| {
+            let slot = counts.get_mut(bucket).ok_or_else(|| {
                 serde::de::Error::custom(format!("RTT bucket {bucket} is beyond {BUCKETS}"))
             })?;
             *slot = count;
         }
-        Ok(histogram)
+        Ok(Self::from_counts(counts))
     }
 }
 

@@ -17,6 +17,10 @@ pub struct Observed {
     /// Of that, the intervals between two snapshots in which it carried payload.
     #[serde(rename = "active_ns")]
     pub active: Nanos,
+    /// Estimated bytes on the wire meanwhile in both directions, headers included; of a connection, over all its subflows. `null`: written
+    /// by an earlier mpwatch.
+    #[serde(default)]
+    pub wire_bytes_estimate: Option<Bytes>,
 }
 
 impl Observed {
@@ -37,6 +41,7 @@ impl Observed {
             bytes: self.bytes + other.bytes,
             duration: self.duration + other.duration,
             active: self.active + other.active,
+            wire_bytes_estimate: self.wire_bytes_estimate.zip(other.wire_bytes_estimate).map(|(a, b)| a + b),
         }
     }
 }
@@ -51,6 +56,7 @@ mod tests {
             bytes: Bytes(1_000_000),
             duration: Nanos(2_000_000_000),
             active: Nanos(1_000_000_000),
+            wire_bytes_estimate: None,
         };
         assert_eq!(half_idle.goodput(), Some(BitsPerSecond(4_000_000)));
         assert_eq!(half_idle.active_goodput(), Some(BitsPerSecond(8_000_000)));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of subflows over time, as the store keeps them for long connections.
+//! Counters of subflows over time: as the store keeps them for long connections, or collected from snapshots.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 
+use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId};
+use crate::snapshot::Snapshot;
+use crate::subflow::Subflow;
 use crate::unit::{Bytes, Microjoules, Micros};
 
 /// Counters of a subflow at one time.
@@ -29,3 +32,70 @@ pub struct CounterSample {
 
 /// The samples of each subflow in the order of time. Short connections have none.
 pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
+
+/// How many samples of a subflow a collector keeps at most.
+pub const MAX_SAMPLES: usize = 1_000;
+
+/// Collects samples of long flows from snapshots: of each, until a subflow has [`MAX_SAMPLES`]; then of every second one, and so on.
+#[derive(Debug)]
+pub struct SeriesCollector {
+    series: CounterSeries,
+    snapshots: usize,
+    /// Every how many snapshots a sample is kept.
+    stride: usize,
+}
+
+impl Default for SeriesCollector {
+    fn default() -> Self {
+        Self { series: CounterSeries::new(), snapshots: 0, stride: 1 }
+    }
+}
+
+impl SeriesCollector {
+    /// Adds a snapshot, which is later than those before.
+    pub fn add(&mut self, snapshot: &Snapshot) {
+        let is_kept = self.snapshots.is_multiple_of(self.stride);
+        self.snapshots += 1;
+        if !is_kept {
+            return;
+        }
+        let mut most = 0;
+        for connection in snapshot.connections.iter().filter(|one| one.flow_class == FlowClass::Long) {
+            for subflow in connection.subflows.iter().filter(|subflow| subflow.closed.is_none()) {
+                let samples = self.series.entry((connection.id, subflow.id)).or_default();
+                samples.push(sample(subflow, snapshot.at));
+                most = most.max(samples.len());
+            }
+        }
+        if most >= MAX_SAMPLES {
+            self.stride *= 2;
+            self.series.values_mut().for_each(thin);
+        }
+    }
+
+    /// The samples.
+    pub fn finish(self) -> CounterSeries {
+        self.series
+    }
+}
+
+fn sample(subflow: &Subflow, at: Timestamp) -> CounterSample {
+    CounterSample {
+        at,
+        bytes_sent: subflow.bytes_sent,
+        bytes_received: subflow.bytes_received,
+        bytes_retransmitted: subflow.bytes_retransmitted,
+        srtt: subflow.srtt,
+        cwnd_segments: subflow.cwnd_segments,
+        active: subflow.energy.and_then(|energy| energy.active),
+    }
+}
+
+/// Keeps every second sample.
+fn thin(samples: &mut Vec<CounterSample>) {
+    let mut nth = 0;
+    samples.retain(|_| {
+        nth += 1;
+        nth % 2 == 1
+    });
+}

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The input of every output: a snapshot of all flows, once per tick, and the report on a whole run.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +12,10 @@ use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
 use crate::energy::SnapshotEnergy;
 use crate::host::{Host, KernelCounters, Losses};
+use crate::idle::{IdleConnections, OpenCounts};
+use crate::overhead::Overhead;
+use crate::setup::Setup;
+use crate::unit::Nanos;
 
 /// Version of the JSON format. New fields do not change it; a changed meaning does.
 pub const SCHEMA: u32 = 1;
@@ -25,6 +32,9 @@ pub struct Snapshot {
     pub interval_s: f64,
     /// The machine.
     pub host: Host,
+    /// Labels and settings of the run.
+    #[serde(default)]
+    pub setup: Arc<Setup>,
     /// Open connections, and closed ones with their final values for two more snapshots. The last object with an id is the complete
     /// record of that connection.
     pub connections: Vec<Connection>,
@@ -36,9 +46,61 @@ pub struct Snapshot {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
+    /// What mpwatch costs this machine. `null`: not measured yet, or the ledger is exact.
+    #[serde(default)]
+    pub overhead: Option<Overhead>,
     /// Calendar time, in nanoseconds since 1970, of boot-clock zero, by which all times in it are dated. Not part of the format.
     #[serde(skip)]
     pub boot_epoch_ns: i64,
+    /// Connections that are idle and left out of `connections`: those of a daemon. Not part of the format: [`Snapshot::complete`] adds them.
+    #[serde(skip)]
+    pub idle: IdleConnections,
+}
+
+impl Snapshot {
+    /// Its time on the boot clock.
+    pub fn boot_time(&self) -> Nanos {
+        let since_boot = self.at.as_nanosecond() - i128::from(self.boot_epoch_ns);
+        Nanos(u64::try_from(since_boot).unwrap_or(0))
+    }
+
+    /// The idle connections, built as they are at the time of this snapshot.
+    pub fn idle_connections(&self) -> impl Iterator<Item = Connection> {
+        let at = self.boot_time();
+        self.idle.iter().map(move |one| one.connection(at, self.boot_epoch_ns))
+    }
+
+    /// The snapshot with all connections in one list: those that were opened before tracing began, then the others in order of opening.
+    pub fn complete(&self) -> Cow<'_, Self> {
+        if self.idle.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut connections: Vec<Connection> =
+            self.connections.iter().cloned().chain(self.idle_connections()).collect();
+        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+        Cow::Owned(Self {
+            schema: self.schema,
+            at: self.at,
+            interval_s: self.interval_s,
+            host: self.host.clone(),
+            setup: Arc::clone(&self.setup),
+            connections,
+            counters: self.counters,
+            cpus: self.cpus.clone(),
+            energy: self.energy.clone(),
+            losses: self.losses,
+            overhead: self.overhead,
+            boot_epoch_ns: self.boot_epoch_ns,
+            idle: IdleConnections::default(),
+        })
+    }
+
+    /// Counts over all connections.
+    pub fn open_counts(&self) -> OpenCounts {
+        let mut counts = self.idle.counts().clone();
+        self.connections.iter().for_each(|connection| counts.add(connection));
+        counts
+    }
 }
 
 /// All connections of a run.
@@ -63,11 +125,31 @@ pub struct Report {
     pub filtered_out: usize,
 }
 
+impl Report {
+    /// The report of one snapshot, on some of its connections.
+    pub fn of_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
+        let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
+        Self {
+            schema: snapshot.schema,
+            run: Run { host, setup, from: snapshot.at, to: snapshot.at, cut_short: None },
+            connections,
+            counters: snapshot.counters,
+            cpus: snapshot.cpus.clone(),
+            energy: snapshot.energy.clone(),
+            losses: snapshot.losses,
+            filtered_out: 0,
+        }
+    }
+}
+
 /// A period of observation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The machine.
     pub host: Host,
+    /// Labels and settings of the run; of a period with several runs, those that they have in common.
+    #[serde(default)]
+    pub setup: Arc<Setup>,
     /// Start of tracing.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub from: Timestamp,

@@ -36,6 +36,9 @@ pub struct Subflow {
     pub remote_id: u8,
     /// Interface that it sends through. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
+    /// Congestion control, when a counter changed last. `null`: written by an earlier mpwatch.
+    #[serde(default)]
+    pub congestion_control: Option<Name>,
     /// It opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
     /// Backup: one end asked to use it only if no other path works.

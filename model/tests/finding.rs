@@ -5,7 +5,7 @@
 use mpwatch_fixtures as fixture;
 use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::connection::Connection;
-use mpwatch_model::finding::{Finding, Format, Severity, of_connection};
+use mpwatch_model::finding::{Finding, Format, Severity, of_connection, unmeasured};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -125,4 +125,17 @@ fn a_healthy_connection_says_so_and_a_single_path_is_a_problem_only_for_a_long_f
     assert!(texts(&single)[0].starts_with("· one path only"));
     assert_eq!(texts(&fixture::closed(1))[1], "· closed at 12:00:12 after 12.0 s: closed normally (FIN)");
     assert_eq!(texts(&fixture::fallen_back(1))[0], "! fell back to plain TCP: no MP_CAPABLE in the SYN-ACK");
+}
+
+#[test]
+fn nothing_found_is_not_nothing_measured() {
+    let mut connection = fixture::connection(1, 2);
+    assert!(unmeasured(&connection).is_empty());
+    connection.bottlenecks = None;
+    assert!(unmeasured(&connection)[0].starts_with("shared bottlenecks, because detection is disabled"));
+    connection.subflows.truncate(1);
+    assert!(unmeasured(&connection).is_empty(), "one subflow shares nothing");
+    connection.age_s += 10.0;
+    assert_eq!(unmeasured(&connection), ["failures and outages while mpwatch was not running"]);
+    assert_eq!(unmeasured(&fixture::fallen_back(1)), ["failures and outages before mpwatch started"]);
 }

@@ -159,8 +159,13 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
+struct tcp_congestion_ops {
+	char name[16]; /* MPW_NAME_LEN */
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	void *icsk_ulp_data;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_pending;

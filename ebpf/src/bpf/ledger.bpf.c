@@ -297,6 +297,7 @@ static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct c
 		out->ns[i] = cpu->process.accounts[i] + cpu->softirq.accounts[i];
 	out->ns[MPW_ACCOUNT_IRQ] += cpu->hard_ns;
 	out->ns[MPW_ACCOUNT_SELF] += cpu->marks_ns;
+	out->marks_ns = cpu->marks_ns;
 	out->since_ns = (cpu->since_ns ?: now) - cpu->elapsed_ns;
 	out->at_ns = now;
 }

@@ -238,7 +238,8 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 	if (!state)
 		return;
 	state->last_state = new;
-	count_work(state, tp);
+	count_packet(state);
+	count_payload(state, tp);
 	charge_subflow(state);
 }
 

@@ -32,12 +32,18 @@ struct subflow_state {
 	__u64 rtt_sampled_at;
 	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;
+	/* What a snapshot glances at, when the record was last found unchanged; 0: it was not. When it was last listed. */
+	__u64 glance;
+	__u64 listed_ns;
 	/* The next RTT sample is of data that was sent after this time; see sample.bpf.h. */
 	__u64 sample_due_us;
 	/* Payload at the last count of work (work.bpf.h), KiB. */
 	__u64 kib_seen;
 	__u32 retrans_seen;
 	__u32 write_seq_seen;
+	/* The last tick of the kernel's timer with a segment, and segments in it. */
+	__u32 tick;
+	__u32 in_tick;
 	/* Slot in the ledger; see ledger.bpf.h. */
 	__u32 cost_slot;
 	/* 1: the final record of this generation has been sent. */
@@ -58,8 +64,10 @@ struct connection_state {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
-	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
+	/* As in struct subflow_state. */
 	__u64 snapshot_hash;
+	__u64 glance;
+	__u64 listed_ns;
 	struct handshake handshake;
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
@@ -104,6 +112,21 @@ struct {
 	__type(key, __u32);
 	__type(value, struct mpw_counters);
 } counters SEC(".maps") __weak;
+
+/* How closely segments are looked at. Set before the programs are attached. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mpw_pace);
+} pace SEC(".maps") __weak;
+
+static __always_inline const struct mpw_pace *current_pace(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pace, &zero);
+}
 
 /* The accounts of each CPU when user space last ran `ledger_settle` on it. */
 struct {

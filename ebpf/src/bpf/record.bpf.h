@@ -245,13 +245,25 @@ static __always_inline void recall_msk(struct mpw_msk *out, struct handshake *kn
 		out->flags |= MPW_MSK_FALLBACK;
 }
 
-/* Fills the histogram and the connection, and reports the control group's path. */
+static __always_inline void read_congestion(__u8 *name, struct sock *sk)
+{
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+
+	if (tp)
+		bpf_core_read(name, MPW_NAME_LEN, &tp->inet_conn.icsk_ca_ops->name);
+}
+
+/*
+ * Fills the histogram, the congestion control and the connection, and reports the control group's path. Congestion control is not hashed:
+ * a change is reported with the next change of a counter.
+ */
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
 {
 	struct mptcp_sock *msk = msk_of_subflow(state, sk);
 
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
+	read_congestion(out->congestion, sk);
 	if (msk && is_same_connection(&state->handshake, msk))
 		fill_msk(&out->msk, &state->handshake, msk);
 	else

@@ -87,9 +87,19 @@ static __always_inline void append_sample(struct mpw_sample_batch *batch, struct
 static __always_inline __u64 sampling_interval(struct tcp_sock *tp)
 {
 	/* srtt_us is in eighths of a microsecond. */
-	__u32 interval = (tp->srtt_us >> 3) / SAMPLES_PER_RTT;
+	__u64 interval = (tp->srtt_us >> 3) / SAMPLES_PER_RTT;
+	const struct mpw_pace *pace = current_pace();
 
-	return interval > MIN_INTERVAL_US ? interval : MIN_INTERVAL_US;
+	if (interval < MIN_INTERVAL_US)
+		interval = MIN_INTERVAL_US;
+	return pace ? interval * pace->sample_spacing : interval;
+}
+
+/* Whether the newest RTT is of data that was sent late enough after the previous sample. No sample yet: the next look takes one. */
+static __always_inline bool is_sample_due(struct subflow_state *state, struct tcp_sock *tp)
+{
+	return state->sample_due_us &&
+	       tp->delivered_mstamp - tp->rack.rtt_us > state->sample_due_us;
 }
 
 /* The tracepoint fires before the kernel processes the segment: state and time are of the previous segment, see count_rtt(). */

@@ -88,6 +88,30 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 	return subflow ? (struct mptcp_sock *)state->msk : NULL;
 }
 
+/*
+ * Whether a segment is looked at, which costs more than the rest of the program. Of a slow subflow all are; of a fast one, thousands per
+ * second. A second path is looked at until it carries its share.
+ */
+static __always_inline bool is_due(struct subflow_state *state, struct tcp_sock *tp)
+{
+	const struct mpw_pace *pace = current_pace();
+	__u32 tick = bpf_jiffies64();
+	__u32 earlier;
+
+	if (!pace)
+		return true;
+	if (state->tick != tick) {
+		state->tick = tick;
+		state->in_tick = 0;
+	}
+	earlier = state->in_tick++;
+	if (earlier < pace->segments_per_tick || !(earlier & (pace->every_nth - 1)))
+		return true;
+	if (!state->observed.effective_ns && state->observed.flags & MPW_SF_MPTCP)
+		return true;
+	return settings.samples && is_sample_due(state, tp);
+}
+
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk)
 {
@@ -97,15 +121,18 @@ int BPF_PROG(on_segment, struct sock *sk)
 	struct tcp_sock *tp;
 	__u64 now;
 
+	count(MPW_COUNT_SEGMENTS, 1);
 	if (!state) {
 		charge_untraced();
 		return 0;
 	}
 	charge_segment(state);
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
+	count_packet(state);
+	/* A cast costs nothing, the helper a call. The tracepoint has TCP sockets only. */
+	tp = settings.has_cast ? bpf_core_cast(sk, struct tcp_sock) : bpf_skc_to_tcp_sock(sk);
+	if (!tp || !is_due(state, tp))
 		return 0;
-	count_work(state, tp);
+	count_payload(state, tp);
 	count_rtt(state, tp);
 	/* Without data in flight there is no stall, and no acknowledgement shows progress. */
 	sending = tp->packets_out;

@@ -21,17 +21,82 @@ static __always_inline __u64 mix_words(__u64 mixed, const __u64 *words, int from
 	return mixed;
 }
 
-static __always_inline void write_unchanged(struct seq_file *seq, __u32 kind, __u64 cookie,
+/*
+ * An unchanged socket is listed after 8 to 15 seconds: not all of them in one snapshot. Well below MAX_UNSEEN (seen.rs), and by the same
+ * clock: after the machine has slept, all are due.
+ */
+#define LIST_AFTER_S 8
+
+static __always_inline bool is_due(__u64 listed_ns, __u64 now, __u64 cookie)
+{
+	return now - listed_ns >= (LIST_AFTER_S + cookie % 8) * 1000000000;
+}
+
+/* So many sockets are skipped in one read, which holds the CPU where the kernel is not preemptible: a few milliseconds. */
+#define SKIPPED_AT_ONCE 8192
+
+/* There is one reader at a time. */
+static __u32 skipped;
+
+/* Nothing is written for this socket. Returns 1 if the read must end first; the next one begins with this socket. */
+static __always_inline int skip(void)
+{
+	if (++skipped <= SKIPPED_AT_ONCE)
+		return 0;
+	skipped = 0;
+	return 1;
+}
+
+static __always_inline long write_unchanged(struct seq_file *seq, __u32 kind, __u64 cookie,
 					    __u32 generation)
 {
 	struct mpw_unchanged record = {.kind = kind, .generation = generation, .cookie = cookie};
 
-	bpf_seq_write(seq, &record, sizeof(record));
+	return bpf_seq_write(seq, &record, sizeof(record));
 }
 
 /*
- * Most sockets are idle, so an unchanged one has a short record: a full record that does not fit into the read makes the iterator start
- * over (and comes again, so its hash must not be stored). The hash excludes the connection, which has a record of its own.
+ * A few fields, one of which changes with each segment, with each change of state, and with each owner that is found. 0: they do not show
+ * every change. With data in flight, timers change a socket; an exact ledger charges it at any time.
+ */
+static __always_inline __u64 glance_at_subflow(struct subflow_state *state, struct tcp_sock *tp)
+{
+	__u64 mixed;
+
+	if (!tp || tp->packets_out || (settings.ledger && !settings.ledger_sampled))
+		return 0;
+	mixed = mix(1, (__u64)tp->segs_in << 32 | tp->segs_out);
+	mixed = mix(mixed, tp->inet_conn.icsk_inet.sk.__sk_common.skc_state);
+	mixed = mix(mixed, state->observed.closed_ns);
+	if (settings.trace_tcp)
+		mixed = mix(mixed, state->observed.owner.pid);
+	return mixed;
+}
+
+static __always_inline __u64 glance_at_connection(struct connection_state *connection,
+						  struct mptcp_sock *msk)
+{
+	__u64 mixed;
+
+	if (settings.ledger && !settings.ledger_sampled)
+		return 0;
+	mixed = mix(1, READ(msk, write_seq));
+	mixed = mix(mixed, READ(msk, snd_nxt));
+	mixed = mix(mixed, READ(msk, snd_una));
+	mixed = mix(mixed, READ(msk, ack_seq));
+	mixed = mix(mixed, READ(msk, sk.icsk_inet.sk.__sk_common.skc_state));
+	mixed = mix(mixed, connection->opened_ns);
+	mixed = mix(mixed, connection->closed_ns);
+	return mix(mixed, connection->owner.pid);
+}
+
+/*
+ * Most sockets are idle: one glance shows that, if the record was unchanged when the same was seen before. (A record may change once more
+ * after the fields of the glance: the segment was still being processed.) Nothing is written for these sockets, as each read of 32 KiB walks
+ * a bucket of the kernel's map from its beginning. From time to time they are read in full and listed, so user space knows that they exist.
+ *
+ * An unchanged socket has a short record: a full record that does not fit into the read makes the iterator start over (and comes again, so
+ * its hash must not be stored). The hash excludes the connection, which has a record of its own.
  */
 SEC("iter/bpf_sk_storage_map")
 int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -39,13 +104,18 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct subflow_state *state = ctx->value;
 	struct mpw_subflow *record;
 	struct sock *sk = ctx->sk;
-	__u64 hash;
+	__u64 hash, glance, now;
 	__u32 zero = 0;
 
-	if (!state || !sk)
+	if (!state || !sk || !state->observed.cookie)
 		return 0;
+	glance = glance_at_subflow(state, bpf_skc_to_tcp_sock(sk));
+	now = bpf_ktime_get_boot_ns();
+	if (glance && glance == state->glance &&
+	    !is_due(state->listed_ns, now, state->observed.cookie))
+		return skip();
 	record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!record || !state->observed.cookie)
+	if (!record)
 		return 0;
 	begin_subflow(record, state, sk);
 	if (!record->kind)
@@ -53,10 +123,14 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	hash = MIX(state->rtt_sampled_at, record, kind, at_ns);
 	hash = MIX(hash, record, netns_cookie, msk);
 	if (hash == state->snapshot_hash) {
-		write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_SUBFLOW,
-				state->observed.cookie, state->observed.generation);
+		if (!write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_SUBFLOW,
+				     state->observed.cookie, state->observed.generation)) {
+			state->glance = glance;
+			state->listed_ns = now;
+		}
 		return 0;
 	}
+	state->glance = 0;
 	complete_subflow(record, state, sk);
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		state->snapshot_hash = hash;
@@ -69,11 +143,16 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct connection_state *connection = ctx->value;
 	struct mpw_connection *record;
 	struct sock *sk = ctx->sk;
+	__u64 hash, glance, now;
 	__u32 zero = 0;
-	__u64 hash;
 
 	if (!connection || !sk || !connection->cookie)
 		return 0;
+	glance = glance_at_connection(connection, (struct mptcp_sock *)sk);
+	now = bpf_ktime_get_boot_ns();
+	if (glance && glance == connection->glance &&
+	    !is_due(connection->listed_ns, now, connection->cookie))
+		return skip();
 	/* Large enough: a subflow's record is larger. */
 	record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!record)
@@ -83,10 +162,14 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 	hash = mix_words(hash, (__u64 *)record, offsetof(struct mpw_connection, netns_cookie) / 8,
 			 sizeof(*record) / 8);
 	if (hash == connection->snapshot_hash) {
-		write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_CONNECTION, connection->cookie,
-				0);
+		if (!write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_CONNECTION,
+				     connection->cookie, 0)) {
+			connection->glance = glance;
+			connection->listed_ns = now;
+		}
 		return 0;
 	}
+	connection->glance = 0;
 	report_cgroup_of(sk);
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		connection->snapshot_hash = hash;

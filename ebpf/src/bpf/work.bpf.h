@@ -7,23 +7,34 @@
 #include "maps.bpf.h"
 
 /*
- * Counts a packet or a change of state, and the payload since the previous one. Payload that was carried across the begin of a window counts
- * for the window, payload across its end does not: on average the two are equal.
+ * Counts work. Payload that was carried across the begin of a window counts for the window, payload across its end does not: on average the
+ * two are equal.
  */
-static __always_inline void count_work(struct subflow_state *state, struct tcp_sock *tp)
+static __always_inline void add_work(struct subflow_state *state, __u64 work)
 {
-	__u64 kib, work = MPW_WORK_PER_PACKET;
-
-	if (!settings.ledger_sampled)
-		return;
-	kib = (tp->bytes_sent + tp->bytes_received) >> 10;
-	/* A socket that is connected again begins at 0. */
-	if (kib > state->kib_seen)
-		work += kib - state->kib_seen;
-	state->kib_seen = kib;
 	state->observed.work += work;
 	if (this_cpu())
 		state->observed.window_work += work;
+}
+
+/* A packet or a change of state. */
+static __always_inline void count_packet(struct subflow_state *state)
+{
+	if (settings.ledger_sampled)
+		add_work(state, MPW_WORK_PER_PACKET);
+}
+
+/* The payload since the last call. */
+static __always_inline void count_payload(struct subflow_state *state, struct tcp_sock *tp)
+{
+	__u64 kib = (tp->bytes_sent + tp->bytes_received) >> 10;
+
+	if (!settings.ledger_sampled || kib == state->kib_seen)
+		return;
+	/* A socket that is connected again begins at 0. */
+	if (kib > state->kib_seen)
+		add_work(state, kib - state->kib_seen);
+	state->kib_seen = kib;
 }
 
 #endif

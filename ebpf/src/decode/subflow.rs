@@ -73,6 +73,7 @@ pub(super) fn subflow(
         state,
         _reserved: _,
         msk: raw_msk,
+        congestion,
         rtt_histogram,
     }: abi::mpw_subflow,
 ) -> SubflowRecord {
@@ -113,6 +114,7 @@ pub(super) fn subflow(
         remote,
         local_id,
         remote_id,
+        congestion: (congestion[0] != 0).then(|| Name::from_kernel(congestion)),
         interface: (ifindex != 0).then(|| Interface { index: ifindex, name: Name::from_kernel(ifname) }),
         owner: owner(raw_owner),
         state: TcpState::from_kernel(state),

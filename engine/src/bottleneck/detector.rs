@@ -98,6 +98,11 @@ impl Detector {
         }
     }
 
+    /// Time of the latest sample.
+    pub(crate) fn newest(&self) -> Nanos {
+        Nanos(self.newest)
+    }
+
     /// Removes a subflow that has ended.
     pub fn forget(&mut self, subflow: SubflowId) {
         self.method.forget(subflow);

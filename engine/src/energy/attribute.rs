@@ -88,6 +88,11 @@ impl Split {
         self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
     }
 
+    /// In how many zones the idle power is known.
+    pub fn zones_with_idle_power(&self) -> usize {
+        self.zones.iter().flatten().filter(|zone| zone.is_idle_known()).count()
+    }
+
     /// Removes a closed subflow. The totals of the zones keep its energy.
     pub fn forget(&mut self, id: SubflowId) {
         self.zones.iter_mut().flatten().for_each(|zone| zone.forget(Account::Flow(id)));

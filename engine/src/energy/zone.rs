@@ -298,6 +298,11 @@ impl ZoneSplit {
         known.map(|(_, source)| source).unwrap_or_default()
     }
 
+    /// Whether the idle power is known and taken out of what was charged before.
+    pub(crate) fn is_idle_known(&self) -> bool {
+        self.is_idle_known
+    }
+
     /// Whether all CPU time of the account is charged.
     pub(crate) fn is_settled(&self, account: Account) -> bool {
         self.index.get(&account).is_none_or(|index| self.times[*index] == 0)

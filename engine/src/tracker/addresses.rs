@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::timeline::Timeline;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Addresses {
     /// Address ids that the peer announced and has not removed, and ids that it removed.
     announced: BTreeSet<u8>,

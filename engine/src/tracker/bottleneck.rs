@@ -22,15 +22,11 @@ pub(super) struct Detection {
 }
 
 impl Detection {
-    fn detector(self) -> Box<Detector> {
+    /// A detector without samples.
+    pub(super) fn detector(self) -> Box<Detector> {
         let detector = Detector::by(self.method);
         // The published methods are evaluated at every interval.
         Box::new(if self.backoff && self.method.is_default() { detector.with_backoff() } else { detector })
-    }
-
-    /// Adds samples of a subflow of this connection.
-    pub(super) fn take(self, flow: &mut Flow, batch: &SampleBatch) {
-        flow.detector.get_or_insert_with(|| self.detector()).take(batch);
     }
 }
 
@@ -51,11 +47,10 @@ impl Pending {
 }
 
 /// Evaluates the samples of a connection up to now. A closed connection keeps its last verdicts.
-pub(super) fn evaluate(flow: &mut Flow, now: Nanos) {
+pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
     if flow.closed_at().is_some() {
         return;
     }
-    let Some(detector) = &mut flow.detector else { return };
     detector.advance(now);
     let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
     for (id, _) in ended.filter(|(_, at)| now.since(*at) > LINGER) {
@@ -63,17 +58,19 @@ pub(super) fn evaluate(flow: &mut Flow, now: Nanos) {
     }
 }
 
-/// The bottlenecks of a connection with these subflows. `from`: when it was opened. `None`: it has fewer than two subflows.
+/// The bottlenecks of a connection. `detector`: `None` if there were no samples. `None`: it has fewer than two subflows.
 pub(super) fn of(
     flow: &Flow,
-    subflows: &[SubflowId],
+    detector: Option<&Detector>,
     method: DetectionMethod,
-    from: Nanos,
+    now: Nanos,
 ) -> Option<Bottlenecks> {
+    let subflows: &[SubflowId] = &flow.in_order().map(|subflow| subflow.record.id).collect::<Vec<_>>();
+    let from = flow.began(now);
     if subflows.len() < 2 {
         return None;
     }
-    let evaluated = flow.detector.as_deref().map_or(&[][..], Detector::pairs);
+    let evaluated = detector.map_or(&[][..], Detector::pairs);
     let find = |ids| evaluated.binary_search_by_key(&ids, |pair| (pair.a, pair.b)).ok();
     let pairs = subflows.iter().enumerate().flat_map(|(index, one)| {
         subflows[index + 1..].iter().map(move |other| {
@@ -81,7 +78,7 @@ pub(super) fn of(
             pair_verdict(a, b, find((a, b)).map(|index| &evaluated[index]), from)
         })
     });
-    let caps = flow.detector.as_deref().map_or(&[][..], Detector::caps);
+    let caps = detector.map_or(&[][..], Detector::caps);
     Some(Bottlenecks {
         method,
         groups: groups(subflows, evaluated),

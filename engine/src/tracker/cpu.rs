@@ -6,7 +6,7 @@ use mpwatch_model::cpu::{CpuTimes, divide};
 use super::subflow::SubflowState;
 
 /// The CPU time of a connection, and the part of it that was divided.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ConnectionCpu {
     /// `None`: the kernel side keeps no account.
     pub(super) total: Option<CpuTimes>,

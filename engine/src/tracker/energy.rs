@@ -15,6 +15,9 @@ use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
 use crate::energy::sampling::Sampling;
 
+/// Charges without new CPU time after which the energy of a flow is final: what it did not get of one charge comes with the next.
+const QUIET_CHARGES: u32 = 2;
+
 /// What was charged so far.
 pub(super) struct Energy {
     mode: LedgerMode,
@@ -25,6 +28,8 @@ pub(super) struct Energy {
     sampling: Sampling,
     /// Energy that is charged when a window of the sampled ledger has ended.
     deferred: Option<EnergyWindow>,
+    /// The latest tick had energy to charge.
+    is_charging: bool,
 }
 
 impl Energy {
@@ -36,11 +41,13 @@ impl Energy {
             cpus: Vec::new(),
             sampling: Sampling::default(),
             deferred: None,
+            is_charging: false,
         }
     }
 
     /// Charges one tick, after the flows have applied everything up to it.
     pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
+        self.is_charging = tick.energy.is_some();
         let Some(window) = &tick.energy else {
             // The kernel has refused the ledger: nothing is charged any more.
             self.deferred = None;
@@ -110,6 +117,9 @@ impl Energy {
             let time = subflow.take_new_cpu_time(self.mode);
             self.ledger.add_flow(subflow.record.id, time);
         }
+        for flow in flows {
+            flow.quiet.charges += 1;
+        }
         self.split.charge(window, &self.ledger);
     }
 
@@ -137,6 +147,18 @@ impl Energy {
     /// Whether all CPU time of these subflows is charged.
     pub(super) fn are_settled(&self, mut subflows: impl Iterator<Item = SubflowId>) -> bool {
         self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
+    }
+
+    /// Whether its energy stays as it is until one of its records changes, or the idle power of a zone becomes known.
+    pub(super) fn is_current(&self, flow: &Flow) -> bool {
+        let mut subflows = flow.subflow_ids();
+        !self.is_charging
+            || (flow.quiet.charges >= QUIET_CHARGES && subflows.all(|id| self.split.is_settled(id)))
+    }
+
+    /// In how many zones the idle power is known: with each, energy that was charged before is divided anew.
+    pub(super) fn zones_with_idle_power(&self) -> usize {
+        self.split.zones_with_idle_power()
     }
 
     pub(super) fn forget(&mut self, subflows: impl Iterator<Item = SubflowId>) {

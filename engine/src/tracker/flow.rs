@@ -7,19 +7,27 @@ use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::observed::Observed;
 use mpwatch_model::timeline::TimelineEvent;
-use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::unit::Nanos;
 
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
-use super::observed::{Life, Observation};
+use super::observed::{Life, Observation, Totals};
+use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
-use super::subflow::{self, SubflowState, VANISHED_AFTER};
+use super::subflow::{self, SubflowState};
 use super::timeline::Timeline;
-use crate::bottleneck::Detector;
 
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
+
+/// For how long nothing has happened to a connection.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Quiet {
+    pub(super) ticks: u32,
+    /// Charges of CPU time.
+    pub(super) charges: u32,
+}
 
 /// Losses that a tick found.
 #[derive(Default)]
@@ -28,6 +36,7 @@ pub(super) struct TickOutcome {
     pub(super) timeline_dropped: u64,
 }
 
+#[derive(Clone)]
 pub(super) struct Flow {
     serial: u64,
     pub(super) netns: NetnsCookie,
@@ -45,15 +54,14 @@ pub(super) struct Flow {
     pub(super) timeline: Timeline,
     observation: Observation,
     cpu: ConnectionCpu,
-    socket: Socket,
+    pub(super) socket: Socket,
+    pub(super) quiet: Quiet,
     /// Consecutive ticks at which it was complete.
     complete_ticks: u32,
     /// End of the last stall on the timeline.
     stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
-    /// `None`: there were no samples.
-    pub(super) detector: Option<Box<Detector>>,
 }
 
 impl Flow {
@@ -76,11 +84,11 @@ impl Flow {
             observation: Observation::default(),
             cpu: ConnectionCpu::default(),
             socket: Socket::default(),
+            quiet: Quiet::default(),
             complete_ticks: 0,
             stalls_until: Nanos(0),
             addresses: Addresses::default(),
             fell_back: false,
-            detector: None,
         }
     }
 
@@ -128,39 +136,12 @@ impl Flow {
 
     /// Complete long enough: missing CPU charges will not arrive any more.
     pub(super) fn is_long_complete(&self) -> bool {
-        self.complete_ticks >= VANISHED_AFTER
+        self.complete_ticks >= MIN_MISSED_TICKS
     }
 
     /// A socket that has not connected yet is not reported.
     pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
-    }
-
-    /// Payload sent and received, every byte once; that of the only subflow if the connection has no counters. `None`: unknown.
-    pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
-        let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
-        let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
-        counted.map(|bytes| (bytes.sent + in_syn, bytes.received)).or_else(|| {
-            let tcp = self.only_subflow()?;
-            Some((tcp.unique_sent(), tcp.received()))
-        })
-    }
-
-    /// The only subflow, where there can be no other one.
-    pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
-        self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
-    }
-
-    /// Payload sent by all subflows, each byte once on each subflow.
-    pub(super) fn sent_by_subflows(&self) -> Bytes {
-        self.subflows.iter().map(SubflowState::unique_sent).sum()
-    }
-
-    /// What the subflows sent beyond the connection's own bytes. One subflow alone cannot reinject. `None` for plain TCP, and if a subflow
-    /// may have ended before tracing began.
-    pub(super) fn reinjected(&self) -> Option<Bytes> {
-        let (sent, _) = self.bytes().filter(|_| self.msk.is_some() && self.opened.is_some())?;
-        Some(if self.subflows.len() < 2 { Bytes(0) } else { self.sent_by_subflows().since(sent) })
     }
 
     /// Local and remote address: those of the initial subflow.
@@ -170,7 +151,8 @@ impl Flow {
     }
 
     pub(super) fn on_connection(&mut self, record: &ConnectionRecord) {
-        self.socket.seen_this_tick = true;
+        self.quiet = Quiet::default();
+        self.socket.seen.note();
         self.owner = record.owner.or(self.owner);
         self.addresses_of_socket = record.addresses.or(self.addresses_of_socket);
         self.cpu.total = subflow::larger(self.cpu.total, record.cpu);
@@ -193,6 +175,7 @@ impl Flow {
 
     /// `now`: time of the last tick, for changes that show only in sampled records.
     pub(super) fn on_subflow(&mut self, record: &SubflowRecord, now: Nanos) {
+        self.quiet = Quiet::default();
         if record.cgroup != 0 {
             self.cgroup = record.cgroup;
         }
@@ -257,11 +240,11 @@ impl Flow {
     /// The last record of a subflow, or of the connection's own socket, is still current.
     pub(super) fn on_unchanged(&mut self, subflow: Option<SubflowId>) {
         let Some(id) = subflow else {
-            self.socket.seen_this_tick = true;
+            self.socket.seen.note();
             return;
         };
         if let Some(subflow) = self.subflows.iter_mut().find(|subflow| subflow.record.id == id) {
-            subflow.on_unchanged();
+            subflow.seen.note();
         }
     }
 
@@ -280,16 +263,17 @@ impl Flow {
         }
         outcome.vanished += u64::from(self.end_tick_of_socket(now));
         self.report_stalls();
-        if let Some(payload) = self.payload() {
+        if let Some(totals) = self.totals() {
             let life = self.life(now);
-            self.observation.on_tick(payload, life, now, interval);
+            self.observation.on_tick(totals, life, now, interval);
         }
         self.complete_ticks = if self.is_complete() { self.complete_ticks + 1 } else { 0 };
+        self.quiet.ticks += 1;
         outcome
     }
 
     fn end_tick_of_socket(&mut self, now: Nanos) -> bool {
-        let vanished = self.socket.on_tick();
+        let vanished = self.socket.on_tick(now);
         if vanished && self.closed.is_none() {
             self.closed = Some(now);
             self.timeline.sampled(now, TimelineEvent::Closed);
@@ -297,19 +281,26 @@ impl Flow {
         vanished
     }
 
-    /// Payload in both directions, each byte once. `None`: unknown.
-    fn payload(&self) -> Option<Bytes> {
-        self.bytes().map(|(sent, received)| sent + received)
+    /// What it has carried in both directions. `None`: its payload is unknown.
+    fn totals(&self) -> Option<Totals> {
+        let (sent, received) = self.bytes()?;
+        let wire = self.subflows.iter().map(SubflowState::wire_bytes).sum();
+        Some(Totals { payload: sent + received, wire })
     }
 
     fn life(&self, now: Nanos) -> Life {
-        let from = self.opened.or(self.first_seen).unwrap_or(now);
+        let from = self.began(now);
         Life { from, to: self.closed_at().unwrap_or(now), seen_open: self.opened.is_some() }
+    }
+
+    /// When it was opened or, if that was not seen, when it was first seen.
+    pub(super) fn began(&self, now: Nanos) -> Nanos {
+        self.opened.or(self.first_seen).unwrap_or(now)
     }
 
     /// What was observed of it until `now`. `None`: its payload is unknown.
     pub(super) fn observed(&self, now: Nanos) -> Option<Observed> {
-        Some(self.observation.so_far(self.payload()?, self.life(now)))
+        Some(self.observation.so_far(self.totals()?, self.life(now)))
     }
 
     fn open_at(&mut self, opened: Option<Nanos>, first_seen: Nanos) {

@@ -7,29 +7,35 @@ mod close;
 mod cpu;
 mod energy;
 mod flow;
+mod flows;
+mod idle;
 mod index;
 mod names;
 mod observed;
+mod payload;
+mod seen;
 mod socket;
 mod stall;
 mod subflow;
 mod timeline;
 mod view;
+mod wire;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::clock::ClockChange;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
 use mpwatch_model::host::Losses;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::idle::IdleConnections;
 use mpwatch_model::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
@@ -37,8 +43,10 @@ use mpwatch_model::unit::Nanos;
 use bottleneck::{Detection, Pending};
 use energy::Energy;
 use flow::Flow;
+use flows::Flows;
 use index::{Index, Key};
 use names::Names;
+use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
@@ -56,7 +64,11 @@ pub enum Closed {
 pub struct Tracker {
     start: Start,
     closed: Closed,
-    flows: HashMap<Key, Flow>,
+    flows: Flows,
+    /// Whether snapshots have idle connections in a list of their own, which they share.
+    shares_idle: bool,
+    /// In how many zones the idle power was known at the last tick.
+    zones_with_idle_power: usize,
     index: Index,
     names: Names,
     pending: Pending,
@@ -78,7 +90,9 @@ impl Tracker {
             energy: start.machine.as_ref().map(|machine| Energy::new(machine, start.ledger)),
             start,
             closed,
-            flows: HashMap::new(),
+            flows: Flows::default(),
+            shares_idle: false,
+            zones_with_idle_power: 0,
             index: Index::default(),
             names: Names::default(),
             pending: Pending::default(),
@@ -97,10 +111,19 @@ impl Tracker {
         Self { method, ..self }
     }
 
+    /// Leaves idle connections out of the list of each snapshot: they are in [`Snapshot::idle`], so that a snapshot costs what has changed.
+    #[must_use]
+    pub fn with_shared_idle(self) -> Self {
+        Self { shares_idle: true, ..self }
+    }
+
     /// Applies one event.
     pub fn apply(&mut self, event: &KernelEvent) {
         match event {
-            KernelEvent::Start(start) => self.start = start.clone(),
+            KernelEvent::Start(start) => {
+                self.start = start.clone();
+                self.flows.wake_all(self.tick.at);
+            }
             KernelEvent::Subflow(record) => self.on_subflow(record),
             KernelEvent::Connection(record) => self.on_connection(record),
             KernelEvent::SubflowUnchanged(id) => self.on_unchanged(self.index.by_subflow(*id), Some(*id)),
@@ -117,19 +140,19 @@ impl Tracker {
 
     /// The snapshot after a tick. Connections that are discarded are in it for the last time.
     pub fn snapshot(&mut self) -> Snapshot {
-        let connections = self.connections();
+        let connections = self.connections(!self.shares_idle);
+        let idle = if self.shares_idle { self.flows.idle().clone() } else { IdleConnections::default() };
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
             flow.is_forgettable() && (is_charged || (flow.is_long_complete() && !is_deferred))
         };
         let mut done: Vec<Key> =
-            self.flows.iter().filter(|(_, flow)| is_done(flow)).map(|(key, _)| *key).collect();
+            self.flows.all_active().filter(|(_, flow)| is_done(flow)).map(|(key, _)| key).collect();
         done.sort_unstable_by_key(|key| key.serial);
         for key in done {
             self.forget(key);
         }
-        shrink_map(&mut self.flows);
         if self.closed == Closed::Keep {
             let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
             self.archive.extend(over.cloned());
@@ -139,29 +162,35 @@ impl Tracker {
             }
         }
         self.index.clear_forgotten();
+        let (flows, sources) = self.parts();
+        flows.leave_idle_out(&sources);
         Snapshot {
             schema: SCHEMA,
             at: self.timestamp(self.tick.at),
             interval_s: self.interval().seconds(),
             host: self.start.host.clone(),
+            setup: Arc::clone(&self.start.setup),
             connections,
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
+            overhead: self.tick.overhead,
             boot_epoch_ns: self.start.boot_epoch_ns,
+            idle,
         }
     }
 
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = Vec::from(std::mem::take(&mut self.archive));
-        connections.extend(self.connections());
+        connections.extend(self.connections(true));
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
             schema: SCHEMA,
             run: Run {
                 host: self.start.host.clone(),
+                setup: Arc::clone(&self.start.setup),
                 from: self.timestamp(self.start.at),
                 to: self.timestamp(self.tick.at),
                 cut_short: None,
@@ -186,8 +215,8 @@ impl Tracker {
             return;
         }
         let key = known.unwrap_or_else(|| self.index.new_key());
-        let flow =
-            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        let new = || Flow::new(key.serial, record.netns, record.netns_inode);
+        let flow = self.flows.record(key, self.tick.at, new);
         flow.on_subflow(record, self.tick.at);
         self.index.insert(key, flow, Some(record.id));
     }
@@ -198,16 +227,16 @@ impl Tracker {
             return;
         }
         let key = known.unwrap_or_else(|| self.index.new_key());
-        let flow =
-            self.flows.entry(key).or_insert_with(|| Flow::new(key.serial, record.netns, record.netns_inode));
+        let new = || Flow::new(key.serial, record.netns, record.netns_inode);
+        let flow = self.flows.record(key, self.tick.at, new);
         flow.on_connection(record);
         self.index.insert(key, flow, None);
     }
 
     /// The last record of a subflow, or of the connection's own socket, is still current.
     fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
-        if let Some(flow) = key.and_then(|key| self.flows.get_mut(&key)) {
-            flow.on_unchanged(subflow);
+        if let Some(key) = key {
+            self.flows.on_unchanged(key, subflow);
         }
     }
 
@@ -225,13 +254,13 @@ impl Tracker {
             .by_cookie(record.msk.cookie)
             .or_else(|| self.index.by_token(record.netns, record.msk.token));
         let is_reopened = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
-        known.filter(|key| !self.flows.get(key).is_some_and(is_reopened))
+        known.filter(|key| !self.flows.active(*key).is_some_and(is_reopened))
     }
 
     fn on_samples(&mut self, batch: &SampleBatch) {
         let detection = Detection { method: self.method, backoff: self.start.backoff };
-        match self.index.by_subflow(batch.id).and_then(|key| self.flows.get_mut(&key)) {
-            Some(flow) => detection.take(flow, batch),
+        match self.index.by_subflow(batch.id) {
+            Some(key) => self.flows.take_samples(key, batch, detection, self.tick.at),
             None => self.pending.add(batch),
         }
     }
@@ -242,9 +271,7 @@ impl Tracker {
         }
         // Batches of subflows that are still unknown: they ended without a record.
         self.pending.take();
-        for flow in self.flows.values_mut() {
-            bottleneck::evaluate(flow, self.tick.at);
-        }
+        self.flows.evaluate_bottlenecks(self.tick.at);
     }
 
     /// The latest calendar dates everything, also what happened before: it was wrong then.
@@ -261,18 +288,22 @@ impl Tracker {
             Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
         self.previous_tick.get_or_insert(tick.at);
         self.tick = tick.clone();
+        let renamed = self.names.take_changed();
+        self.flows.check_idle(&renamed, tick.at);
         self.evaluate_bottlenecks();
         let interval = self.interval();
-        for flow in self.flows.values_mut() {
+        let mut flows = self.flows.sorted_mut();
+        for flow in &mut flows {
             let outcome = flow.on_tick(tick.at, interval);
             self.vanished += outcome.vanished;
             self.timeline_dropped += outcome.timeline_dropped;
         }
         if let Some(energy) = &mut self.energy {
-            // Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
-            let mut flows: Vec<&mut Flow> = self.flows.values_mut().collect();
-            flows.sort_unstable_by_key(|flow| flow.serial());
             energy.on_tick(tick, &mut flows);
+            let zones = energy.zones_with_idle_power();
+            if std::mem::replace(&mut self.zones_with_idle_power, zones) != zones {
+                self.flows.wake_all(tick.at);
+            }
         }
     }
 
@@ -280,16 +311,19 @@ impl Tracker {
         self.previous_tick.map_or(Nanos(0), |previous| self.tick.at.since(previous))
     }
 
-    fn connections(&self) -> Vec<Connection> {
-        let mut flows: Vec<&Flow> = self.flows.values().filter(|flow| flow.is_reportable()).collect();
-        flows.sort_by_key(|flow| flow.serial());
+    fn connections(&mut self, with_idle: bool) -> Vec<Connection> {
+        let (flows, sources) = self.parts();
+        flows.connections(&sources, with_idle)
+    }
+
+    fn parts(&mut self) -> (&mut Flows, Sources<'_>) {
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
-        let context = view::Context { start, names, energy, method: self.method, now: self.tick.at };
-        flows.into_iter().map(|flow| context.connection(flow)).collect()
+        let sources = Sources { start, names, energy, method: self.method, now: self.tick.at };
+        (&mut self.flows, sources)
     }
 
     fn forget(&mut self, key: Key) {
-        if let Some(flow) = self.flows.remove(&key) {
+        if let Some(flow) = self.flows.remove(key) {
             if let Some(energy) = &mut self.energy {
                 energy.forget(flow.subflow_ids());
             }

@@ -3,8 +3,9 @@
 //! used lately are kept.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use mpwatch_model::event::{CgroupName, NetnsName};
 use mpwatch_model::id::NetnsCookie;
@@ -20,34 +21,64 @@ pub(super) struct Names {
     /// From recordings of older versions, which lack the cookie.
     netns_by_inode: Recent<u32>,
     cgroups: Recent<u64>,
+    changed: Changed,
+}
+
+/// What has got another name.
+#[derive(Default)]
+pub(super) struct Changed {
+    netns: HashSet<NetnsCookie>,
+    inodes: HashSet<u32>,
+    cgroups: HashSet<u64>,
+}
+
+impl Changed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.netns.is_empty() && self.inodes.is_empty() && self.cgroups.is_empty()
+    }
+
+    /// Whether a connection with this namespace and control group is concerned.
+    pub(super) fn concerns(&self, netns: NetnsCookie, inode: u32, cgroup: u64) -> bool {
+        self.netns.contains(&netns) || self.inodes.contains(&inode) || self.cgroups.contains(&cgroup)
+    }
 }
 
 impl Names {
     pub(super) fn add_netns(&mut self, name: &NetnsName) {
         match name.netns {
-            Some(netns) => self.netns.insert(netns, &name.name),
-            None => self.netns_by_inode.insert(name.inode, &name.name),
+            Some(netns) if self.netns.insert(netns, &name.name) => drop(self.changed.netns.insert(netns)),
+            None if self.netns_by_inode.insert(name.inode, &name.name) => {
+                self.changed.inodes.insert(name.inode);
+            }
+            _ => {}
         }
     }
 
     pub(super) fn add_cgroup(&mut self, name: &CgroupName) {
-        self.cgroups.insert(name.id, &name.path);
+        if self.cgroups.insert(name.id, &name.path) {
+            self.changed.cgroups.insert(name.id);
+        }
+    }
+
+    /// What has got another name since the last call.
+    pub(super) fn take_changed(&mut self) -> Changed {
+        std::mem::take(&mut self.changed)
     }
 
     /// The name of a namespace, or its inode as `net:[INODE]`.
-    pub(super) fn netns(&self, netns: NetnsCookie, inode: u32) -> String {
+    pub(super) fn netns(&self, netns: NetnsCookie, inode: u32) -> Arc<str> {
         let known = self.netns.get(netns).or_else(|| self.netns_by_inode.get(inode));
-        known.map_or_else(|| format!("net:[{inode}]"), str::to_owned)
+        known.unwrap_or_else(|| format!("net:[{inode}]").into())
     }
 
-    pub(super) fn cgroup(&self, id: u64) -> Option<String> {
-        self.cgroups.get(id).map(str::to_owned)
+    pub(super) fn cgroup(&self, id: u64) -> Option<Arc<str>> {
+        self.cgroups.get(id)
     }
 }
 
 /// Names by number, each with its last use.
 struct Recent<K> {
-    names: HashMap<K, (String, Cell<u64>)>,
+    names: HashMap<K, (Arc<str>, Cell<u64>)>,
     /// Number of the latest use.
     uses: Cell<u64>,
 }
@@ -59,20 +90,28 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Copy + Eq + Hash> Recent<K> {
-    fn insert(&mut self, key: K, name: &str) {
-        self.names.insert(key, (name.to_owned(), Cell::new(self.next_use())));
+    /// Returns whether it had another name, or none.
+    fn insert(&mut self, key: K, name: &str) -> bool {
+        if let Some((known, used)) = self.names.get(&key)
+            && **known == *name
+        {
+            used.set(self.next_use());
+            return false;
+        }
+        self.names.insert(key, (name.into(), Cell::new(self.next_use())));
         if self.names.len() > MAX_NAMES {
             let mut uses: Vec<u64> = self.names.values().map(|(_, used)| used.get()).collect();
             let (_, middle, _) = uses.select_nth_unstable(MAX_NAMES / 2);
             self.names.retain(|_, (_, used)| used.get() > *middle);
             self.names.shrink_to(MAX_NAMES);
         }
+        true
     }
 
-    fn get(&self, key: K) -> Option<&str> {
+    fn get(&self, key: K) -> Option<Arc<str>> {
         let (name, used) = self.names.get(&key)?;
         used.set(self.next_use());
-        Some(name)
+        Some(Arc::clone(name))
     }
 
     /// No two uses have the same number, so which names are discarded does not depend on the order of the map.
@@ -97,11 +136,11 @@ mod tests {
             names.add_cgroup(&cgroup(number));
             names.add_netns(&netns(number));
             assert_eq!(names.cgroup(0).as_deref(), Some("/job-0.service"), "after {number} others");
-            assert_eq!(names.netns(NetnsCookie(0), 7), "job-0");
+            assert_eq!(&*names.netns(NetnsCookie(0), 7), "job-0");
             assert!(names.cgroup(number).is_some());
         }
         let kept = [names.cgroups.names.len(), names.netns.names.len()];
         assert!(kept.iter().all(|kept| (MAX_NAMES / 2..=MAX_NAMES).contains(kept)), "{kept:?}");
-        assert_eq!((names.cgroup(1), names.netns(NetnsCookie(1), 7)), (None, "net:[7]".to_owned()));
+        assert_eq!((names.cgroup(1), names.netns(NetnsCookie(1), 7)), (None, "net:[7]".into()));
     }
 }

@@ -13,32 +13,46 @@ pub(super) struct Life {
     pub(super) seen_open: bool,
 }
 
-#[derive(Default)]
+/// What a flow has carried since it was opened, in both directions.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Totals {
+    /// Each byte once.
+    pub(super) payload: Bytes,
+    /// Estimated, with headers.
+    pub(super) wire: Bytes,
+}
+
+#[derive(Clone, Default)]
 pub(super) struct Observation {
-    /// Payload when it was first seen. `None`: no tick yet.
-    before: Option<Bytes>,
+    /// Payload and wire bytes when it was first seen. `None`: no tick yet.
+    before: Option<Totals>,
     latest: Bytes,
     active: Nanos,
 }
 
 impl Observation {
-    /// Ends a tick. `total`: payload in both directions since the flow was opened.
-    pub(super) fn on_tick(&mut self, total: Bytes, life: Life, now: Nanos, interval: Nanos) {
-        let before = if life.seen_open { Bytes(0) } else { total };
+    /// Ends a tick.
+    pub(super) fn on_tick(&mut self, totals: Totals, life: Life, now: Nanos, interval: Nanos) {
+        let before = if life.seen_open { Totals::default() } else { totals };
         let is_first = self.before.is_none();
         self.before.get_or_insert(before);
-        let previous = if is_first { before } else { self.latest };
-        if total > previous {
+        let previous = if is_first { before.payload } else { self.latest };
+        if totals.payload > previous {
             let from = life.from.max(now.since(interval));
             self.active += life.to.min(now).since(from);
         }
-        self.latest = self.latest.max(total);
+        self.latest = self.latest.max(totals.payload);
     }
 
-    /// What was observed, with its payload until now.
-    pub(super) fn so_far(&self, total: Bytes, life: Life) -> Observed {
-        let before = if life.seen_open { Bytes(0) } else { self.before.unwrap_or(total) };
-        Observed { bytes: total.since(before), duration: life.to.since(life.from), active: self.active }
+    /// What was observed, with what it carried until now.
+    pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
+        let before = if life.seen_open { Totals::default() } else { self.before.unwrap_or(totals) };
+        Observed {
+            bytes: totals.payload.since(before.payload),
+            duration: life.to.since(life.from),
+            active: self.active,
+            wire_bytes_estimate: Some(totals.wire.since(before.wire)),
+        }
     }
 }
 
@@ -52,24 +66,33 @@ mod tests {
         Nanos(tenths * SECOND.0 / 10)
     }
 
+    fn totals(payload: u64) -> Totals {
+        Totals { payload: Bytes(payload), wire: Bytes(payload * 2) }
+    }
+
+    fn observed(bytes: u64, active: u64) -> Observed {
+        let wire_bytes_estimate = Some(Bytes(bytes * 2));
+        Observed { bytes: Bytes(bytes), duration: at(37), active: at(active), wire_bytes_estimate }
+    }
+
     fn observe(seen_open: bool) -> Observed {
         let mut observation = Observation::default();
         let life = |to: u64| Life { from: at(105), to: at(to), seen_open };
         for (tenths, bytes) in [(110, 900), (120, 1_000), (130, 1_000), (140, 1_500)] {
-            observation.on_tick(Bytes(bytes), life(tenths), at(tenths), SECOND);
+            observation.on_tick(totals(bytes), life(tenths), at(tenths), SECOND);
         }
         // It closed before the last tick.
-        observation.on_tick(Bytes(1_600), life(142), at(150), SECOND);
-        observation.so_far(Bytes(1_600), life(142))
+        observation.on_tick(totals(1_600), life(142), at(150), SECOND);
+        observation.so_far(totals(1_600), life(142))
     }
 
     #[test]
     fn a_flow_that_was_seen_from_its_opening_is_observed_completely() {
-        assert_eq!(observe(true), Observed { bytes: Bytes(1_600), duration: at(37), active: at(27) });
+        assert_eq!(observe(true), observed(1_600, 27));
     }
 
     #[test]
-    fn of_an_older_flow_only_the_payload_since_then_is_observed() {
-        assert_eq!(observe(false), Observed { bytes: Bytes(700), duration: at(37), active: at(22) });
+    fn of_an_older_flow_only_what_it_carried_since_then_is_observed() {
+        assert_eq!(observe(false), observed(700, 22));
     }
 }

@@ -4,36 +4,29 @@
 use mpwatch_model::event::{MskBytes, MskView};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::unit::Nanos;
 
-use super::subflow::VANISHED_AFTER;
+use super::seen::Seen;
 
 /// Whether the kernel still has the socket.
+#[derive(Clone, Default)]
 pub(super) struct Socket {
     pub(super) is_known: bool,
     /// Its final record has arrived.
     pub(super) is_final: bool,
-    pub(super) seen_this_tick: bool,
-    /// Consecutive ticks in which it was not seen.
-    missed_ticks: u32,
-}
-
-impl Default for Socket {
-    fn default() -> Self {
-        Self { is_known: false, is_final: false, seen_this_tick: true, missed_ticks: 0 }
-    }
+    pub(super) seen: Seen,
 }
 
 impl Socket {
     /// Ends a tick. Returns whether the socket has just vanished without a final record.
-    pub(super) fn on_tick(&mut self) -> bool {
-        self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
-        self.seen_this_tick = false;
-        self.is_known && !self.is_final && self.missed_ticks == VANISHED_AFTER
+    pub(super) fn on_tick(&mut self, now: Nanos) -> bool {
+        let vanished = self.seen.on_tick(now);
+        vanished && self.is_known && !self.is_final
     }
 
-    /// Whether it has not been seen for so many ticks that no more records will arrive.
+    /// Whether it has not been seen for so long that no more records will arrive.
     pub(super) fn is_gone(&self) -> bool {
-        self.missed_ticks >= VANISHED_AFTER
+        self.seen.has_vanished()
     }
 }
 

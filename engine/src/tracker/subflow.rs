@@ -8,12 +8,12 @@ use mpwatch_model::observed::Observed;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::close;
-use super::observed::{Life, Observation};
+use super::observed::{Life, Observation, Totals};
+use super::seen::Seen;
+use super::wire;
 use crate::energy::unit_cost::{FlowEstimate, FlowSample};
 
-/// A flow not seen for this many ticks has vanished. With fewer, the iterator over storage may have skipped it while others were removed.
-pub(super) const VANISHED_AFTER: u32 = 10;
-
+#[derive(Clone)]
 pub(super) struct SubflowState {
     pub(super) record: SubflowRecord,
     /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.
@@ -28,9 +28,7 @@ pub(super) struct SubflowState {
     pub(super) estimate: FlowEstimate,
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
-    /// Consecutive ticks in which it was not seen.
-    missed_ticks: u32,
-    seen_this_tick: bool,
+    pub(super) seen: Seen,
 }
 
 impl SubflowState {
@@ -45,8 +43,7 @@ impl SubflowState {
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
-            missed_ticks: 0,
-            seen_this_tick: true,
+            seen: Seen::default(),
         }
     }
 
@@ -60,12 +57,7 @@ impl SubflowState {
         self.record.clone_from(record);
         self.record.cpu = larger(cpu, record.cpu);
         self.record.end.removed_by_peer |= removed_by_peer;
-        self.seen_this_tick = true;
-    }
-
-    /// Its last record is still current.
-    pub(super) fn on_unchanged(&mut self) {
-        self.seen_this_tick = true;
+        self.seen.note();
     }
 
     /// Derives the end from the record. Returns whether it was not known before.
@@ -78,7 +70,7 @@ impl SubflowState {
 
     /// Whether its final counters have arrived.
     pub(super) fn is_final(&self) -> bool {
-        self.record.last || self.missed_ticks >= VANISHED_AFTER
+        self.record.last || self.seen.has_vanished()
     }
 
     /// Ends a tick. Returns whether it has just vanished without a final record.
@@ -89,11 +81,9 @@ impl SubflowState {
             self.receive = Some(bytes_received.since(received).per(interval));
         }
         self.at_last_tick = Some((bytes_sent, bytes_received));
-        let (payload, life) = (self.payload(), self.life(now));
-        self.observation.on_tick(payload, life, now, interval);
-        self.missed_ticks = if self.seen_this_tick { 0 } else { self.missed_ticks + 1 };
-        self.seen_this_tick = false;
-        let vanished = self.missed_ticks == VANISHED_AFTER && !self.record.last;
+        let (totals, life) = (self.totals(), self.life(now));
+        self.observation.on_tick(totals, life, now, interval);
+        let vanished = self.seen.on_tick(now) && !self.record.last;
         if vanished && self.end.is_none() {
             self.end = Some((self.record.at, CloseReason::Unknown));
         }
@@ -151,7 +141,17 @@ impl SubflowState {
 
     /// What was observed of it until `now`.
     pub(super) fn observed(&self, now: Nanos) -> Observed {
-        self.observation.so_far(self.payload(), self.life(now))
+        self.observation.so_far(self.totals(), self.life(now))
+    }
+
+    /// What it has carried in both directions.
+    fn totals(&self) -> Totals {
+        Totals { payload: self.payload(), wire: self.wire_bytes() }
+    }
+
+    /// Estimated bytes on the wire in both directions.
+    pub(super) fn wire_bytes(&self) -> Bytes {
+        wire::estimate(&self.record).into_iter().sum()
     }
 
     fn life(&self, now: Nanos) -> Life {

@@ -4,5 +4,6 @@
 
 mod bottleneck;
 mod cpu;
+mod idle;
 mod lifecycle;
 mod records;

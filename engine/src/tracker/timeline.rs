@@ -13,13 +13,14 @@ use super::close;
 const MAX_ENTRIES: usize = 256;
 
 /// An entry, on the clock of the kernel.
+#[derive(Clone)]
 pub(super) struct Entry {
     pub(super) at: Nanos,
     pub(super) source: ObservedBy,
     pub(super) event: TimelineEvent,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Timeline {
     entries: Vec<Entry>,
     dropped: u64,
@@ -29,6 +30,11 @@ impl Timeline {
     /// The entries, in the order in which they were added.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Gives back unused memory.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
     }
 
     /// Entries dropped since the last call.

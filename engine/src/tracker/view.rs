@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the model's connections and subflows from tracked state: computes shares, rates and calendar times. Pure.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
 use mpwatch_model::connection::{Connection, Fallback, SecondPath};
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::event::{Start, SubflowRecord, TcpCounters};
+use mpwatch_model::cpu::{CpuTimes, LedgerMode};
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::event::{Start, SubflowRecord, Traces};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
@@ -14,25 +17,75 @@ use mpwatch_model::ratio::jain_index;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
-use mpwatch_model::wire::{Segments, wire_bytes};
 
 use super::bottleneck;
 use super::energy::{self, Energy};
 use super::flow::Flow;
 use super::names::Names;
 use super::subflow::SubflowState;
+use super::wire;
+use crate::bottleneck::Detector;
 
 /// Converts boot-clock time to calendar time.
 pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// Inputs other than the flow.
-pub(super) struct Context<'a> {
+/// What a run measures, the same for all flows.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    pub(super) traces: Traces,
+    pub(super) ledger: LedgerMode,
+    pub(super) method: DetectionMethod,
+}
+
+/// What belongs to a connection but is not in its flow.
+pub(super) struct Extras {
+    pub(super) netns: Arc<str>,
+    pub(super) cgroup: Option<Arc<str>>,
+    /// Of each subflow, in the order of [`Flow::in_order`].
+    pub(super) energies: Box<[Option<FlowEnergy>]>,
+    /// By its detector. `None`: it has none.
+    pub(super) bottlenecks: Option<Box<Bottlenecks>>,
+}
+
+/// Where facts and extras come from.
+pub(super) struct Sources<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
     pub(super) energy: Option<&'a Energy>,
     pub(super) method: DetectionMethod,
+    pub(super) now: Nanos,
+}
+
+impl Sources<'_> {
+    pub(super) fn facts(&self) -> Facts {
+        Facts { traces: self.start.traces, ledger: self.start.ledger, method: self.method }
+    }
+
+    pub(super) fn extras(&self, flow: &Flow, detector: Option<&Detector>) -> Extras {
+        let bottlenecks = detector.and_then(|_| bottleneck::of(flow, detector, self.method, self.now));
+        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow, self.now));
+        Extras {
+            netns: self.names.netns(flow.id().netns, flow.netns_inode),
+            cgroup: self.names.cgroup(flow.cgroup),
+            energies: flow.in_order().map(energy).collect(),
+            bottlenecks: bottlenecks.map(Box::new),
+        }
+    }
+
+    pub(super) fn connection(&self, flow: &Flow, detector: Option<&Detector>) -> Connection {
+        let extras = &self.extras(flow, detector);
+        let boot_epoch_ns = self.start.boot_epoch_ns;
+        Context { facts: self.facts(), extras, boot_epoch_ns, now: self.now }.connection(flow)
+    }
+}
+
+/// Inputs other than the flow.
+pub(super) struct Context<'a> {
+    pub(super) facts: Facts,
+    pub(super) extras: &'a Extras,
+    pub(super) boot_epoch_ns: i64,
     pub(super) now: Nanos,
 }
 
@@ -42,32 +95,27 @@ impl Context<'_> {
         let (sent, received) = flow.bytes().unzip();
         let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
         let unique = flow.sent_by_subflows();
-        let mut in_order: Vec<&SubflowState> = flow.subflows.iter().collect();
-        in_order.sort_by_key(|s| {
-            (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id)
-        });
-        let subflows: Vec<Subflow> = in_order.into_iter().map(|s| self.subflow(flow, s, unique)).collect();
+        let subflows = flow.in_order().zip(&self.extras.energies);
+        let subflows: Vec<Subflow> =
+            subflows.map(|(state, energy)| self.subflow(flow, state, unique, *energy)).collect();
         let observed = flow.observed(self.now);
         let of_subflows = || subflows.iter().map(Subflow::observed_payload).sum();
         let payload = observed.map_or_else(of_subflows, |observed| observed.bytes);
-        let from = flow.opened.or(flow.first_seen).unwrap_or(self.now);
-        let ids: Vec<_> = subflows.iter().map(|subflow| subflow.id).collect();
-        let bottlenecks =
-            self.start.traces.samples.then(|| bottleneck::of(flow, &ids, self.method, from)).flatten();
+        let bottlenecks = self.bottlenecks(flow);
         let connection = Connection {
             id: flow.id(),
             token: flow.id().token.known(),
             remote_token: flow.msk.as_ref().and_then(|msk| msk.remote_token.known()),
-            netns: self.names.netns(flow.id().netns, flow.netns_inode),
+            netns: self.extras.netns.to_string(),
             netns_inode: flow.netns_inode,
             role: role(flow),
             local,
             remote,
             process: flow.owner,
-            cgroup: self.names.cgroup(flow.cgroup),
+            cgroup: self.extras.cgroup.as_ref().map(ToString::to_string),
             opened_at: flow.opened.map(|at| self.at(at)),
             seen_open: flow.opened.is_some(),
-            age_s: flow.closed_at().unwrap_or(self.now).since(from).seconds(),
+            age_s: flow.closed_at().unwrap_or(self.now).since(flow.began(self.now)).seconds(),
             state: state(flow),
             closed_at: flow.closed_at().map(|at| self.at(at)),
             protocol: if flow.msk.is_some() { Protocol::Mptcp } else { Protocol::Tcp },
@@ -96,11 +144,24 @@ impl Context<'_> {
         outage::with_counts(connection)
     }
 
-    fn subflow(&self, flow: &Flow, state: &SubflowState, sent_by_all: Bytes) -> Subflow {
+    fn bottlenecks(&self, flow: &Flow) -> Option<Bottlenecks> {
+        let Facts { traces, method, .. } = self.facts;
+        let known = self.extras.bottlenecks.as_deref().cloned();
+        known.or_else(|| bottleneck::of(flow, None, method, self.now)).filter(|_| traces.samples)
+    }
+
+    fn subflow(
+        &self,
+        flow: &Flow,
+        state: &SubflowState,
+        sent_by_all: Bytes,
+        energy: Option<FlowEnergy>,
+    ) -> Subflow {
         let record = &state.record;
         let tcp = &record.tcp;
-        let traces = self.start.traces;
+        let traces = self.facts.traces;
         let joined = record.established.filter(|_| record.mp_join);
+        let [wire_sent, wire_received] = wire::estimate(record);
         Subflow {
             id: record.id,
             local: record.local,
@@ -108,6 +169,7 @@ impl Context<'_> {
             local_id: record.local_id,
             remote_id: record.remote_id,
             interface: record.interface.map(|interface| interface.name),
+            congestion_control: record.congestion,
             initial: state.is_initial(),
             backup: record.backup,
             stale: record.stale,
@@ -143,12 +205,12 @@ impl Context<'_> {
             receive: state.receive,
             observed: Some(state.observed(flow.closed_at().unwrap_or(self.now))),
             share_sent: (sent_by_all.0 > 0).then(|| state.unique_sent().0 as f64 / sent_by_all.0 as f64),
-            wire_bytes_sent_estimate: wire(record, tcp.bytes_sent, sent_segments(tcp)),
-            wire_bytes_received_estimate: wire(record, tcp.bytes_received, received_segments(tcp)),
+            wire_bytes_sent_estimate: wire_sent,
+            wire_bytes_received_estimate: wire_received,
             scheduler: (traces.scheduler && record.msk.is_some())
                 .then_some(Scheduler { considered: record.considered, picked: record.picked }),
             cpu: self.cpu(state),
-            energy: self.energy.and_then(|energy| energy.of(state, self.now)),
+            energy,
             closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
             tcp: Some(record.tcp),
         }
@@ -156,8 +218,8 @@ impl Context<'_> {
 
     /// Without the hooks that attribute system calls, their time counts as unknown even if another hook charged some.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
-        let traces = self.start.traces;
-        let known = state.cpu(self.start.ledger).filter(|_| traces.ledger)?;
+        let traces = self.facts.traces;
+        let known = state.cpu(self.facts.ledger).filter(|_| traces.ledger)?;
         Some(CpuTimes { syscall: known.syscall.filter(|_| traces.calls), ..known })
     }
 
@@ -191,7 +253,7 @@ impl Context<'_> {
     }
 
     fn at(&self, at: Nanos) -> Timestamp {
-        timestamp(self.start.boot_epoch_ns, at)
+        timestamp(self.boot_epoch_ns, at)
     }
 }
 
@@ -268,19 +330,4 @@ fn delivery_rate(record: &SubflowRecord) -> Option<BitsPerSecond> {
     let tcp = &record.tcp;
     let bytes = Bytes(u64::from(tcp.rate_delivered) * u64::from(tcp.mss));
     (tcp.rate_interval.0 > 0 && bytes.0 > 0).then(|| bytes.per(Nanos(tcp.rate_interval.0 * 1_000)))
-}
-
-/// Without those that a queue of this host refused, which the kernel counts too.
-fn sent_segments(tcp: &TcpCounters) -> Segments {
-    let refused = tcp.bytes_refused.0.checked_div(tcp.mss.into()).unwrap_or(0);
-    let sent = |counted: u32| u64::from(counted).saturating_sub(refused);
-    Segments { all: sent(tcp.segments_out), with_data: sent(tcp.data_segments_out) }
-}
-
-fn received_segments(tcp: &TcpCounters) -> Segments {
-    Segments { all: tcp.segments_in.into(), with_data: tcp.data_segments_in.into() }
-}
-
-fn wire(record: &SubflowRecord, payload: Bytes, segments: Segments) -> Bytes {
-    wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
 }

@@ -14,17 +14,13 @@ use super::fact::{Fact, FailedPath, Finding, MainOutage};
 /// How long a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
 
-/// All findings of a report, most important first; findings of one kind in the order of their connections.
-pub fn of_report(report: &Report) -> Vec<Finding> {
+/// Findings about the host, not about one connection.
+pub(super) fn of_host(report: &Report) -> Vec<Finding> {
     let problems = report.counters.mapping_problems;
     let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();
     facts.extend((problems.invalid > 0).then_some(Fact::InvalidMappings(problems.invalid)));
     facts.extend((problems.bad_checksum > 0).then_some(Fact::ChecksumFailures(problems.bad_checksum)));
-    let of_host = facts.into_iter().map(|fact| Finding { connection: None, fact });
-    let mut findings: Vec<Finding> =
-        of_host.chain(report.connections.iter().flat_map(of_connection)).collect();
-    findings.sort_by_key(Finding::rank);
-    findings
+    facts.into_iter().map(|fact| Finding { connection: None, fact }).collect()
 }
 
 /// All findings of a connection, most important first.

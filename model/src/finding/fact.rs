@@ -15,7 +15,7 @@ use crate::timeline::Offset;
 use crate::unit::{BitsPerSecond, Micros, Nanos};
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Something failed, or data was lost.
     Failure,

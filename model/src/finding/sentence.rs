@@ -94,8 +94,6 @@ pub fn joined(names: &[String]) -> String {
 }
 
 fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
-    let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
-    let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
     let how = match (path.ended, path.noticed) {
         (Some((reason, end)), Some(noticed)) if noticed < end => {
             format!("{NO_ACKS} (noticed at {noticed}), {} at {end}", reason.description())
@@ -109,7 +107,23 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at}")).unwrap_or_default();
     let again = recovered(path);
-    format!("path {} ({local} -> {remote}{over}) failed{at}: {how}{again}", path.subflow)
+    format!("path {} ({}) failed{at}: {how}{again}", path.subflow, path_name(path, format))
+}
+
+/// `10.0.1.1 -> 10.0.1.2 over eth1`.
+pub(super) fn path_name(path: &FailedPath, format: &Format<'_>) -> String {
+    let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
+    let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
+    format!("{local} -> {remote}{over}")
+}
+
+/// Why it failed, without times.
+pub(super) fn path_cause(path: &FailedPath) -> &'static str {
+    match (path.ended, path.noticed) {
+        (Some((_, end)), Some(noticed)) if noticed < end => NO_ACKS,
+        (Some((reason, _)), _) => reason.description(),
+        (None, _) => NO_ACKS,
+    }
 }
 
 /// For how long the path failed, or how often it worked for a short time.

@@ -4,7 +4,6 @@
 use super::row::Kind;
 use super::unit::Unit;
 use crate::bottleneck::Verdict;
-use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
 use crate::energy::ZoneEnergy;
 use crate::lifecycle::TcpState;
@@ -46,11 +45,14 @@ macro_rules! families {
 families! {
     "mpwatch_build_info" Gauge Count ["version"] "The version of mpwatch that runs; always 1." |s, emit| emit(&[&s.host.mpwatch], 1.0);
     "mpwatch_host_info" Gauge Count ["kernel", "boot_id"] "The machine; always 1." |s, emit| emit(&[&s.host.kernel, &s.host.boot_id], 1.0);
-    "mpwatch_host_missing_hook" Gauge Count ["what"] "A hook or field that this kernel lacks; the values that depend on it are unknown. Always 1." |s, emit| s.host.missing.iter().for_each(|one| emit(&[&one.what], 1.0));
+    "mpwatch_host_missing_hook" Gauge Count ["what"] "What is missing: a hook or field that this kernel lacks, whose values are unknown, or what the budget leaves out, so that values are less precise. Always 1." |s, emit| s.host.missing.iter().for_each(|one| emit(&[&one.what], 1.0));
+    "mpwatch_overhead_ratio" Gauge Ratio [] "Estimated share of the CPU time of all CPUs that mpwatch costs, 0 to 1: its process and its programs in the kernel." |s, emit| if let Some(overhead) = s.overhead { emit(&[], overhead.ratio) };
+    "mpwatch_overhead_budget_ratio" Gauge Ratio [] "Highest share of the CPU time of all CPUs that mpwatch may cost (trace.budget)." |s, emit| if let Some(budget) = s.overhead.and_then(|overhead| overhead.budget) { emit(&[], budget) };
+    "mpwatch_overhead_reductions" Gauge Count [] "Steps that were taken to keep the budget, 0 to 5; mpwatch_host_missing_hook tells what is less precise." |s, emit| if let Some(overhead) = s.overhead { emit(&[], f64::from(overhead.reductions)) };
     "mpwatch_host_connections" Gauge Count ["state"] "Connections that are open." connections;
-    "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and continue as plain TCP." |s, emit| emit(&[], s.connections.iter().filter(|c| c.is_open() && c.fallback.is_some()).count() as f64);
-    "mpwatch_host_subflows" Gauge Count [] "Subflows that are open." |s, emit| emit(&[], s.connections.iter().flat_map(|c| &c.subflows).filter(|f| f.closed.is_none()).count() as f64);
-    "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one per bottleneck, where known." |s, emit| emit(&[], open(s).filter_map(|c| c.extra_subflows).map(f64::from).sum());
+    "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and continue as plain TCP." |s, emit| emit(&[], s.open_counts().fallbacks as f64);
+    "mpwatch_host_subflows" Gauge Count [] "Subflows that are open." |s, emit| emit(&[], s.open_counts().subflows as f64);
+    "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one per bottleneck, where known." |s, emit| emit(&[], s.open_counts().extra_subflows as f64);
     "mpwatch_host_subflow_pairs" Gauge Count ["verdict"] "Pairs of subflows of open connections, by whether they share a bottleneck." pairs;
     "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the elapsed time of all CPUs." cpu_accounts;
     "mpwatch_energy_info" Gauge Count ["source", "idle"] "Sources of the energy figures and of the idle power; always 1." |s, emit| if let Some(e) = &s.energy { emit(&[e.source.as_str(), e.idle.as_str()], 1.0) };
@@ -83,31 +85,23 @@ families! {
     "mpwatch_loss_ticks_failed_total" Counter Count [] "Snapshots that could not be read from the kernel." |s, emit| emit(&[], s.losses.ticks_failed as f64);
 }
 
-fn open(snapshot: &Snapshot) -> impl Iterator<Item = &Connection> {
-    snapshot.connections.iter().filter(|connection| connection.is_open())
-}
-
-/// Emits how many of the values are each of these words, also if it is none.
-fn emit_counts<'a>(words: &[&str], values: impl Iterator<Item = &'a str>, emit: &mut Emit<'_>) {
-    let mut counts = vec![0_u64; words.len()];
-    for index in values.filter_map(|value| words.iter().position(|word| *word == value)) {
-        counts[index] += 1;
-    }
-    words.iter().zip(counts).for_each(|(word, count)| emit(&[word], count as f64));
-}
-
 fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    let pairs = open(snapshot).flat_map(|c| &c.bottlenecks).flat_map(|all| &all.pairs);
-    emit_counts(Verdict::WORDS, pairs.map(|pair| pair.verdict.as_str()), emit);
+    let counts = snapshot.open_counts();
+    for (verdict, count) in Verdict::ALL.into_iter().zip(counts.pairs) {
+        emit(&[verdict.as_str()], count as f64);
+    }
 }
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
     // A socket may close between two reads: open, but in a state that only closed sockets have.
     let is_of_open =
         |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
-    let words: Vec<&str> = TcpState::ALL.into_iter().filter(is_of_open).map(TcpState::as_str).collect();
-    let states = open(snapshot).map(|c| Some(c.state).filter(is_of_open).unwrap_or(TcpState::Unknown));
-    emit_counts(&words, states.map(TcpState::as_str), emit);
+    let states = || TcpState::ALL.into_iter().zip(snapshot.open_counts().states);
+    let others: i64 = states().filter(|(state, _)| !is_of_open(state)).map(|(_, count)| count).sum();
+    for (state, count) in states().filter(|(state, _)| is_of_open(state)) {
+        let others = if state == TcpState::Unknown { others } else { 0 };
+        emit(&[state.as_str()], (count + others) as f64);
+    }
 }
 
 fn cpu_accounts(snapshot: &Snapshot, emit: &mut Emit<'_>) {

@@ -3,7 +3,9 @@
 
 pub mod bottleneck;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -15,9 +17,12 @@ use mpwatch_model::event::Process;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::host::{Host, KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::observed::Observed;
 use mpwatch_model::outage;
+use mpwatch_model::overhead::Overhead;
+use mpwatch_model::setup::Setup;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -48,6 +53,20 @@ pub fn host() -> Host {
     }
 }
 
+/// Labels and settings of the run.
+pub fn setup() -> Setup {
+    let map = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
+        entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    Setup {
+        labels: map(&[("repetition", "3"), ("scheduler", "default")]),
+        interval_ms: Some(1_000),
+        cpu_model: Some("Example CPU 8000".to_owned()),
+        governor: Some("performance".to_owned()),
+        mptcp_sysctls: map(&[("checksum_enabled", "0"), ("pm_type", "0"), ("scheduler", "default")]),
+    }
+}
+
 /// A subflow by its number in the connection: the first over eth1, the second over eth2, and so on, all open and healthy.
 pub fn subflow(token: u32, place: u8) -> Subflow {
     let nth = u64::from(place);
@@ -58,6 +77,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         local_id: place - 1,
         remote_id: place - 1,
         interface: Some(name(&format!("eth{place}"))),
+        congestion_control: Some(name("cubic")),
         initial: place == 1,
         backup: false,
         stale: false,
@@ -91,6 +111,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
             bytes: Bytes(80_001_200 / nth),
             duration: Nanos(12_479_850_000),
             active: Nanos(10_000_000_000),
+            wire_bytes_estimate: Some(Bytes(87_350_000 / nth)),
         }),
         share_sent: None,
         wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
@@ -197,7 +218,9 @@ pub fn settle(connection: &mut Connection) {
     connection.send = subflows.iter().filter_map(|s| s.send).reduce(|a, b| a + b);
     connection.receive = subflows.iter().filter_map(|s| s.receive).reduce(|a, b| a + b);
     let (duration, active) = (Nanos(12_500_000_000), Nanos(10_000_000_000));
-    connection.observed = Some(Observed { bytes: sent + received, duration, active });
+    let wire = subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
+    let (bytes, wire_bytes_estimate) = (sent + received, Some(wire));
+    connection.observed = Some(Observed { bytes, duration, active, wire_bytes_estimate });
     connection.flow_class = FlowClass::of(sent, received);
     connection.energy = connection.energy.map(|energy| energy.over(sent + received));
     connection.local = subflows.first().map(|s| s.local);
@@ -297,7 +320,8 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
-    connection.subflows[0].observed = Some(Observed { bytes, duration, active });
+    let wire_bytes_estimate = Some(Bytes(9_200));
+    connection.subflows[0].observed = Some(Observed { bytes, duration, active, wire_bytes_estimate });
     settle(&mut connection);
     connection.observed = connection.subflows[0].observed;
     connection.energy = connection.energy.map(|energy| energy.over(bytes));
@@ -312,13 +336,44 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
         at: at(12_500_000),
         interval_s: 1.0,
         host: host(),
+        setup: Arc::new(setup()),
         connections,
         counters: KernelCounters { records: 7, ..KernelCounters::default() },
         cpus: Some(vec![cpu(0), cpu(1)]),
         energy: Some(zones()),
         losses: Losses::default(),
+        overhead: Some(Overhead { ratio: 0.0042, budget: Some(0.01), reductions: 0 }),
         boot_epoch_ns: 0,
+        idle: IdleConnections::default(),
     }
+}
+
+/// A connection that is idle: only its age grows.
+#[derive(Debug)]
+struct Idle(Connection);
+
+impl IdleConnection for Idle {
+    fn id(&self) -> ConnectionId {
+        self.0.id
+    }
+
+    fn connection(&self, at: Nanos, boot_epoch_ns: i64) -> Connection {
+        let mut connection = self.0.clone();
+        if let Some(opened) = connection.opened_at {
+            let now = i128::from(at.0) + i128::from(boot_epoch_ns);
+            connection.age_s = (now - opened.as_nanosecond()) as f64 / 1e9;
+        }
+        connection
+    }
+}
+
+/// The idle connections of a snapshot.
+pub fn idle(connections: Vec<Connection>) -> IdleConnections {
+    let mut idle = IdleConnections::default();
+    for connection in connections {
+        idle.insert(Arc::new(Idle(connection)));
+    }
+    idle
 }
 
 /// A machine of one package, since 12.5 s.
@@ -366,7 +421,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
         snapshot(connections);
     Report {
         schema,
-        run: Run { host, from: at(-250_000), to, cut_short: None },
+        run: Run { host, setup: Arc::new(setup()), from: at(-250_000), to, cut_short: None },
         connections,
         counters,
         cpus,

@@ -10,7 +10,7 @@ use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 use proptest::prelude::*;
 
-use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
+use super::records::{SECOND, closed_connection, closed_subflow, connection, msk, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
 proptest! {
@@ -148,7 +148,7 @@ fn a_flow_that_vanishes_is_counted_and_closed_for_an_unknown_reason() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
     tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));
-    for second in 2..16 {
+    for second in 2..100 {
         tick(&mut tracker, second * SECOND);
     }
     let report = tracker.report();
@@ -266,4 +266,32 @@ fn fairness_does_not_count_the_time_after_the_connection_closed() {
         tracker.report().connections[0].jain_index.unwrap()
     };
     assert_eq!((end_of(3), end_of(8)), (1.0, 1.0));
+}
+
+/// The payload of a subflow that closed before tracing began is in the kernel's total of the connection; its wire bytes are in no total.
+#[test]
+fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
+    let mut tracker = tracker(Closed::Forget);
+    let at = |seconds: u64, of_connection: u64, own: u64, segments: u32| {
+        let mut socket = connection(seconds * SECOND, of_connection);
+        socket.opened = None;
+        let mut record = subflow(1, seconds * SECOND, own);
+        (record.seen_open, record.created, record.msk) = (false, None, Some(msk(of_connection)));
+        (record.tcp.segments_out, record.tcp.data_segments_out) = (segments, segments);
+        [KernelEvent::Connection(socket), KernelEvent::Subflow(record)]
+    };
+    for event in at(2, 9_000_000, 1_000_000, 1_000) {
+        tracker.apply(&event);
+    }
+    let adopted = tick(&mut tracker, 2 * SECOND).connections.remove(0);
+    assert_eq!(adopted.excess_ratio(), None, "nothing was observed yet");
+    for event in at(3, 9_100_000, 1_100_000, 1_100) {
+        tracker.apply(&event);
+    }
+    let observed = tick(&mut tracker, 3 * SECOND).connections.remove(0);
+    // 100 segments with 66 bytes of headers and 24 of MPTCP's option.
+    let wire = 100_000 + 100 * (66 + 24);
+    assert_eq!(observed.observed.unwrap().wire_bytes_estimate, Some(Bytes(wire)));
+    let expected = 1.0 - 100_000.0 / wire as f64;
+    assert!((observed.excess_ratio().unwrap() - expected).abs() < 1e-9, "{:?}", observed.excess_ratio());
 }

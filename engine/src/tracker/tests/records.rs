@@ -25,6 +25,7 @@ pub(super) fn tracker_with(closed: Closed, traces: Traces) -> Tracker {
     let machine = Some(MachinePower { cpus: 2, calibrated: Vec::new() });
     Tracker::new(
         Start {
+            setup: std::sync::Arc::default(),
             host: Host::default(),
             boot_epoch_ns: 0,
             at: Nanos(SECOND),
@@ -108,6 +109,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         local_id: 0,
         remote_id: 0,
         interface: None,
+        congestion: None,
         owner: None,
         state: TcpState::Established,
         error: 0,

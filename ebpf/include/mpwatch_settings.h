@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/* What user space tells the BPF programs. The rules of mpwatch_abi.h hold. */
+#ifndef MPWATCH_SETTINGS_H
+#define MPWATCH_SETTINGS_H
+
+/* User space sets these before it loads the programs. They are constants to the verifier. */
+struct mpw_settings {
+	/* Process id of mpwatch. */
+	__u32 self;
+	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
+	__u32 cost_slots;
+	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
+	__u32 tick_ns;
+	/* 1: also trace plain TCP connections. */
+	__u8 trace_tcp;
+	/* 1: keep the CPU ledger. */
+	__u8 ledger;
+	/* 1: only in windows, which user space opens and closes (`ledger_open`, `ledger_close`). */
+	__u8 ledger_sampled;
+	/* 1: take RTT samples, from which bottlenecks are found. */
+	__u8 samples;
+	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
+	__u8 has_cast;
+	/* 1: tcp_retransmit_skb also reports failed retransmissions; its third argument is the error (6.18 and later). */
+	__u8 reports_failed_retransmits;
+	__u8 _reserved[2];
+};
+
+/* How closely segments are looked at. User space may change it at any time, to spend less CPU time. */
+struct mpw_pace {
+	/* In each tick of the kernel's timer the first segments of a subflow are looked at, and then every n-th, a power of two. */
+	__u32 segments_per_tick;
+	__u32 every_nth;
+	/* Multiplies the time between two delay samples. */
+	__u32 sample_spacing;
+	__u32 _reserved;
+};
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All connections: those that take part in ticks, with their detectors, and the idle ones.
+
+use std::collections::HashMap;
+
+use mpwatch_model::capacity::shrink_map;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::idle::{IdleConnection as _, IdleConnections};
+use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::unit::Nanos;
+
+use super::bottleneck::{self, Detection};
+use super::flow::{Flow, Quiet};
+use super::idle::{self, Idle, IdleFlow};
+use super::index::Key;
+use super::names::Changed;
+use super::view::Sources;
+use crate::bottleneck::Detector;
+
+#[derive(Default)]
+pub(super) struct Flows {
+    /// Those that take part in ticks.
+    active: HashMap<Key, Flow>,
+    /// Of those with samples.
+    detectors: HashMap<Key, Box<Detector>>,
+    idle: Idle,
+}
+
+/// A connection for a snapshot.
+enum Found<'a> {
+    Active(&'a Flow),
+    Idle(&'a IdleFlow),
+}
+
+impl Flows {
+    /// The flow of a record, which takes part in ticks from now on.
+    pub(super) fn record(&mut self, key: Key, now: Nanos, new: impl FnOnce() -> Flow) -> &mut Flow {
+        self.wake([key], now);
+        self.active.entry(key).or_insert_with(new)
+    }
+
+    /// A flow that takes part in ticks. `None`: it is idle, or forgotten.
+    pub(super) fn active(&self, key: Key) -> Option<&Flow> {
+        self.active.get(&key)
+    }
+
+    /// All flows that take part in ticks.
+    pub(super) fn all_active(&self) -> impl Iterator<Item = (Key, &Flow)> {
+        self.active.iter().map(|(key, flow)| (*key, flow))
+    }
+
+    /// The same, to be changed. Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
+    pub(super) fn sorted_mut(&mut self) -> Vec<&mut Flow> {
+        let mut flows: Vec<&mut Flow> = self.active.values_mut().collect();
+        flows.sort_unstable_by_key(|flow| flow.serial());
+        flows
+    }
+
+    /// The last record of a subflow, or of the connection's own socket, is still current.
+    pub(super) fn on_unchanged(&mut self, key: Key, subflow: Option<SubflowId>) {
+        if !self.idle.note(key, subflow)
+            && let Some(flow) = self.active.get_mut(&key)
+        {
+            flow.on_unchanged(subflow);
+        }
+    }
+
+    pub(super) fn take_samples(&mut self, key: Key, batch: &SampleBatch, detection: Detection, now: Nanos) {
+        self.wake([key], now);
+        if let Some(flow) = self.active.get_mut(&key) {
+            flow.quiet = Quiet::default();
+            self.detectors.entry(key).or_insert_with(|| detection.detector()).take(batch);
+        }
+    }
+
+    pub(super) fn evaluate_bottlenecks(&mut self, now: Nanos) {
+        for (key, detector) in &mut self.detectors {
+            if let Some(flow) = self.active.get(key) {
+                bottleneck::evaluate(detector, flow, now);
+            }
+        }
+    }
+
+    /// Removes a flow that takes part in ticks.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Flow> {
+        self.detectors.remove(&key);
+        self.active.remove(&key)
+    }
+
+    /// The connections that the kernel side has not listed for too long, and those with other names, take part in ticks again.
+    pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
+        let missing = self.idle.check(now);
+        self.wake(missing, now);
+        if !renamed.is_empty() {
+            let renamed = self.idle.named(renamed);
+            self.wake(renamed, now);
+        }
+    }
+
+    pub(super) fn wake_all(&mut self, now: Nanos) {
+        let all = self.idle.keys();
+        self.wake(all, now);
+    }
+
+    fn wake(&mut self, keys: impl IntoIterator<Item = Key>, now: Nanos) {
+        for key in keys {
+            if let Some((flow, detector)) = self.idle.take(key, now) {
+                self.active.insert(key, flow);
+                self.detectors.extend(detector.map(|detector| (key, detector)));
+            }
+        }
+    }
+
+    /// Takes the connections to which nothing happens out of the ticks.
+    pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
+        let may_be_idle = |(key, flow): &(&Key, &Flow)| {
+            let detector = self.detectors.get(*key).map(|detector| &**detector);
+            let is_charged = sources.energy.is_none_or(|energy| energy.is_current(flow));
+            is_charged && idle::may_be_idle(flow, detector, sources.now)
+        };
+        let keys: Vec<Key> = self.active.iter().filter(may_be_idle).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(flow) = self.active.remove(&key) else { continue };
+            let detector = self.detectors.remove(&key);
+            let extras = sources.extras(&flow, detector.as_deref());
+            self.idle.add(key, (flow, detector), (extras, sources.facts()), sources.now);
+        }
+        shrink_map(&mut self.active);
+        shrink_map(&mut self.detectors);
+    }
+
+    /// All connections in the order in which they were first seen, or only those that take part in ticks.
+    pub(super) fn connections(&self, sources: &Sources<'_>, with_idle: bool) -> Vec<Connection> {
+        let active = self.active.iter().filter(|(_, flow)| flow.is_reportable());
+        let active = active.map(|(key, flow)| (*key, Found::Active(flow)));
+        let idle = self.idle.iter().filter(|_| with_idle).map(|(key, flow)| (key, Found::Idle(flow)));
+        let mut found: Vec<(Key, Found<'_>)> = active.chain(idle).collect();
+        found.sort_unstable_by_key(|(key, _)| key.serial);
+        let connection = |(key, found)| match found {
+            Found::Active(flow) => sources.connection(flow, self.detectors.get(&key).map(|one| &**one)),
+            Found::Idle(idle) => idle.connection(sources.now, sources.start.boot_epoch_ns),
+        };
+        found.into_iter().map(connection).collect()
+    }
+
+    /// The idle connections, for a snapshot.
+    pub(super) fn idle(&self) -> &IdleConnections {
+        self.idle.shared()
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections to which nothing happens. They take no part in ticks, until a record, a sample or a name of theirs changes, or the kernel side
+//! does not list them any more. Snapshots share them.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use mpwatch_model::capacity::shrink_map;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::idle::{IdleConnection, IdleConnections};
+use mpwatch_model::unit::Nanos;
+
+use super::flow::Flow;
+use super::index::Key;
+use super::names::Changed;
+use super::seen::MAX_UNSEEN;
+use super::subflow::SubflowState;
+use super::view::{Context, Extras, Facts};
+use crate::bottleneck::Detector;
+
+/// Ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
+const QUIET_TICKS: u32 = 2;
+/// Samples that are older than this have no effect on verdicts any more.
+const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
+/// Bit of the connection's own socket among those that were seen. A connection with as many subflows, ended ones included, is never idle.
+const SOCKET: usize = 63;
+
+/// A connection as it was when it became idle.
+pub(super) struct IdleFlow {
+    flow: Flow,
+    extras: Extras,
+    facts: Facts,
+}
+
+impl IdleConnection for IdleFlow {
+    fn id(&self) -> ConnectionId {
+        self.flow.id()
+    }
+
+    fn connection(&self, at: Nanos, boot_epoch_ns: i64) -> Connection {
+        Context { facts: self.facts, extras: &self.extras, boot_epoch_ns, now: at }.connection(&self.flow)
+    }
+}
+
+impl fmt::Debug for IdleFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IdleFlow").field(&self.flow.id()).finish()
+    }
+}
+
+/// An idle connection and what changes about it: which of its sockets were listed since the last check.
+struct Slot {
+    shared: Arc<IdleFlow>,
+    detector: Option<Box<Detector>>,
+    seen: u64,
+    check_at: Nanos,
+}
+
+/// All idle connections.
+#[derive(Default)]
+pub(super) struct Idle {
+    slots: HashMap<Key, Slot>,
+    /// When to check which connection, in order of time.
+    checks: VecDeque<(Nanos, Key)>,
+    shared: IdleConnections,
+}
+
+impl Idle {
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        (mut flow, detector): (Flow, Option<Box<Detector>>),
+        (extras, facts): (Extras, Facts),
+        now: Nanos,
+    ) {
+        flow.subflows.shrink_to_fit();
+        flow.timeline.shrink();
+        let shared = Arc::new(IdleFlow { flow, extras, facts });
+        let check_at = now + MAX_UNSEEN;
+        self.checks.push_back((check_at, key));
+        self.shared.insert(Arc::clone(&shared) as _);
+        self.slots.insert(key, Slot { shared, detector, seen: 0, check_at });
+    }
+
+    /// Takes back a connection that is not idle any more.
+    pub(super) fn take(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
+        let Slot { shared, detector, seen, check_at } = self.slots.remove(&key)?;
+        shrink_map(&mut self.slots);
+        self.shared.remove(shared.id());
+        let mut flow = Arc::try_unwrap(shared).map_or_else(|shared| shared.flow.clone(), |own| own.flow);
+        // All were seen before the previous check.
+        let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
+        for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
+            subflow.seen.resume(seen_at(bit));
+        }
+        flow.socket.seen.resume(seen_at(SOCKET));
+        flow.quiet.ticks = 0;
+        Some((flow, detector))
+    }
+
+    /// Notes that a subflow, or the connection's own socket, is listed. Returns whether the connection is idle.
+    pub(super) fn note(&mut self, key: Key, subflow: Option<SubflowId>) -> bool {
+        let Some(slot) = self.slots.get_mut(&key) else { return false };
+        let position = |id| slot.shared.flow.subflows.iter().position(|subflow| subflow.record.id == id);
+        if let Some(bit) = subflow.map_or(Some(SOCKET), position) {
+            slot.seen |= 1 << bit;
+        }
+        true
+    }
+
+    /// Checks the connections whose turn it is. Returns those that were not listed completely.
+    pub(super) fn check(&mut self, now: Nanos) -> Vec<Key> {
+        let mut missing = Vec::new();
+        while let Some((check_at, key)) = self.checks.pop_front_if(|(check_at, _)| *check_at <= now) {
+            let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.check_at == check_at) else {
+                continue;
+            };
+            if slot.seen & expected(&slot.shared.flow) == expected(&slot.shared.flow) {
+                (slot.seen, slot.check_at) = (0, now + MAX_UNSEEN);
+                self.checks.push_back((slot.check_at, key));
+            } else {
+                missing.push(key);
+            }
+        }
+        missing
+    }
+
+    /// The connections whose names have changed.
+    pub(super) fn named(&self, changed: &Changed) -> Vec<Key> {
+        let concerned = |flow: &Flow| changed.concerns(flow.netns, flow.netns_inode, flow.cgroup);
+        self.slots.iter().filter(|(_, slot)| concerned(&slot.shared.flow)).map(|(key, _)| *key).collect()
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.slots.keys().copied().collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &IdleFlow)> {
+        self.slots.iter().map(|(key, slot)| (*key, &*slot.shared))
+    }
+
+    /// For a snapshot.
+    pub(super) fn shared(&self) -> &IdleConnections {
+        &self.shared
+    }
+}
+
+/// The bits of the sockets that the kernel side lists.
+fn expected(flow: &Flow) -> u64 {
+    let subflows = flow.subflows.iter().enumerate().filter(|(_, subflow)| !subflow.is_final());
+    let socket = Some(SOCKET).filter(|_| flow.socket.is_known);
+    subflows.map(|(bit, _)| bit).chain(socket).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+/// Whether ticks change nothing of this connection any more but its age.
+pub(super) fn may_be_idle(flow: &Flow, detector: Option<&Detector>, now: Nanos) -> bool {
+    let is_settled =
+        |subflow: &SubflowState| subflow.is_final() || (subflow.end.is_none() && subflow.seen.is_recent(now));
+    let is_socket_open = !flow.socket.is_known || (!flow.socket.is_final && flow.socket.seen.is_recent(now));
+    flow.quiet.ticks >= QUIET_TICKS
+        && flow.is_reportable()
+        && flow.closed_at().is_none()
+        && is_socket_open
+        && (1..SOCKET).contains(&flow.subflows.len())
+        && flow.subflows.iter().all(is_settled)
+        && detector.is_none_or(|detector| now.since(detector.newest()) >= SAMPLES_EXPIRE)
+}

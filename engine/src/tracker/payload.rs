@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sums over the subflows of a connection. Pure.
+
+use mpwatch_model::unit::Bytes;
+
+use super::flow::Flow;
+use super::subflow::SubflowState;
+
+impl Flow {
+    /// Payload sent and received, every byte once; that of the only subflow if the connection has no counters. `None`: unknown.
+    pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
+        let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
+        let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
+        counted.map(|bytes| (bytes.sent + in_syn, bytes.received)).or_else(|| {
+            let tcp = self.only_subflow()?;
+            Some((tcp.unique_sent(), tcp.received()))
+        })
+    }
+
+    /// The only subflow, where there can be no other one.
+    pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
+        self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
+    }
+
+    /// Payload sent by all subflows, each byte once on each subflow.
+    pub(super) fn sent_by_subflows(&self) -> Bytes {
+        self.subflows.iter().map(SubflowState::unique_sent).sum()
+    }
+
+    /// What the subflows sent beyond the connection's own bytes. One subflow alone cannot reinject. `None` for plain TCP, and if a subflow
+    /// may have ended before tracing began.
+    pub(super) fn reinjected(&self) -> Option<Bytes> {
+        let (sent, _) = self.bytes().filter(|_| self.msk.is_some() && self.opened.is_some())?;
+        Some(if self.subflows.len() < 2 { Bytes(0) } else { self.sent_by_subflows().since(sent) })
+    }
+
+    /// Its subflows in the order of their creation.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &SubflowState> {
+        let mut all: Vec<&SubflowState> = self.subflows.iter().collect();
+        all.sort_by_key(|s| (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id));
+        all.into_iter()
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When a socket was last in a snapshot, and whether it has vanished: disappeared without a final record. Pure.
+
+use mpwatch_model::unit::Nanos;
+
+/// A socket has vanished if it was not seen for this many ticks. With fewer, the iterator over storage may have skipped it while others were
+/// removed.
+pub(super) const MIN_MISSED_TICKS: u32 = 10;
+/// And not for this long: the kernel side lists an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
+pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
+
+/// What is known of one socket.
+#[derive(Clone)]
+pub(super) struct Seen {
+    /// It was in a snapshot, or sent a record, since the last tick.
+    is_new: bool,
+    /// The tick at which it was last seen.
+    at: Nanos,
+    /// Consecutive ticks in which it was not seen.
+    missed_ticks: u32,
+    has_vanished: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { is_new: true, at: Nanos(0), missed_ticks: 0, has_vanished: false }
+    }
+}
+
+impl Seen {
+    /// It was seen.
+    pub(super) fn note(&mut self) {
+        self.is_new = true;
+    }
+
+    /// It was last seen at this time, before it took part in ticks again.
+    pub(super) fn resume(&mut self, at: Nanos) {
+        (self.at, self.missed_ticks) = (self.at.max(at), 0);
+    }
+
+    /// Ends a tick. Returns whether it has just vanished.
+    pub(super) fn on_tick(&mut self, now: Nanos) -> bool {
+        if std::mem::take(&mut self.is_new) {
+            *self = Self { is_new: false, at: now, missed_ticks: 0, has_vanished: false };
+            return false;
+        }
+        self.missed_ticks = self.missed_ticks.saturating_add(1);
+        let had_vanished = self.has_vanished;
+        self.has_vanished = self.missed_ticks >= MIN_MISSED_TICKS && now.since(self.at) >= MAX_UNSEEN;
+        self.has_vanished && !had_vanished
+    }
+
+    /// Whether it was not seen for so long that no more records will arrive.
+    pub(super) fn has_vanished(&self) -> bool {
+        self.has_vanished
+    }
+
+    /// Whether it was seen lately.
+    pub(super) fn is_recent(&self, now: Nanos) -> bool {
+        now.since(self.at) < MAX_UNSEEN
+    }
+}

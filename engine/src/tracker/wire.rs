@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Estimates the wire bytes of a subflow from its record. Pure.
+
+use mpwatch_model::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::unit::Bytes;
+use mpwatch_model::wire::{Segments, wire_bytes};
+
+/// Bytes sent and received on the wire since the subflow was opened, headers included.
+pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
+    let tcp = &record.tcp;
+    let wire = |payload, segments| {
+        wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
+    };
+    [wire(tcp.bytes_sent, sent_segments(tcp)), wire(tcp.bytes_received, received_segments(tcp))]
+}
+
+/// Without those that a queue of this host refused, which the kernel counts too.
+fn sent_segments(tcp: &TcpCounters) -> Segments {
+    let refused = tcp.bytes_refused.0.checked_div(tcp.mss.into()).unwrap_or(0);
+    let sent = |counted: u32| u64::from(counted).saturating_sub(refused);
+    Segments { all: sent(tcp.segments_out), with_data: sent(tcp.data_segments_out) }
+}
+
+fn received_segments(tcp: &TcpCounters) -> Segments {
+    Segments { all: tcp.segments_in.into(), with_data: tcp.data_segments_in.into() }
+}

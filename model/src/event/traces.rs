@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a kernel lets mpwatch measure.
+
+use serde::{Deserialize, Serialize};
+
+/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
+pub struct Traces {
+    /// Causes of retransmissions (`tcp_retransmit_skb`).
+    pub retransmits: bool,
+    /// Scheduler rounds (`mptcp_subflow_get_send`, with the ledger).
+    pub scheduler: bool,
+    /// RTT samples, stalls (`tcp_probe`).
+    pub segments: bool,
+    /// CPU time (`sched_switch` and others).
+    #[serde(default)]
+    pub ledger: bool,
+    /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
+    #[serde(default)]
+    pub calls: bool,
+    /// RTT samples, from which bottlenecks are found (`tcp_probe`, and a setting).
+    #[serde(default)]
+    pub samples: bool,
+}
+
+impl Traces {
+    /// A kernel that has every hook.
+    pub const ALL: Self =
+        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Problems of a report grouped by cause and peer: one line for what many connections have in common.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::connection::Connection;
+use crate::energy::FlowEnergy;
+use crate::lifecycle::Role;
+use crate::metric::{Unit, count, display};
+use crate::pairing::{Flow, flows};
+use crate::snapshot::Report;
+use crate::unit::Micros;
+
+use super::detect;
+use super::fact::{Fact, Finding, Severity};
+use super::sentence::{Format, path_cause, path_name};
+
+/// How many connections a line names as examples.
+const MAX_EXAMPLES: usize = 3;
+
+/// The other end of a connection without the port that its client happened to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// This host connected to this service.
+    Service(SocketAddr),
+    /// This address connected to this port of this host.
+    Client(IpAddr, u16),
+}
+
+impl Peer {
+    /// The peer of a connection. `None`: no subflow was seen.
+    pub fn of(connection: &Connection) -> Option<Self> {
+        let (local, remote) = (connection.local?, connection.remote?);
+        Some(match connection.role {
+            Some(Role::Server) => Self::Client(remote.ip(), local.port()),
+            Some(Role::Client) | None => Self::Service(remote),
+        })
+    }
+
+    fn phrase(self, format: &Format<'_>) -> String {
+        match self {
+            Self::Service(address) => {
+                let ip = (format.address)(address.ip());
+                let ip = if address.is_ipv6() && ip.contains(':') { format!("[{ip}]") } else { ip };
+                format!(" to {ip}:{}", address.port())
+            }
+            Self::Client(address, port) => format!(" from {} to port {port}", (format.address)(address)),
+        }
+    }
+}
+
+/// Problems with one cause and one peer; of the host, one problem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProblemGroup {
+    /// `None`: the host, or no address is known.
+    pub peer: Option<Peer>,
+    /// In the order of their connections; at least one.
+    findings: Vec<Finding>,
+}
+
+/// What the findings of a group have in common: rank, peer, cause.
+type Key = ((Severity, u8), Option<Peer>, String);
+
+/// The problems of a report: most important first, of one kind the most frequent first. If both ends of a connection are in the report, a
+/// problem that both have is listed once, as the connecting end sees it.
+pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
+    let mut groups: Vec<ProblemGroup> = Vec::new();
+    let mut places: HashMap<Key, usize> = HashMap::new();
+    let of_host = detect::of_host(report).into_iter().map(|finding| (None, finding));
+    let of_flows = flows(&report.connections).into_iter().flat_map(of_flow);
+    for (peer, finding) in of_host.chain(of_flows).filter(|(_, finding)| finding.is_problem()) {
+        let key = (finding.rank(), peer, cause(&finding, &Format::default()));
+        if let Some(group) = places.get(&key).and_then(|&place| groups.get_mut(place)) {
+            group.findings.push(finding);
+        } else {
+            places.insert(key, groups.len());
+            groups.push(ProblemGroup { peer, findings: vec![finding] });
+        }
+    }
+    groups.sort_by_key(|group| (group.rank(), std::cmp::Reverse(group.connections())));
+    groups
+}
+
+/// The findings of both ends of a connection, with the peer of each end.
+fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
+    let of = |end| (Peer::of(end), detect::of_connection(end));
+    let (peer, findings) = of(flow.end);
+    let kinds: Vec<_> = findings.iter().map(Finding::rank).collect();
+    let (other_peer, others) = flow.other.map(of).unwrap_or_default();
+    let new = others.into_iter().filter(|finding| !kinds.contains(&finding.rank()));
+    findings
+        .into_iter()
+        .map(|finding| (peer, finding))
+        .chain(new.map(|finding| (other_peer, finding)))
+        .collect()
+}
+
+impl ProblemGroup {
+    /// The first of its findings.
+    pub fn first(&self) -> Option<&Finding> {
+        self.findings.first()
+    }
+
+    /// Its place in the order of importance; the same for all groups of a kind.
+    pub fn rank(&self) -> (Severity, u8) {
+        self.first().map_or((Severity::Note, u8::MAX), Finding::rank)
+    }
+
+    /// How many connections it is about; 0 for one of the host. A connection whose subflows failed one after the other counts once.
+    pub fn connections(&self) -> usize {
+        let mut ids: Vec<_> = self.findings.iter().filter_map(|finding| finding.connection).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.len()
+    }
+
+    /// One line: of a single connection its finding, of several what they have in common and some examples.
+    pub fn line(&self, format: &Format<'_>) -> String {
+        let Some(first) = self.first() else { return String::new() };
+        let connections = self.connections();
+        if connections <= 1 {
+            let others = self.findings.iter().skip(1).map(|other| other.sentence(format));
+            return others.fold(first.line(format), |line, other| format!("{line}; {other}"));
+        }
+        let peer = self.peer.map(|peer| peer.phrase(format)).unwrap_or_default();
+        format!(
+            "{}{peer} {}{} ({})",
+            count(connections, "connection"),
+            cause(first, format),
+            self.extent(format).map(|extent| format!(", {extent}")).unwrap_or_default(),
+            self.examples()
+        )
+    }
+
+    /// Short ids of the first connections.
+    fn examples(&self) -> String {
+        let mut ids: Vec<String> =
+            self.findings.iter().filter_map(|finding| finding.connection).map(|id| id.short()).collect();
+        ids.dedup();
+        let more = ids.len().saturating_sub(MAX_EXAMPLES);
+        ids.truncate(MAX_EXAMPLES);
+        let names = ids.join(", ");
+        if more > 0 { format!("{names} and {more} more") } else { names }
+    }
+
+    /// How long their outages were, or what their extra subflows cost. `None`: the cause has no such figure, or it is unknown.
+    fn extent(&self, format: &Format<'_>) -> Option<String> {
+        let facts = || self.findings.iter().map(|finding| &finding.fact);
+        let outages = facts().filter_map(|fact| match fact {
+            Fact::Outage(main) => Some(main.duration),
+            _ => None,
+        });
+        let extra = facts().map(|fact| match fact {
+            Fact::SharedBottleneck(shared) => shared.extra_energy,
+            _ => None,
+        });
+        let range = outages.fold(None, |range: Option<(Micros, Micros)>, one| {
+            Some(range.map_or((one, one), |(low, high)| (low.min(one), high.max(one))))
+        });
+        let cost = || format.cost(&FlowEnergy::sum(&extra.collect::<Option<Vec<FlowEnergy>>>()?));
+        range.map(between).or_else(|| Some(format!("cost {}", cost()?)))
+    }
+}
+
+fn between((low, high): (Micros, Micros)) -> String {
+    let [low, high] = [low, high].map(|micros| display(Unit::Seconds, Some(micros.seconds())));
+    if low == high { format!("for {low}") } else { format!("for {low} to {high}") }
+}
+
+/// What several connections with this problem have in common, after "N connections".
+fn cause(finding: &Finding, format: &Format<'_>) -> String {
+    match &finding.fact {
+        Fact::PathFailed(path) => {
+            let again = if path.recovered.is_some() { "; it works again" } else { "" };
+            format!("lost the path {}: {}{again}", path_name(path, format), path_cause(path))
+        }
+        Fact::ClosedLate { reason, .. } => format!(
+            "closed a subflow later than the others: {}; its path may have failed, which only the sender notices",
+            reason.description()
+        ),
+        Fact::Refused => "were refused: the peer answered the SYN with a reset".to_owned(),
+        Fact::Aborted { by_this_host: true } => "were aborted by this host (reset)".to_owned(),
+        Fact::Aborted { by_this_host: false } => "were aborted by the peer (reset)".to_owned(),
+        Fact::Outage(_) => "had an outage: no path made progress".to_owned(),
+        Fact::SharedBottleneck(shared) => {
+            let extra = count(shared.subflows.len().saturating_sub(1), "extra subflow");
+            format!("have {extra} behind a shared bottleneck without additional throughput")
+        }
+        Fact::SharedCap { subflows, .. } => {
+            format!("have {} that share a cap without a common queue", count(subflows.len(), "subflow"))
+        }
+        Fact::SinglePath { is_long: true } => {
+            "are long flows over one path only: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)"
+                .to_owned()
+        }
+        Fact::DataLost(_)
+        | Fact::InvalidMappings(_)
+        | Fact::ChecksumFailures(_)
+        | Fact::FellBack(_)
+        | Fact::SinglePath { .. }
+        | Fact::DetectedBy(_)
+        | Fact::OtherPairs(_)
+        | Fact::Closed { .. } => finding.sentence(format),
+    }
+}

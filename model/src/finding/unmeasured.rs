@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was not measured of a connection: without this, "no problem found" would also mean "nothing was measured". Pure.
+
+use crate::connection::Connection;
+use crate::lifecycle::CarriedBy;
+
+/// What problems of a connection cannot be found, a phrase each. Empty: everything is measured.
+pub fn unmeasured(connection: &Connection) -> Vec<&'static str> {
+    let has_several = connection.carried_by() == CarriedBy::Mptcp && connection.subflows.len() > 1;
+    let detects_nothing = has_several && connection.bottlenecks.is_none();
+    let cases = [
+        (detects_nothing, "shared bottlenecks, because detection is disabled or this kernel lacks its hook"),
+        (!connection.seen_open, "failures and outages before mpwatch started"),
+        (connection.unobserved_gap().is_some(), "failures and outages while mpwatch was not running"),
+    ];
+    cases.into_iter().filter(|(applies, _)| *applies).map(|(_, what)| what).collect()
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Idle connections of a snapshot: nothing has happened to them for some ticks. Consecutive snapshots share them, and each is built when it
+//! is read, so that a snapshot costs what has changed, and not what exists.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bottleneck::Verdict;
+use crate::connection::Connection;
+use crate::id::ConnectionId;
+use crate::lifecycle::TcpState;
+use crate::unit::Nanos;
+
+/// Parts of the collection. A change copies the list of one part, unless no older snapshot shares it.
+const PARTS: usize = 256;
+
+/// A connection that is open and idle.
+pub trait IdleConnection: fmt::Debug + Send + Sync {
+    /// Its id.
+    fn id(&self) -> ConnectionId;
+
+    /// The connection as it is at this time of the boot clock. `boot_epoch_ns`: calendar time of boot-clock zero.
+    fn connection(&self, at: Nanos, boot_epoch_ns: i64) -> Connection;
+}
+
+type Part = Arc<BTreeMap<ConnectionId, Arc<dyn IdleConnection>>>;
+
+/// The idle connections of a snapshot, by id. A clone shares all of them.
+#[derive(Clone, Debug)]
+pub struct IdleConnections {
+    parts: Vec<Part>,
+    counts: OpenCounts,
+    len: usize,
+}
+
+impl Default for IdleConnections {
+    fn default() -> Self {
+        Self { parts: vec![Part::default(); PARTS], counts: OpenCounts::default(), len: 0 }
+    }
+}
+
+impl PartialEq for IdleConnections {
+    fn eq(&self, other: &Self) -> bool {
+        let ids = |all: &Self| all.iter().map(|one| one.id()).collect::<Vec<_>>();
+        self.len == other.len && ids(self) == ids(other)
+    }
+}
+
+impl IdleConnections {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether this connection is idle.
+    pub fn contains(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// An idle connection. `None`: it is not idle.
+    pub fn get(&self, id: ConnectionId) -> Option<&Arc<dyn IdleConnection>> {
+        self.parts[part(id)].get(&id)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn IdleConnection>> {
+        self.parts.iter().flat_map(|part| part.values())
+    }
+
+    /// Counts over all of them.
+    pub fn counts(&self) -> &OpenCounts {
+        &self.counts
+    }
+
+    /// Adds a connection that has become idle.
+    pub fn insert(&mut self, one: Arc<dyn IdleConnection>) {
+        let id = one.id();
+        self.remove(id);
+        self.counts.add(&one.connection(Nanos(0), 0));
+        self.len += 1;
+        Arc::make_mut(&mut self.parts[part(id)]).insert(id, one);
+    }
+
+    /// Removes a connection that is not idle any more. The counts do not depend on the time at which it is read.
+    pub fn remove(&mut self, id: ConnectionId) {
+        if !self.contains(id) {
+            return;
+        }
+        if let Some(one) = Arc::make_mut(&mut self.parts[part(id)]).remove(&id) {
+            self.counts.remove(&one.connection(Nanos(0), 0));
+            self.len -= 1;
+        }
+    }
+}
+
+/// Cookies of sockets are counted up.
+fn part(id: ConnectionId) -> usize {
+    usize::try_from(id.birth.0 % PARTS as u64).unwrap_or(0)
+}
+
+/// Counts over connections for the metrics of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCounts {
+    /// Open connections, by state: in the order of [`TcpState::ALL`].
+    pub states: [i64; TcpState::ALL.len()],
+    /// Of those, connections that asked for MPTCP and continue as plain TCP.
+    pub fallbacks: i64,
+    /// Open subflows, also those of closed connections.
+    pub subflows: i64,
+    /// Subflows of open connections beyond one per bottleneck, where known.
+    pub extra_subflows: i64,
+    /// Pairs of subflows of open connections, by verdict: in the order of [`Verdict::ALL`].
+    pub pairs: [i64; Verdict::ALL.len()],
+}
+
+impl OpenCounts {
+    /// Counts a connection.
+    pub fn add(&mut self, connection: &Connection) {
+        self.count(connection, 1);
+    }
+
+    /// Takes back what [`OpenCounts::add`] counted.
+    pub fn remove(&mut self, connection: &Connection) {
+        self.count(connection, -1);
+    }
+
+    fn count(&mut self, connection: &Connection, times: i64) {
+        let open = connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
+        self.subflows += times * i64::try_from(open.count()).unwrap_or(i64::MAX);
+        if !connection.is_open() {
+            return;
+        }
+        self.states[connection.state as usize] += times;
+        self.fallbacks += times * i64::from(connection.fallback.is_some());
+        self.extra_subflows += times * i64::from(connection.extra_subflows.unwrap_or(0));
+        for pair in connection.bottlenecks.iter().flat_map(|all| &all.pairs) {
+            self.pairs[pair.verdict as usize] += times;
+        }
+    }
+}

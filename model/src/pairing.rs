@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two ends of a connection: if both are on one host, as in a lab, each has a record of its own. Here they become one flow, so that
+//! sums count its payload once.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use crate::connection::Connection;
+use crate::cpu::CpuTimes;
+use crate::energy::FlowEnergy;
+use crate::id::Token;
+use crate::lifecycle::Role;
+use crate::unit::Bytes;
+
+/// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are used again.
+const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
+
+/// A connection with all of its ends that a report has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow<'a> {
+    /// The end that connected, or the only one.
+    pub end: &'a Connection,
+    /// The other end. `None`: it is not in the report, or on another host.
+    pub other: Option<&'a Connection>,
+}
+
+impl<'a> Flow<'a> {
+    /// Its one or two ends, the one that connected first.
+    pub fn ends(self) -> impl Iterator<Item = &'a Connection> {
+        std::iter::once(self.end).chain(self.other)
+    }
+
+    /// The end that sent more payload.
+    pub fn sender(self) -> &'a Connection {
+        let sent = |end: &Connection| end.bytes_sent.unwrap_or_default();
+        self.other.filter(|other| sent(other) > sent(self.end)).unwrap_or(self.end)
+    }
+
+    /// Payload that was observed, in both directions, each byte once: of the end that observed more of it.
+    pub fn observed_payload(self) -> Bytes {
+        self.ends().map(Connection::observed_payload).max().unwrap_or_default()
+    }
+
+    /// CPU time of all its ends. `None`: unknown at one of them.
+    pub fn cpu(self) -> Option<CpuTimes> {
+        self.ends().map(|end| end.cpu).reduce(|a, b| Some(a? + b?)).flatten()
+    }
+
+    /// Energy of all its ends, with its ratio to the payload. `None`: unknown at one of them.
+    pub fn energy(self) -> Option<FlowEnergy> {
+        let energies: Vec<FlowEnergy> = self.ends().map(|end| end.energy).collect::<Option<_>>()?;
+        Some(FlowEnergy::sum(&energies).over(self.observed_payload()))
+    }
+}
+
+/// The connections of a report as flows, in the order of their first records.
+///
+/// The ends of an MPTCP connection have their tokens swapped. Without tokens (plain TCP, some fallbacks) they have their addresses swapped,
+/// the same protocol, and begin within 5 s; loopback addresses belong to one network namespace.
+pub fn flows(connections: &[Connection]) -> Vec<Flow<'_>> {
+    let mut flows: Vec<Flow<'_>> = Vec::with_capacity(connections.len());
+    let mut single: HashMap<Key, Vec<usize>> = HashMap::new();
+    for one in connections {
+        let Some(key) = Key::of(one) else {
+            flows.push(Flow { end: one, other: None });
+            continue;
+        };
+        let waiting = single.entry(key).or_default();
+        if let Some(nth) = waiting.iter().position(|&place| are_ends(flows[place].end, one)) {
+            let flow = &mut flows[waiting.swap_remove(nth)];
+            *flow = joined(flow.end, one);
+        } else {
+            waiting.push(flows.len());
+            flows.push(Flow { end: one, other: None });
+        }
+    }
+    flows
+}
+
+fn joined<'a>(a: &'a Connection, b: &'a Connection) -> Flow<'a> {
+    let b_connected = b.role == Some(Role::Client) && a.role != Some(Role::Client);
+    let (end, other) = if b_connected { (b, a) } else { (a, b) };
+    Flow { end, other: Some(other) }
+}
+
+/// What both ends have in common.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Tokens(Token, Token),
+    Addresses(SocketAddr, SocketAddr),
+}
+
+impl Key {
+    /// `None`: nothing identifies its other end.
+    fn of(connection: &Connection) -> Option<Self> {
+        if let (Some(ours), Some(theirs)) = (connection.token, connection.remote_token) {
+            return Some(Self::Tokens(ours.min(theirs), ours.max(theirs)));
+        }
+        let (local, remote) = (connection.local?, connection.remote?);
+        Some(Self::Addresses(local.min(remote), local.max(remote)))
+    }
+}
+
+/// Whether two records with one key are the two ends of a connection.
+fn are_ends(a: &Connection, b: &Connection) -> bool {
+    if a.id == b.id {
+        return false;
+    }
+    if a.token.is_some() && a.remote_token.is_some() {
+        return a.token == b.remote_token && a.remote_token == b.token;
+    }
+    let is_loopback = a.local.is_some_and(|address| address.ip().is_loopback());
+    let begin_together = match (a.opened_at, b.opened_at) {
+        (Some(a), Some(b)) => a.duration_since(b).as_secs_f64().abs() <= MAX_BEGIN_DIFFERENCE,
+        // Both are older than mpwatch.
+        (None, None) => true,
+        _ => false,
+    };
+    a.local == b.remote
+        && a.remote == b.local
+        && a.protocol == b.protocol
+        && begin_together
+        && (!is_loopback || a.netns_inode == b.netns_inode)
+}

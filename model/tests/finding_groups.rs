@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Problems grouped by cause and peer.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use mpwatch_fixtures as fixture;
+use mpwatch_model::connection::{Connection, Fallback};
+use mpwatch_model::finding::{Format, Peer, ProblemGroup, Severity, problems_of_report};
+use mpwatch_model::id::SocketCookie;
+use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Role};
+use mpwatch_model::unit::Micros;
+
+fn lines(connections: Vec<Connection>) -> Vec<String> {
+    let groups = problems_of_report(&fixture::report(connections));
+    groups.iter().map(|group| group.line(&Format::default())).collect()
+}
+
+fn fallen_back(token: u32, port: u16) -> Connection {
+    let mut connection = fixture::connection(token, 1);
+    connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
+    connection.remote.as_mut().unwrap().set_port(port);
+    connection
+}
+
+#[test]
+fn connections_with_one_cause_and_one_peer_are_one_line() {
+    let connections = (1..=24).map(|token| fallen_back(token, 19_931)).collect();
+    let why = "fell back to plain TCP: no MP_CAPABLE in the SYN-ACK";
+    assert_eq!(
+        lines(connections),
+        [format!("24 connections to 10.0.1.2:19931 {why} (00000001, 00000002, 00000003 and 21 more)")]
+    );
+    assert_eq!(
+        lines(vec![fallen_back(1, 80), fallen_back(2, 80)]),
+        [format!("2 connections to 10.0.1.2:80 {why} (00000001, 00000002)")]
+    );
+    assert_eq!(lines(vec![fallen_back(1, 80)]), [format!("00000001: {why}")]);
+}
+
+#[test]
+fn other_peers_and_other_causes_are_other_lines() {
+    let mut other_cause = fallen_back(3, 80);
+    other_cause.fallback = Some(Fallback { reason: FallbackReason::NotAttempted });
+    let groups = problems_of_report(&fixture::report(vec![
+        fallen_back(1, 443),
+        fallen_back(2, 80),
+        other_cause,
+        fallen_back(4, 80),
+    ]));
+    assert_eq!(groups.iter().map(ProblemGroup::connections).collect::<Vec<_>>(), [2, 1, 1]);
+    assert!(groups[0].line(&Format::default()).starts_with("2 connections to 10.0.1.2:80 "));
+}
+
+#[test]
+fn failures_come_before_warnings_and_frequent_ones_first() {
+    let mut connections: Vec<Connection> = (1..=9).map(|token| fallen_back(token, 80)).collect();
+    connections.push(fixture::failover(10));
+    let mut report = fixture::report(connections);
+    report.losses = fixture::losses();
+    let groups = problems_of_report(&report);
+    let ranks: Vec<_> = groups.iter().map(ProblemGroup::rank).collect();
+    assert!(ranks.is_sorted());
+    assert_eq!((groups[0].connections(), groups[0].peer), (0, None), "data lost is a problem of the host");
+    let last = groups.last().unwrap();
+    assert_eq!((last.connections(), last.rank().0), (9, Severity::Warning));
+}
+
+#[test]
+fn failed_paths_are_grouped_by_path_without_their_times() {
+    let connections: Vec<Connection> = (1..=3).map(fixture::failover).collect();
+    let of_one = lines(connections[..1].to_vec());
+    let lines = lines(connections);
+    assert_eq!(lines.len(), of_one.len(), "{lines:#?}");
+    let path = "10.0.1.1 -> 10.0.1.2 over eth1";
+    assert_eq!(
+        lines[0],
+        format!(
+            "3 connections to 10.0.1.2:5201 lost the path {path}: no acknowledgements (00000001, 00000002, 00000003)"
+        )
+    );
+}
+
+#[test]
+fn outages_are_one_line_with_their_range() {
+    let mut connections: Vec<Connection> = (1..=2).map(fixture::failover).collect();
+    for entry in &mut connections[1].timeline {
+        if let mpwatch_model::timeline::TimelineEvent::Stalled { gap } = &mut entry.event {
+            *gap = Micros(1_200_000);
+        }
+    }
+    let lines = lines(connections);
+    let outage = "2 connections to 10.0.1.2:5201 had an outage: no path made progress, for 412 ms to 1.20 s";
+    assert!(lines.iter().any(|line| line.starts_with(outage)), "{lines:#?}");
+}
+
+#[test]
+fn extra_subflows_are_summed_up() {
+    let connections = (1..=2).map(|token| {
+        let mut connection = fixture::connection(token, 3);
+        connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
+        connection
+    });
+    let what = "have 2 extra subflows behind a shared bottleneck without additional throughput, cost 10.4 J";
+    assert_eq!(
+        lines(connections.collect()),
+        [format!("2 connections to 10.0.1.2:5201 {what} (00000001, 00000002)")]
+    );
+}
+
+#[test]
+fn several_failures_of_one_connection_are_not_several_connections() {
+    let mut connection = fixture::closed(1);
+    let path =
+        (connection.subflows[0].local, connection.subflows[0].remote, connection.subflows[0].interface);
+    for subflow in &mut connection.subflows {
+        (subflow.local, subflow.remote, subflow.interface) = path;
+        subflow.closed.as_mut().unwrap().reason = CloseReason::Timeout;
+    }
+    let groups = problems_of_report(&fixture::report(vec![connection]));
+    let line = groups[0].line(&Format::default());
+    assert_eq!(groups[0].connections(), 1);
+    assert!(line.starts_with("00000001: path 1 (") && line.contains("; path 2 ("), "{line}");
+}
+
+#[test]
+fn a_problem_that_both_ends_have_is_listed_once() {
+    let client = fallen_back(1, 80);
+    let mut server = client.clone();
+    server.id.birth = SocketCookie(77);
+    (server.token, server.remote_token) = (client.remote_token, client.token);
+    (server.local, server.remote, server.role) = (client.remote, client.local, Some(Role::Server));
+    assert_eq!(lines(vec![server.clone(), client.clone()]), lines(vec![client.clone()]));
+    let without = Connection { fallback: None, ..client };
+    let lines = lines(vec![server, without]);
+    assert_eq!(
+        lines.len(),
+        2,
+        "only the server fell back, only the client is a long flow over one path: {lines:#?}"
+    );
+}
+
+#[test]
+fn a_peer_has_the_port_of_the_service_only() {
+    let mut server = fixture::connection(1, 1);
+    server.role = Some(Role::Server);
+    (server.local, server.remote) = (server.remote, server.local);
+    assert_eq!(Peer::of(&server), Some(Peer::Client([10, 0, 1, 1].into(), 5201)));
+    let mut other = fixture::connection(2, 1);
+    other.role = Some(Role::Server);
+    (other.local, other.remote) = (other.remote, other.local);
+    other.remote.as_mut().unwrap().set_port(1);
+    assert_eq!(Peer::of(&other), Peer::of(&server));
+    let lines = lines(vec![server, other]);
+    assert!(lines[0].starts_with("2 connections from 10.0.1.1 to port 5201 are long flows"), "{lines:#?}");
+}
