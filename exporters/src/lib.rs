@@ -2,6 +2,7 @@
 //! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]) and metrics
 //! for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
 
+pub mod comparison;
 pub mod csv;
 pub mod html;
 pub mod http;

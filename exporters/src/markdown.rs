@@ -8,7 +8,8 @@ use mpwatch_model::snapshot::Report;
 
 use crate::text::connection::{facts as facts_of, heading, tables};
 use crate::text::grid::{Align, Grid};
-use crate::text::report::{facts as facts_of_report, other_connections, overviews, selection};
+use crate::text::report::{OTHER_END, facts as facts_of_report, in_brief, overviews};
+use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::timeline;
 use crate::text::words::capital;
@@ -29,18 +30,25 @@ pub fn report(report: &Report) -> String {
         let notes: Vec<String> = notes.iter().map(|note| format!("{}.", capital(note))).collect();
         let _ = write!(text, "\n## {}\n\n{}\n\n{}", capital(title), notes.join(" "), table(&grid));
     }
-    let (in_full, others) = selection(&report.connections);
-    for one in in_full {
-        text.push_str(&connection(one));
+    let selection = Selection::of(report);
+    for flow in &selection.in_full {
+        text.push_str(&connection(&format!("## {}", escape(&heading(flow.end))), flow.end));
+        if let Some(other) = flow.other {
+            let title = format!("### {}: {}", capital(OTHER_END), escape(&heading(other)));
+            text.push_str(&connection(&title, other));
+        }
     }
-    if let Some(others) = other_connections(&others) {
+    if let Some((title, grid)) = in_brief(&selection) {
+        let _ = write!(text, "\n## {}\n\n{}", capital(&title), table(&grid));
+    }
+    if let Some(others) = selection.others() {
         let _ = writeln!(text, "\n{others}");
     }
     text
 }
 
-fn connection(connection: &Connection) -> String {
-    let mut text = format!("\n## {}\n\n", escape(&heading(connection)));
+fn connection(title: &str, connection: &Connection) -> String {
+    let mut text = format!("\n{title}\n\n");
     text.push_str(&facts(&facts_of(connection)));
     for grid in tables(connection) {
         let _ = write!(text, "\n{}", table(&grid));

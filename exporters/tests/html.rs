@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use jiff::SignedDuration;
-use mpwatch_exporters::html;
+use mpwatch_exporters::comparison::{Comparison, Side};
+use mpwatch_exporters::{html, text};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
+use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::lifecycle::Role;
 use mpwatch_model::series::{CounterSample, CounterSeries};
 use mpwatch_model::unit::Bytes;
 
@@ -48,8 +51,8 @@ fn a_report_is_one_file_with_drawings() {
     assert_eq!(text.matches("class=\"lanes\"").count(), 3);
     assert_eq!(
         text.matches("<svg").count(),
-        12,
-        "lanes for wide and for narrow screens, RTTs and energies of three connections"
+        23,
+        "lanes for wide and for narrow screens, RTTs, energies and three plots over time of three connections; joules by class and by subflows"
     );
     assert!(text.contains("prefers-color-scheme: dark") && text.contains("@media print"));
     assert!(text.find("path 1").unwrap() < text.find("observed on").unwrap(), "problems come first");
@@ -132,7 +135,94 @@ fn many_samples_do_not_make_the_drawing_longer() {
             .collect();
     }
     let text = html::report(&fixture::report(week), &samples);
-    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+    assert!(text.len() < 1_400_000, "{} bytes", text.len());
+}
+
+/// What the links of a page save: file names with their content, decoded.
+fn saved(text: &str) -> Vec<(String, String)> {
+    let links = text.split("<a download=\"").skip(1);
+    links
+        .map(|link| {
+            let (name, rest) = link.split_once('"').unwrap();
+            let uri = rest.split_once("href=\"data:").unwrap().1.split_once('"').unwrap().0;
+            let content = uri.split_once(',').unwrap().1;
+            let mut parts = content.split('%');
+            let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+            for part in parts {
+                bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+                bytes.extend(part[2..].bytes());
+            }
+            (name.to_owned(), String::from_utf8(bytes).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_plot_can_be_saved_with_its_data() {
+    let text = page(vec![fixture::closed(1), fixture::connection(2, 1)]);
+    let files = saved(&text);
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    for plot in ["energy-by-subflows", "throughput-00000001", "smoothed-rtt-00000001", "cwnd-00000002"] {
+        for extension in ["svg", "csv"] {
+            assert!(
+                names.contains(&format!("{plot}.{extension}").as_str()),
+                "{plot}.{extension} in {names:?}"
+            );
+        }
+    }
+    assert_eq!(text.matches("class=\"plot\"").count() * 2, files.len());
+    for (name, content) in &files {
+        if content.starts_with("<svg") {
+            assert!(content.contains("xmlns='http://www.w3.org/2000/svg'") && content.ends_with("</svg>"));
+            assert!(!content.contains("var(--"), "{name}");
+        } else {
+            assert!(content.lines().count() > 1, "{name}: {content}");
+        }
+    }
+    let window = files.iter().find(|(name, _)| name == "cwnd-00000001.csv").unwrap();
+    assert_eq!(window.1.lines().take(2).collect::<Vec<_>>(), ["subflow,time_s,cwnd_segments", "1 eth1,1,10"]);
+}
+
+#[test]
+fn a_bar_counts_the_connections_whose_energy_is_known() {
+    let mut unknown = fixture::closed(9);
+    unknown.energy = None;
+    let text = page(vec![fixture::closed(1), unknown, fixture::connection(2, 3)]);
+    let files = saved(&text);
+    let (_, bars) = files.iter().find(|(name, _)| name == "energy-by-subflows.csv").unwrap();
+    let rows: Vec<&str> = bars.lines().collect();
+    assert_eq!(rows[0], "subflows,connections,j_per_gb,low,high");
+    assert!(rows[1].starts_with("2 subflows,1,77.9") && rows[2].starts_with("3 subflows,1,77.9"), "{bars}");
+}
+
+#[test]
+fn both_ends_of_a_connection_are_one_section() {
+    let client = fixture::closed(1);
+    let mut server = client.clone();
+    server.id.birth.0 += 5_000;
+    (server.token, server.remote_token) = (client.remote_token, client.token);
+    (server.local, server.remote, server.role) = (client.remote, client.local, Some(Role::Server));
+    let text = page(vec![server, client]);
+    assert_eq!(text.matches("<section>").count(), 1);
+    assert!(text.contains("<summary>Other end: connection 1001-00000001-1389 "), "its other end is folded");
+    assert!(text.contains("<dt>both ends</dt><dd>of 1 connection: "));
+    assert!(text.contains("1 of 1 connection used MPTCP"));
+    assert!(
+        text.contains("<dt>mptcp cost</dt><dd>1 connection, 120 MB of observed payload: 3.91 s of CPU time")
+    );
+}
+
+#[test]
+fn small_connections_without_a_problem_are_folded() {
+    let mut small = fixture::closed(7);
+    (small.bytes_sent, small.bytes_received) = (Some(Bytes(800)), Some(Bytes(21)));
+    small.flow_class = FlowClass::Query;
+    let mut connections = vec![small];
+    connections.extend((10..20).map(fixture::closed));
+    let text = page(connections);
+    assert_eq!(text.matches("<section>\n<h2>").count(), 6, "the first are shown at once");
+    assert_eq!(text.matches("<section class=\"folded\">\n<details><summary>connection ").count(), 4);
+    assert!(text.contains("<summary>1 more connection</summary>"), "the small one is in a line");
 }
 
 #[test]
@@ -146,4 +236,34 @@ fn unknown_values_are_not_drawn() {
     assert!(
         html::report(&fixture::report(Vec::new()), &CounterSeries::new()).contains("no connection was seen")
     );
+}
+
+#[test]
+fn a_comparison_is_one_file_with_its_plots() {
+    let report = |factor: f64| {
+        let slower = |token: u32| {
+            let flow = fixture::closed(token);
+            Connection { age_s: flow.age_s * factor * (1.0 + f64::from(token % 7) / 50.0), ..flow }
+        };
+        fixture::report((1..=20).map(slower).collect())
+    };
+    let (before, after) = (report(1.0), report(0.8));
+    let (a, b) = (Side { name: "before.db", report: &before }, Side { name: "<after>.db", report: &after });
+    let found = Comparison::of(a, b);
+    let text = html::comparison(a, b, &found);
+    for outside in ["http://", "https://", "<script", "<link", "<img", "url(", "<after>"] {
+        assert!(!text.contains(outside), "{outside} is in it");
+    }
+    assert!(text.contains("<li class=\"better\">completion time: B is 20 % ("), "{text}");
+    let files: Vec<String> = saved(&text).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        files,
+        [
+            "differences-long.svg",
+            "differences-long.csv",
+            "completion-times-long.svg",
+            "completion-times-long.csv"
+        ]
+    );
+    insta::assert_snapshot!("comparison", text::comparison(a, b, &found, 100));
 }

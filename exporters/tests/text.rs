@@ -54,8 +54,16 @@ fn a_report_of_many_connections_has_a_bounded_number_of_lines() {
     let mut connections: Vec<_> = (1..=400).map(|token| fixture::connection(token, 1)).collect();
     connections.extend((401..=430).map(fixture::failover));
     let text = text::report(&fixture::report(connections));
-    assert!(text.contains("... and 390 more like these"), "{text}");
-    assert!(text.contains("380 smaller connections with 30.4 GB of payload"), "{text}");
+    let single =
+        "400 connections to 10.0.1.2:5201 are long flows over one path only: no second subflow joined";
+    assert!(text.contains(single), "{text}");
+    assert!(
+        text.contains("! 30 connections to 10.0.1.2:5201 lost the path 10.0.1.1 -> 10.0.1.2 over eth1: "),
+        "{text}"
+    );
+    assert!(text.contains("(00000191, 00000192, 00000193 and 27 more)"), "{text}");
+    assert!(text.contains("\n20 more connections\n"), "{text}");
+    assert!(text.contains("360 smaller connections with 28.8 GB of payload"), "{text}");
     assert!(text.lines().count() < 2_000);
     assert_eq!(text.matches("\nconnection 1001-").count(), 50);
     assert_eq!(
@@ -63,6 +71,17 @@ fn a_report_of_many_connections_has_a_bounded_number_of_lines() {
         30,
         "connections with problems come first"
     );
+}
+
+#[test]
+fn problems_with_many_peers_are_limited_and_counted() {
+    let mut connections: Vec<_> = (1..=60).map(|token| fixture::connection(token, 1)).collect();
+    for (connection, port) in connections.iter_mut().zip(0_u16..) {
+        connection.remote.as_mut().unwrap().set_port(8_000 + port / 3);
+    }
+    let text = text::report(&fixture::report(connections));
+    assert!(text.contains("! 3 connections to 10.0.1.2:8000 are long flows"), "{text}");
+    assert!(text.contains("! ... and 10 more like these, of 30 connections\n"), "{text}");
 }
 
 #[test]

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads a store: the report over a period, from the file alone, on any machine.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::energy::SnapshotEnergy;
 use mpwatch_model::host::{Host, Losses};
 use mpwatch_model::series::CounterSeries;
+use mpwatch_model::setup::{Label, Setup};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
@@ -14,9 +17,10 @@ use serde_json::Value;
 
 use crate::columns::{Columns as _, Reader, damaged};
 use crate::error::StoreError;
+use crate::lock::is_held;
 use crate::names::NameIndex;
 use crate::open::{self, Stamp};
-use crate::rows::{ConnectionRow, RunRow};
+use crate::rows::{ConnectionRow, RunRow, UNFINISHED};
 use crate::sql::{Loader, rows, select};
 use crate::values::{nanos, timestamp};
 
@@ -46,29 +50,48 @@ impl Archive {
 
     /// Connections of a period and samples of their subflows. Machine energy and CPU time, totals of a run, only if the period is one run.
     pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
-        let report = self.read(period);
+        self.report_of_runs(period, None)
+    }
+
+    /// The same for the runs with this label only; `None`: all runs. A connection that several runs have seen belongs to the last of them.
+    pub fn report_of_runs(
+        &self,
+        period: Period,
+        label: Option<&Label>,
+    ) -> Result<(Report, CounterSeries), StoreError> {
+        let report = self.read(period, label);
         if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
             return report;
         }
         // A writer has opened the file meanwhile: opened again, the file is read under its lock.
-        Self::open(&self.path)?.read(period)
+        Self::open(&self.path)?.read(period, label)
     }
 
-    fn read(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
+    fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
         let read = || {
+            // Asked before and after: a writer may begin or end meanwhile.
+            let was_written = is_held(&self.path);
             // One transaction, so that a concurrent write is seen completely or not at all.
-            let _transaction = self.database.unchecked_transaction()?;
-            report(&self.database, period)
+            let transaction = self.database.unchecked_transaction()?;
+            let found = report(&self.database, period, label, || was_written || is_held(&self.path));
+            drop(transaction);
+            found
         };
         read().map_err(|error: rusqlite::Error| StoreError::read(&self.path, &error))
     }
 }
 
-fn report(database: &Connection, period: Period) -> rusqlite::Result<(Report, CounterSeries)> {
+fn report(
+    database: &Connection,
+    period: Period,
+    label: Option<&Label>,
+    is_written: impl FnOnce() -> bool,
+) -> rusqlite::Result<(Report, CounterSeries)> {
     let since = period.since.map_or(i64::MIN, nanos);
     let until = period.until.map_or(i64::MAX, nanos);
     let runs = select::<RunRow>(database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
-    let runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
+    let mut runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
+    runs.retain(|run| label.is_none_or(|label| has_label(run, label)));
     let mut samples = CounterSeries::new();
     let mut connections = Vec::new();
     let loader = Loader::of(database)?;
@@ -77,6 +100,9 @@ fn report(database: &Connection, period: Period) -> rusqlite::Result<(Report, Co
     let mut found = query.query([since, until])?;
     while let Some(row) = found.next()? {
         let row = ConnectionRow::read(&mut Reader::new(row, &loader.names))?;
+        if label.is_some() && !runs.iter().any(|run| run.id == row.run) {
+            continue;
+        }
         let number = row.id;
         let connection = loader.load(database, row)?;
         for (subflow, place) in connection.subflows.iter().zip(1..) {
@@ -89,8 +115,28 @@ fn report(database: &Connection, period: Period) -> rusqlite::Result<(Report, Co
     }
     connections.sort_by_key(|connection| (connection.opened_at, connection.id));
     let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
+    let last: i64 = database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
+    let unfinished = |run: &RunRow| run.cut_short.as_deref() == Some(UNFINISHED);
+    let running = runs.last().filter(|run| run.id == last && unfinished(run)).filter(|_| is_written());
+    report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
     report.connections = connections;
     Ok((report, samples))
+}
+
+/// Why the record of a period is incomplete. `running`: the run that is being written, which is not.
+fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
+    let ended = runs.iter().filter(|run| Some(run.id) != running);
+    let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();
+    let reason = match reasons.first()? {
+        &UNFINISHED => {
+            "mpwatch was killed; connections that were open then have the counters that were written last"
+        }
+        reason => reason,
+    };
+    Some(match runs.len() {
+        1 => reason.to_owned(),
+        all => format!("{} of {all} runs: {reason}", reasons.len()),
+    })
 }
 
 /// A report without its connections: the latest host, the losses of all runs.
@@ -111,6 +157,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
         schema: SCHEMA,
         run: Run {
             host: latest.map(host).transpose()?.unwrap_or_default(),
+            setup: Arc::new(setup_in_common(runs)?),
             from: timestamp(from),
             to: timestamp(to.max(from)),
             cut_short: None,
@@ -124,6 +171,12 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
     })
 }
 
+fn has_label(run: &RunRow, label: &Label) -> bool {
+    let labels =
+        run.labels.as_deref().and_then(|text| serde_json::from_str::<BTreeMap<String, String>>(text).ok());
+    labels.is_some_and(|labels| labels.get(&label.name) == Some(&label.value))
+}
+
 fn host(run: &RunRow) -> serde_json::Result<Host> {
     Ok(Host {
         name: run.host.clone(),
@@ -132,6 +185,23 @@ fn host(run: &RunRow) -> serde_json::Result<Host> {
         mpwatch: run.mpwatch.clone(),
         missing: serde_json::from_str(&run.missing)?,
     })
+}
+
+/// The labels and settings that all runs have in common.
+fn setup_in_common(runs: &[RunRow]) -> serde_json::Result<Setup> {
+    let map =
+        |text: &Option<String>| text.as_deref().map_or_else(|| Ok(BTreeMap::new()), serde_json::from_str);
+    let setup = |run: &RunRow| -> serde_json::Result<Setup> {
+        Ok(Setup {
+            labels: map(&run.labels)?,
+            interval_ms: run.interval,
+            cpu_model: run.cpu_model.clone(),
+            governor: run.governor.clone(),
+            mptcp_sysctls: map(&run.sysctls)?,
+        })
+    };
+    let setups = runs.iter().map(setup).collect::<serde_json::Result<Vec<_>>>()?;
+    Ok(setups.into_iter().reduce(|one, other| one.in_common(&other)).unwrap_or_default())
 }
 
 /// The sum of counters that are stored as JSON, field by field.

@@ -79,6 +79,13 @@ impl StoreError {
         Self::lasting(format!("cannot read {}: {error}; {advice}", path.display()))
     }
 
+    /// A database in memory, of what mpwatch has just read, fails for lack of memory or because of a bug.
+    pub(crate) fn in_memory(error: &rusqlite::Error) -> Self {
+        Self::lasting(format!(
+            "cannot make a table of the report: {error}; free some memory, or narrow the report"
+        ))
+    }
+
     /// For a file that SQLite does not open. `advice`: what to do, whatever the error is.
     pub(crate) fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         let is_temporary = is_full(error);

@@ -19,6 +19,9 @@ pub struct Limits {
     pub backlog: usize,
     /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
+    /// Time between two samples of every open connection, if snapshots are as frequent. `None`: `sample_every` and the age of a connection
+    /// decide.
+    pub sample_step: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -30,6 +33,7 @@ impl Default for Limits {
             queue: 4,
             backlog: 20_000,
             sample_every: Duration::from_secs(10),
+            sample_step: None,
         }
     }
 }
@@ -75,6 +79,8 @@ pub(crate) struct Status {
     pub(crate) began: Option<Timestamp>,
     pub(crate) losses: StoreLosses,
     pub(crate) figures: StoreFigures,
+    /// Why the source of the snapshots ended too early.
+    pub(crate) cut_short: Option<String>,
     /// How long writing at the end may take.
     pub(crate) close_timeout: Option<Duration>,
 }

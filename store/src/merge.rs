@@ -98,6 +98,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let (more, fewer) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
     Subflow {
         interface: new.interface.or(old.interface),
+        congestion_control: new.congestion_control.or(old.congestion_control),
         created_at: old.created_at.or(new.created_at),
         handshake: old.handshake.or(new.handshake),
         joined_after: old.joined_after.or(new.joined_after),

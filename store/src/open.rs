@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens a database file: one of mpwatch, of a version that is known, and for writing by one process at a time.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,10 +21,28 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the writer waits for another program; then connections wait in memory.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Creates an empty file for a database, unless it exists: readable by its owner and by `group`, because it shows which hosts communicate.
+pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
+    let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // A user who may not give it to the group keeps it.
+    if group.is_some() && fchown(&file, None, group).is_ok() {
+        file.set_permissions(Permissions::from_mode(0o640))?;
+    }
+    Ok(())
+}
+
 /// Opens for writing: creates the file, or upgrades it. The lock must be kept while the file is open.
 pub(crate) fn for_writing(path: &Path) -> Result<(Connection, Lock), StoreError> {
+    refuse_folder(path)?;
     let lock = Lock::take(path)?;
     let refused = |error: rusqlite::Error| StoreError::open(path, &error, None);
+    // SQLite would create it readable for all users; it gives the files beside it the permissions of the file. What fails here, it reports.
+    let _ = create(path, None);
+    lock.share_with_readers_of(path);
     let database = Connection::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading, and would report that only when the first connection is written.
     if database.is_readonly("main").map_err(refused)? {
@@ -51,6 +71,7 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
         let advice = "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one";
         return Err(StoreError::refused(path, "there is no such file", advice));
     }
+    refuse_folder(path)?;
     // A file without a log has no writer, so nothing is created beside it. The log of a killed writer needs its shared memory.
     let stamp = stamp_without_writer(path);
     let how = if stamp.is_some() { "immutable=1" } else { "mode=ro" };
@@ -68,6 +89,15 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Connection, Option<Stamp>), St
         VERSION => Ok((database, stamp)),
         found => Ok((upgraded_copy(path, &database, found)?, stamp)),
     }
+}
+
+/// SQLite would report an I/O error.
+fn refuse_folder(path: &Path) -> Result<(), StoreError> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let advice = format!("name a file in it, such as {}", path.join("flows.db").display());
+    Err(StoreError::refused(path, "it is a folder", &advice))
 }
 
 /// Reading does not change a file of an earlier version: a copy in memory is upgraded.

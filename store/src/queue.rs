@@ -29,18 +29,27 @@ impl FinalState {
     }
 }
 
-/// A snapshot, and the final states that only the snapshots it replaced had.
+/// A snapshot, and what only the snapshots it replaced had.
 pub(crate) struct Batch {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) finals: VecDeque<FinalState>,
+    /// Connections that they listed and that are idle since.
+    pub(crate) idle_since: Vec<ConnectionId>,
+    /// Whether it replaced another one.
+    pub(crate) has_replaced: bool,
 }
 
 impl Batch {
     pub(crate) fn of(snapshot: &Arc<Snapshot>) -> Self {
-        Self { snapshot: Arc::clone(snapshot), finals: VecDeque::new() }
+        Self {
+            snapshot: Arc::clone(snapshot),
+            finals: VecDeque::new(),
+            idle_since: Vec::new(),
+            has_replaced: false,
+        }
     }
 
-    /// How many connections the snapshot has.
+    /// How many connections the snapshot lists. Idle ones are shared by all snapshots.
     pub(crate) fn connections(&self) -> usize {
         self.snapshot.connections.len()
     }
@@ -49,10 +58,16 @@ impl Batch {
     pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
         let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
         let seen_at = earlier.snapshot.at;
-        let gone = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
-        let gone = gone.map(|flow| FinalState { flow: flow.clone(), seen_at });
+        let missing = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
+        let (idle, gone): (Vec<&Flow>, Vec<&Flow>) =
+            missing.partition(|flow| self.snapshot.idle.contains(flow.id));
+        let gone = gone.into_iter().map(|flow| FinalState { flow: flow.clone(), seen_at });
         self.finals = earlier.finals;
         self.finals.extend(gone);
+        self.idle_since = earlier.idle_since;
+        self.idle_since.retain(|id| !here.contains(id) && self.snapshot.idle.contains(*id));
+        self.idle_since.extend(idle.into_iter().map(|flow| flow.id));
+        self.has_replaced = true;
         if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
             for last in &mut self.finals {
                 last.shift(by_ns);

@@ -13,7 +13,7 @@ use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::observed::Observed;
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
+use mpwatch_model::unit::{Micros, Nanos};
 
 use crate::columns::{Columns, record};
 use crate::names::Netns;
@@ -64,13 +64,26 @@ pub(crate) struct RunRow {
     pub(crate) snapshots_dropped: u64,
     pub(crate) flows_lost: u64,
     pub(crate) samples_lost: u64,
+    /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete, or an earlier mpwatch wrote it.
+    pub(crate) cut_short: Option<String>,
+    /// The fields of [`mpwatch_model::setup::Setup`]; labels and sysctls are JSON objects. NULL: an earlier mpwatch wrote it.
+    pub(crate) labels: Option<String>,
+    pub(crate) interval: Option<u64>,
+    pub(crate) cpu_model: Option<String>,
+    pub(crate) governor: Option<String>,
+    pub(crate) sysctls: Option<String>,
 }
+
+/// `cut_short` of a run that its writer has not ended.
+pub(crate) const UNFINISHED: &str = "the run has not ended: mpwatch is still writing it, or was killed";
 
 record! {
     RunRow {
         id "id", host "host", boot_id "boot_id", kernel "kernel", mpwatch "mpwatch", from "from_ns", to "to_ns",
         missing "missing", losses "losses", counters "counters", cpus "cpus", energy "energy",
-        snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost"
+        snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost",
+        cut_short "cut_short", labels "labels", interval "interval_ms", cpu_model "cpu_model", governor "governor",
+        sysctls "mptcp_sysctls"
     }
 }
 
@@ -114,13 +127,15 @@ record! {
         cgroup "cgroup" as (Option<Shared>), state "state", protocol "protocol", fallback "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
-        send "send_bps" as (BitsPerSecond), receive "receive_bps" as (BitsPerSecond), observed "", flow_class "flow_class", jain_index "jain_index",
-        second_path "", extra_subflows "extra_subflows"
+        send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows"
         ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
         bottlenecks, subflows, timeline
     }
     BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
-    Observed { bytes "observed_bytes", duration "observed_ns", active "active_ns" }
+    Observed {
+        bytes "observed_bytes", duration "observed_ns", active "active_ns",
+        wire_bytes_estimate "observed_wire_bytes_estimate"
+    }
     Process { pid "pid", comm "comm" }
     Fallback { reason "fallback" }
     SecondPath {
@@ -144,14 +159,13 @@ record! {
     SubflowRow<'_> { connection "connection", place "place", subflow "", established "established_at_ns", derived "" }
     Subflow {
         id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface",
-        initial "initial", backup "backup", stale "stale", state "state", created_at "created_at_ns",
+        congestion_control "congestion_control", initial "initial", backup "backup", stale "stale", state "state", created_at "created_at_ns",
         handshake "handshake_us", joined_after "joined_after_us", joined_after_bytes "joined_after_bytes",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_retransmitted "bytes_retransmitted", bytes_refused "bytes_refused", segments_retransmitted "segments_retransmitted", retransmits "",
         rtt "rtt_us", srtt "srtt_us", rttvar "rttvar_us", rtt_min "rtt_min_us", rtt_p50 "rtt_p50_us", rtt_p99 "rtt_p99_us",
         rtt_samples "rtt_samples", cwnd_segments "cwnd_segments", delivery "delivery_bps",
-        lost_segments "lost_segments", timeouts "timeouts", send "send_bps" as (BitsPerSecond),
-        receive "receive_bps" as (BitsPerSecond), observed "",
+        lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps", observed "",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
         ; computed path_failures, share_sent, tcp

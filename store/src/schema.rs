@@ -4,7 +4,7 @@
 use rusqlite::Connection;
 
 use crate::migrate;
-use crate::tables::{INDEX, NAMES, TableInfo, column_names, tables};
+use crate::tables::{INDEX, NAMES, TableInfo, column_names, required_columns, tables};
 use crate::views::views;
 
 /// The version that this mpwatch writes. Columns may be added without a new version.
@@ -22,6 +22,7 @@ pub(crate) fn upgrade(database: &Connection, version: i64) -> rusqlite::Result<(
     }
     for table in tables() {
         add_missing_columns(&transaction, &table)?;
+        allow_unknown_values(&transaction, &table)?;
     }
     for (name, query) in views() {
         replace_view(&transaction, name, &query)?;
@@ -41,6 +42,26 @@ fn add_missing_columns(database: &Connection, table: &TableInfo) -> rusqlite::Re
         database.execute_batch(&format!("ALTER TABLE {} ADD COLUMN {declaration}{default}", table.name))?;
     }
     Ok(())
+}
+
+/// Columns of an older file may be NOT NULL although the value can be unknown. SQLite cannot change that, so the table is copied.
+fn allow_unknown_values(database: &Connection, table: &TableInfo) -> rusqlite::Result<()> {
+    let name = table.name;
+    let required = required_columns(database, name)?;
+    if !table.columns.iter().any(|column| !column.required && required.contains(&column.name)) {
+        return Ok(());
+    }
+    for (view, _) in views() {
+        database.execute_batch(&format!("DROP VIEW IF EXISTS {view}"))?;
+    }
+    let copy = format!("new_{name}");
+    table.create(database, &copy)?;
+    let columns: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let columns = columns.join(", ");
+    database.execute_batch(&format!(
+        "INSERT INTO {copy} ({columns}) SELECT {columns} FROM {name};
+         DROP TABLE {name}; ALTER TABLE {copy} RENAME TO {name}; {INDEX}"
+    ))
 }
 
 fn replace_view(database: &Connection, name: &str, query: &str) -> rusqlite::Result<()> {

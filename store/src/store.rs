@@ -73,6 +73,11 @@ impl Store {
         self.status.with(|status| status.began = Some(at));
     }
 
+    /// The source of the snapshots ended too early: the run is marked as incomplete, for this reason.
+    pub fn set_cut_short(&self, reason: &str) {
+        self.status.with(|status| status.cut_short = Some(reason.to_owned()));
+    }
+
     /// Sets other limits, from the next snapshot on.
     pub fn set_limits(&self, limits: &Limits) {
         self.status.with(|status| status.limits = *limits);

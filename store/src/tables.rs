@@ -53,7 +53,8 @@ pub(crate) fn tables() -> [TableInfo; 6] {
 }
 
 /// Connections that another run may see again.
-pub(crate) const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
+pub(crate) const INDEX: &str =
+    "CREATE INDEX IF NOT EXISTS connection_open ON connection (run) WHERE closed = 0";
 
 /// Text and namespaces that many rows share.
 pub(crate) const NAMES: &str = "
@@ -61,6 +62,12 @@ CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE netns (id INTEGER PRIMARY KEY, cookie INTEGER NOT NULL, inode INTEGER NOT NULL, name TEXT NOT NULL,
     UNIQUE (cookie, inode, name)) STRICT;
 ";
+
+/// Names of the columns of a table that are NOT NULL, apart from its key.
+pub(crate) fn required_columns(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {
+    let mut query = database.prepare("SELECT name FROM pragma_table_info(?) WHERE \"notnull\" AND pk = 0")?;
+    query.query_map([name], |row| row.get(0))?.collect()
+}
 
 /// Names of the columns of a table or view.
 pub(crate) fn column_names(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {

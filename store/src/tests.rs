@@ -27,6 +27,8 @@ use crate::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod clock;
+mod files;
+mod idle;
 mod runs;
 mod schema;
 mod views;

@@ -136,17 +136,6 @@ impl StoredAs<Option<Ppm>> for Option<f64> {
     }
 }
 
-/// A rate that is unknown, as in the first snapshot, is stored as 0: columns of older files must not be NULL.
-impl StoredAs<BitsPerSecond> for Option<BitsPerSecond> {
-    fn to_stored(&self) -> BitsPerSecond {
-        self.unwrap_or_default()
-    }
-
-    fn from_stored(stored: BitsPerSecond) -> Self {
-        Some(stored)
-    }
-}
-
 /// The id of a subflow as text, which names it without its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextId(pub(crate) SubflowId);

@@ -22,7 +22,7 @@ const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, from_ns, t
     datetime(from_ns / 1000000000, 'unixepoch') AS from_utc, datetime(to_ns / 1000000000, 'unixepoch') AS to_utc,
     energy ->> 'source' AS energy_source, energy ->> 'idle' AS energy_idle,
     losses ->> 'records_lost' AS records_lost, losses ->> 'vanished' AS vanished,
-    snapshots_dropped, flows_lost, samples_lost, missing, losses, counters, cpus, energy
+    snapshots_dropped, flows_lost, samples_lost, cut_short, labels, interval_ms, cpu_model, governor, mptcp_sysctls, missing, losses, counters, cpus, energy
 FROM run";
 
 const ENERGY: &str = "SELECT r.id AS run, r.host, z.value ->> 'zone' AS zone, r.energy ->> 'source' AS source,
@@ -58,7 +58,7 @@ fn connections(table: &TableInfo) -> String {
         of_subflows("CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END");
     let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
     [
-        "SELECT c.id AS connection, r.host, r.boot_id",
+        "SELECT c.id AS connection, r.host, r.boot_id, r.labels",
         "printf('%x-%08x-%x', n.cookie, ifnull(c.token, 0), c.birth) AS id, n.name AS netns, n.inode AS netns_inode",
         &table.shown("c", &["id", "netns", "closed"]),
         "CASE WHEN c.seen_open THEN c.began_ns END AS opened_at_ns, c.began_ns + c.age_ns AS known_until_ns",

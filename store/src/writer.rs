@@ -24,12 +24,14 @@ use crate::names::{KnownNames, Names};
 use crate::queue::Batch;
 use crate::record::Key;
 use crate::retention::{Retention, used_bytes};
-use crate::rows::RunRow;
+use crate::rows::{RunRow, UNFINISHED};
 use crate::sql::{Insertion, Insertions};
 use crate::values::nanos;
 
 /// How often the row of the run is written.
 const RUN_INTERVAL_NS: i64 = 10_000_000_000;
+/// At the end, so many idle connections are written at once.
+const IDLE_AT_ONCE: usize = 1_000;
 /// Pause between two attempts to write at the end.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -61,6 +63,8 @@ pub(crate) struct Writer {
     unread: Option<Batch>,
     /// Connections that could not be written, by number.
     backlog: BTreeMap<i64, Pending>,
+    /// All snapshots have come.
+    is_ending: bool,
 }
 
 impl Writer {
@@ -87,6 +91,7 @@ impl Writer {
             previous: None,
             unread: None,
             backlog: BTreeMap::new(),
+            is_ending: false,
         })
     }
 
@@ -144,6 +149,7 @@ impl Writer {
         if let Some(previous) = &mut self.previous {
             let previous = Arc::make_mut(previous);
             previous.at = clock::shifted(previous.at, by_ns);
+            previous.boot_epoch_ns = snapshot.boot_epoch_ns;
             for flow in &mut previous.connections {
                 flow.shift(by_ns);
             }
@@ -171,9 +177,18 @@ impl Writer {
                 std::thread::sleep(RETRY_PAUSE);
             }
         }
+        self.is_ending = true;
         if let Some(last) = self.previous.take() {
             let open = self.changes.as_ref().map(|changes| changes.of_open(&last)).unwrap_or_default();
             self.save(&open, &last, true);
+            let idle: Vec<_> = last.idle.iter().collect();
+            // Without the time for it, they keep the state of their last sample.
+            for part in idle.chunks(IDLE_AT_ONCE).take_while(|_| Instant::now() < end) {
+                let flows = part.iter().map(|one| one.connection(last.boot_time(), last.boot_epoch_ns));
+                let state = |flow| self.changes.as_ref()?.last_state(Cow::Owned(flow), last.at);
+                let part: Vec<Change<'_>> = flows.filter_map(state).collect();
+                self.save(&part, &last, false);
+            }
             while !self.backlog.is_empty() && Instant::now() < end {
                 std::thread::sleep(RETRY_PAUSE);
                 self.save(&[], &last, true);
@@ -278,8 +293,9 @@ impl Writer {
     }
 
     fn run_row(&self, snapshot: &Snapshot) -> rusqlite::Result<RunRow> {
-        let host = &snapshot.host;
-        let losses = self.status.with(|status| status.losses.clone());
+        let (host, setup) = (&snapshot.host, &snapshot.setup);
+        let (losses, cut_short) =
+            self.status.with(|status| (status.losses.clone(), status.cut_short.clone()));
         Ok(RunRow {
             id: self.run,
             host: host.name.clone(),
@@ -302,6 +318,12 @@ impl Writer {
             snapshots_dropped: losses.snapshots_dropped,
             flows_lost: losses.flows_lost,
             samples_lost: losses.samples_lost,
+            labels: Some(json(&setup.labels)?),
+            interval: setup.interval_ms,
+            cpu_model: setup.cpu_model.clone(),
+            governor: setup.governor.clone(),
+            sysctls: Some(json(&setup.mptcp_sysctls)?),
+            cut_short: if self.is_ending { cut_short } else { Some(UNFINISHED.to_owned()) },
         })
     }
 
@@ -318,6 +340,6 @@ impl Writer {
     }
 }
 
-fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

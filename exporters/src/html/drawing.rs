@@ -9,6 +9,7 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Microjoules, Micros};
 
+use super::axis::round_step;
 use super::markup::{escape, figure, svg};
 
 /// Measures of a small drawing, in its own units.
@@ -46,7 +47,7 @@ impl Scale {
 
     /// Grid lines at round values, with their labels.
     pub(super) fn axis(self, bottom: f64, show: impl Fn(f64) -> String) -> String {
-        let step = self.step();
+        let step = round_step(self.to, self.parts);
         let mut text = String::new();
         for nth in 0..=self.parts {
             let value = step * f64::from(nth);
@@ -69,26 +70,21 @@ impl Scale {
         }
         text
     }
-
-    /// Distance of two grid lines: 1, 2 or 5 times a power of ten. Zero: there is nothing to divide.
-    fn step(self) -> f64 {
-        let min = self.to / f64::from(self.parts);
-        if min <= 0.0 || !min.is_finite() {
-            return 0.0;
-        }
-        let power = 10_f64.powf(min.log10().floor());
-        [1.0, 2.0, 5.0].into_iter().map(|one| one * power).find(|step| *step >= min).unwrap_or(10.0 * power)
-    }
 }
 
 pub(super) fn seconds(value: f64) -> String {
     metric::display(Unit::Seconds, Some(value))
 }
 
-/// The name of a lane: number and interface.
-pub(super) fn name(subflow: &Subflow, index: usize) -> String {
+/// A subflow's number and interface.
+pub(super) fn label(subflow: &Subflow, index: usize) -> String {
     let over = subflow.interface.map(|name| format!(" {}", printable(&name.text())));
-    escape(&format!("{}{}", index + 1, over.unwrap_or_default()))
+    format!("{}{}", index + 1, over.unwrap_or_default())
+}
+
+/// The name of a lane, as markup.
+pub(super) fn name(subflow: &Subflow, index: usize) -> String {
+    escape(&label(subflow, index))
 }
 
 /// A value with its bounds.

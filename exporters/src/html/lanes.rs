@@ -44,7 +44,7 @@ struct Layout {
 const BROAD: Layout = Layout {
     class: " class=\"broad\"",
     width: 900.0,
-    left: 165.0,
+    left: 240.0,
     lane: 48.0,
     bar: 9.0,
     parts: 8,

@@ -3,33 +3,27 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::printable;
+use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
 
-use super::drawing;
-use super::lanes;
-use super::markup::escape;
-use crate::text::connection::{facts as facts_of, heading, tables};
-use crate::text::grid::{Align, Grid};
-use crate::text::report::{facts as facts_of_report, other_connections, overviews, selection};
-use crate::text::summary::{NO_PROBLEM, problems, problems_of, summary};
-use crate::text::timeline;
+use super::card;
+use super::distributions;
+use super::markup::{escape, facts, list, table};
+use super::style::{DRAWINGS, PAGE};
+use crate::text::report::{facts as facts_of_report, in_brief, overviews};
+use crate::text::selection::Selection;
+use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::words::capital;
-use mpwatch_model::series::CounterSeries;
 
-const STYLE: &str = include_str!("style.css");
-/// Facts of a connection that follow its lanes; the others come after the small drawings.
-const FIRST: [&str; 4] = ["2nd path", "bottleneck", "energy", "joined"];
+/// How many connections are shown at once; of the others, a line that the reader can open.
+const MAX_OPEN: usize = 6;
 
 /// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.
 pub fn report(report: &Report, samples: &CounterSeries) -> String {
-    let host = escape(&mpwatch_model::endpoint::printable(&report.run.host.name));
-    let mut text = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>mpwatch: {host}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
-        escape(&summary(report))
-    );
+    let run = &report.run;
+    let title = format!("mpwatch: {}, {}", printable(&run.host.name), run.from.strftime("%Y-%m-%d %H:%M"));
+    let mut text = frame(&title, &summary(report));
     let problems = problems(report);
     if problems.is_empty() {
         let all_well = if report.connections.is_empty() { "" } else { NO_PROBLEM };
@@ -43,78 +37,34 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
         let (title, notes) = (capital(title), notes.join(" "));
         let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&grid));
     }
+    text.push_str(&distributions::plots(report));
     text.push_str("</div>\n");
-    let (in_full, others) = selection(&report.connections);
-    for one in in_full {
-        text.push_str(&connection(one, samples, &problems));
+    let selection = Selection::of(report);
+    for (nth, flow) in selection.in_full.iter().enumerate() {
+        let section = if nth < MAX_OPEN { card::open } else { card::folded };
+        text.push_str(&section(*flow, samples, &problems));
     }
-    if let Some(others) = other_connections(&others) {
+    if let Some((title, grid)) = in_brief(&selection) {
+        let (title, table) = (escape(&capital(&title)), table(&grid));
+        let _ = writeln!(
+            text,
+            "<section class=\"folded\"><details><summary>{title}</summary>\n{table}</details></section>"
+        );
+    }
+    if let Some(others) = selection.others() {
         let _ = writeln!(text, "<p>{}</p>", escape(&others));
     }
     text.push_str("</main>\n</body>\n</html>\n");
     text
 }
 
-/// A list of problems. Empty: there are none.
-fn list(class: &str, problems: &[String]) -> String {
-    if problems.is_empty() {
-        return String::new();
-    }
-    let items = problems.iter().fold(String::new(), |mut text, problem| {
-        let _ = writeln!(text, "<li>{}</li>", escape(problem));
-        text
-    });
-    format!("<ul class=\"{class}\">\n{items}</ul>\n")
-}
-
-/// `above`: the problems that the page begins with.
-fn connection(connection: &Connection, samples: &CounterSeries, above: &[String]) -> String {
-    let mut text = format!("<section>\n<h2>{}</h2>\n", escape(&heading(connection)).replace("  ", " · "));
-    let problems = problems_of(connection);
-    let is_above = problems.iter().all(|one| above.iter().any(|line| line.ends_with(one)));
-    text.push_str(&list(if is_above { "problems repeated" } else { "problems" }, &problems));
-    text.push_str(&lanes::lanes(connection, samples));
-    // A fact that is one of the problems is not repeated.
-    let facts_left = facts_of(connection).into_iter().filter(|(_, fact)| !problems.contains(fact));
-    let (first, others): (Vec<_>, Vec<_>) = facts_left.partition(|(word, _)| FIRST.contains(word));
-    text.push_str(&facts(&first));
-    text.push_str("<div class=\"pair\">\n");
-    text.push_str(&drawing::rtts(connection));
-    text.push_str(&drawing::energies(connection));
-    text.push_str("</div>\n");
-    text.push_str(&facts(&others));
-    for grid in tables(connection) {
-        text.push_str(&table(&grid));
-    }
-    if let Some(grid) = timeline::grid(connection) {
-        let (title, table) = (capital(&timeline::title(connection)), table(&grid));
-        let _ = writeln!(text, "<details open><summary>{}</summary>\n{table}</details>", escape(&title));
-    }
-    text.push_str("</section>\n");
-    text
-}
-
-fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
-    let rows = facts.iter().fold(String::new(), |mut text, (word, fact)| {
-        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(fact));
-        text
-    });
-    format!("<dl>\n{rows}</dl>\n")
-}
-
-fn table(grid: &Grid) -> String {
-    let cell = |tag: &str, text: &str, align: Align| {
-        let class = if align == Align::Right { " class=\"n\"" } else { "" };
-        format!("<{tag}{class}>{}</{tag}>", escape(text))
-    };
-    let titles: String = grid.columns.iter().map(|(title, align)| cell("th", title, *align)).collect();
-    let rows = grid.rows.iter().fold(String::new(), |mut text, row| {
-        let cells: String =
-            row.iter().zip(&grid.columns).map(|(text, (_, align))| cell("td", text, *align)).collect();
-        let _ = writeln!(text, "<tr>{cells}</tr>");
-        text
-    });
+/// The beginning of a page up to its first heading.
+pub(super) fn frame(title: &str, heading: &str) -> String {
     format!(
-        "<div class=\"wide\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
+         <style>\n{PAGE}{DRAWINGS}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
+        escape(title),
+        escape(heading)
     )
 }

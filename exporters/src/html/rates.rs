@@ -9,7 +9,7 @@ use mpwatch_model::subflow::Subflow;
 use mpwatch_model::series::CounterSample;
 
 /// Maximum number of steps of a subflow: more are not visible, and a week of samples would make the file too large to open.
-const MAX_STEPS: f64 = 160.0;
+pub(super) const MAX_STEPS: f64 = 160.0;
 
 /// Seconds from the first known time of a connection.
 #[derive(Clone, Copy)]

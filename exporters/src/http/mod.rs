@@ -2,6 +2,7 @@
 //! The daemon's web server: one thread with the program's only async runtime. A client that sends garbage or stalls affects only itself.
 
 mod clients;
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 mod response;

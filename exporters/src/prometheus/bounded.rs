@@ -53,15 +53,16 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     }
 
     /// Selects the label values with series of their own until the next snapshot, from those of the current one and their sizes.
-    pub(super) fn select(&mut self, at: Timestamp, mut sizes: HashMap<K, u64>) {
+    pub(super) fn select(&mut self, at: Timestamp, sizes: &HashMap<K, u64>) {
         self.added.clear();
         for (key, entry) in &mut self.entries {
-            if let Some(size) = sizes.remove(key) {
-                (entry.seen_at, entry.size) = (at, size);
+            if let Some(size) = sizes.get(key) {
+                (entry.seen_at, entry.size) = (at, *size);
             }
         }
         self.merge_expired(at);
-        let mut candidates: Vec<(u64, K)> = sizes.into_iter().map(|(key, size)| (size, key)).collect();
+        let candidates = sizes.iter().filter(|(key, _)| !self.entries.contains_key(key));
+        let mut candidates: Vec<(u64, K)> = candidates.map(|(key, size)| (*size, *key)).collect();
         let count = self.limits.max_present.min(candidates.len());
         if count == 0 {
             return;
@@ -85,6 +86,11 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
             let entry = self.entries.get_mut(&key);
             add(entry.map_or(&mut self.other, |entry| &mut entry.sums), &increase.values);
         }
+    }
+
+    /// The label values that the latest selection added.
+    pub(super) fn added(&self) -> &HashSet<K> {
+        &self.added
     }
 
     /// Whether a label value has series of its own.
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn the_largest_have_series_and_all_series_sum_to_the_total() {
         let mut bounded = bounded(2, 4);
-        bounded.select(at(0), HashMap::from([(1, 10), (2, 30), (3, 20)]));
+        bounded.select(at(0), &HashMap::from([(1, 10), (2, 30), (3, 20)]));
         assert_eq!(keys(&bounded), [2, 3]);
         for key in 1..=3 {
             bounded.add(key, &by(1.0));
@@ -181,13 +187,13 @@ mod tests {
     #[test]
     fn a_larger_label_value_replaces_a_smaller_one_after_the_minimum_time_and_by_a_margin() {
         let mut bounded = bounded(1, 2);
-        bounded.select(at(0), HashMap::from([(1, 100)]));
+        bounded.select(at(0), &HashMap::from([(1, 100)]));
         bounded.add(1, &by(5.0));
-        bounded.select(at(30), HashMap::from([(1, 100), (2, 1000)]));
+        bounded.select(at(30), &HashMap::from([(1, 100), (2, 1000)]));
         assert_eq!(keys(&bounded), [1], "too early");
-        bounded.select(at(60), HashMap::from([(1, 100), (2, 110)]));
+        bounded.select(at(60), &HashMap::from([(1, 100), (2, 110)]));
         assert_eq!(keys(&bounded), [1], "not larger by the margin");
-        bounded.select(at(61), HashMap::from([(1, 100), (2, 200)]));
+        bounded.select(at(61), &HashMap::from([(1, 100), (2, 200)]));
         assert_eq!(keys(&bounded), [2]);
         assert_eq!((total(&bounded), bounded.merged), (5.0, 1));
     }
@@ -195,21 +201,21 @@ mod tests {
     #[test]
     fn a_label_value_that_is_gone_is_exported_until_it_expires() {
         let mut bounded = bounded(1, 2);
-        bounded.select(at(0), HashMap::from([(1, 100)]));
+        bounded.select(at(0), &HashMap::from([(1, 100)]));
         bounded.add(1, &by(5.0));
-        bounded.select(at(300), HashMap::new());
+        bounded.select(at(300), &HashMap::new());
         assert_eq!(keys(&bounded), [1]);
-        bounded.select(at(301), HashMap::new());
+        bounded.select(at(301), &HashMap::new());
         assert_eq!((keys(&bounded), total(&bounded)), (vec![], 5.0));
     }
 
     #[test]
     fn unchanged_counters_appear_in_new_series() {
         let mut bounded = bounded(1, 2);
-        bounded.select(at(0), HashMap::from([(1, 100), (2, 10)]));
+        bounded.select(at(0), &HashMap::from([(1, 100), (2, 10)]));
         bounded.add(1, &by(5.0));
         bounded.add(2, &by(3.0));
-        bounded.select(at(61), HashMap::from([(1, 100), (2, 1000)]));
+        bounded.select(at(61), &HashMap::from([(1, 100), (2, 1000)]));
         bounded.add(1, &by(0.0));
         bounded.add(2, &by(0.0));
         let values_of_second = bounded.iter().next().map(|(_, sums)| sums.clone());
@@ -224,7 +230,7 @@ mod tests {
         let mut bounded = bounded(3, 5);
         for second in 0..400 {
             let key = u8::try_from(second % 200).unwrap();
-            bounded.select(at(second), HashMap::from([(key, 1000), (key.wrapping_add(1), 500)]));
+            bounded.select(at(second), &HashMap::from([(key, 1000), (key.wrapping_add(1), 500)]));
             bounded.add(key, &by(1.0));
             assert!(keys(&bounded).len() <= 5);
         }

@@ -15,7 +15,7 @@ use super::sums::{Increase, counters};
 /// A flow. Its latest values are in separate arrays at the same index, because large snapshots are bound by memory access.
 struct FlowEntry<K> {
     key: K,
-    /// The last snapshot that contained it.
+    /// The last snapshot that listed it.
     snapshot: u64,
     /// Index of the flow that followed it in that snapshot.
     next: usize,
@@ -23,8 +23,15 @@ struct FlowEntry<K> {
     counted: u8,
 }
 
-/// The counters, events and distributions of all flows of one kind.
-pub(super) struct FlowCounters<K, T: 'static> {
+/// A flow that the current snapshot lists.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    index: usize,
+    is_new: bool,
+}
+
+/// The counters, events and distributions of all flows of one kind, and facts about each that are needed also while it is idle.
+pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
     distributions: &'static [Distribution<T>],
@@ -33,14 +40,15 @@ pub(super) struct FlowCounters<K, T: 'static> {
     values: Vec<f64>,
     /// For each flow, one number for each distribution: how many observations it has had.
     observations: Vec<u64>,
+    /// For each flow. `None`: the entry is unused.
+    facts: Vec<Option<F>>,
     indices: HashMap<K, usize>,
     unused: Vec<usize>,
     /// Number of the current snapshot.
     snapshot: u64,
-    /// Index of the flow updated last in this snapshot.
-    previous: Option<usize>,
-    /// Flows updated in this snapshot.
-    updated: usize,
+    /// The flows that this snapshot lists, and those of the previous one.
+    listed: Vec<Listed>,
+    listed_before: Vec<Listed>,
     increase: Increase,
     /// For each event counter, a count for each value of its label.
     pub(super) event_counts: Vec<Vec<u64>>,
@@ -48,7 +56,7 @@ pub(super) struct FlowCounters<K, T: 'static> {
     pub(super) histograms: Vec<Histogram>,
 }
 
-impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
+impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     pub(super) fn new(
         table: &'static [Metric<T>],
         events: &'static [EventCounter<T>],
@@ -61,22 +69,43 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
             flows: Vec::new(),
             values: Vec::new(),
             observations: Vec::new(),
+            facts: Vec::new(),
             indices: HashMap::new(),
             unused: Vec::new(),
             snapshot: 0,
-            previous: None,
-            updated: 0,
+            listed: Vec::new(),
+            listed_before: Vec::new(),
             increase: Increase::default(),
             event_counts: events.iter().map(|event| vec![0; event.values.len()]).collect(),
             histograms: distributions.iter().map(|row| Histogram::new(row.bounds)).collect(),
         }
     }
 
-    /// Takes a flow's values and returns their increase. `from_start`: its first totals count; those of an older flow were counted before.
-    pub(super) fn update(&mut self, key: K, flow: &T, from_start: bool) -> &Increase {
+    /// Notes that the current snapshot lists a flow, with its facts. Returns its facts before. `None`: it is new.
+    pub(super) fn list(&mut self, key: K, facts: F) -> Option<F> {
         let (index, is_new) = self.find(key);
         self.flows[index].snapshot = self.snapshot;
-        self.updated += 1;
+        self.listed.push(Listed { index, is_new });
+        self.facts[index].replace(facts)
+    }
+
+    /// Forgets the flows that the previous snapshot listed, and this one does not, unless they are idle. They stay in all sums. `each` gets
+    /// their facts.
+    pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
+        for Listed { index, .. } in std::mem::take(&mut self.listed_before) {
+            let flow = &self.flows[index];
+            if flow.snapshot != self.snapshot && !is_idle(&flow.key) {
+                self.indices.remove(&flow.key);
+                self.facts[index].take().into_iter().for_each(&mut each);
+                self.unused.push(index);
+            }
+        }
+    }
+
+    /// Takes the values of the flow that was listed as number `place`, and returns their increase. `from_start`: its first totals count;
+    /// those of an older flow were counted before.
+    pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> &Increase {
+        let Listed { index, is_new } = self.listed[place];
         if is_new {
             self.start(index, flow, from_start);
         }
@@ -86,17 +115,42 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
         &self.increase
     }
 
+    /// The facts of all flows, idle ones included.
+    pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
+        let flows = self.flows.iter().zip(&self.facts);
+        flows.filter_map(|(flow, facts)| Some((flow.key, facts.as_ref()?)))
+    }
+
+    /// The facts of the idle flows, with an increase of zero for each counter that is known.
+    pub(super) fn idle(&self) -> impl Iterator<Item = (&F, Increase)> {
+        let flows = self.flows.iter().zip(&self.facts).enumerate();
+        let idle = flows.filter(|(_, (flow, _))| flow.snapshot != self.snapshot);
+        idle.filter_map(|(index, (_, facts))| Some((facts.as_ref()?, self.zeros(index))))
+    }
+
+    /// An increase of zero for each known counter of a flow. `None`: there is no such flow.
+    pub(super) fn unchanged(&self, key: &K) -> Option<Increase> {
+        Some(self.zeros(*self.indices.get(key)?))
+    }
+
+    fn zeros(&self, index: usize) -> Increase {
+        let last = &self.values[index * self.counters.len()..][..self.counters.len()];
+        let values = last.iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
+        Increase { values, unchanged: true }
+    }
+
     /// The index of a flow, and whether it is new. Consecutive snapshots mostly have the same flows in the same order.
     fn find(&mut self, key: K) -> (usize, bool) {
-        let expected = self.previous.map_or(0, |previous| self.flows[previous].next);
-        // The entry of a flow that was not in the previous snapshot is unused, or another flow's.
+        let previous = self.listed.last().map(|listed| listed.index);
+        let expected = previous.map_or(0, |previous| self.flows[previous].next);
+        // The entry of a flow that the previous snapshot did not list may be unused.
         let is_expected = self
             .flows
             .get(expected)
             .is_some_and(|flow| flow.key == key && flow.snapshot + 1 >= self.snapshot);
         let known = if is_expected { Some(expected) } else { self.indices.get(&key).copied() };
         let index = known.unwrap_or_else(|| self.insert(key));
-        if let Some(previous) = self.previous.replace(index) {
+        if let Some(previous) = previous {
             self.flows[previous].next = index;
         }
         (index, known.is_none())
@@ -111,6 +165,7 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
             self.flows.push(entry);
             self.values.resize(self.flows.len() * self.counters.len(), f64::NAN);
             self.observations.resize(self.flows.len() * self.distributions.len(), 0);
+            self.facts.push(None);
             self.flows.len() - 1
         };
         self.indices.insert(key, index);
@@ -174,25 +229,17 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
         }
     }
 
-    /// Ends a snapshot: forgets the flows that it did not contain. They stay in all sums.
+    /// Ends a snapshot.
     pub(super) fn end_snapshot(&mut self) {
-        if self.updated < self.indices.len() {
-            self.indices.retain(|_, index| {
-                let is_present = self.flows[*index].snapshot == self.snapshot;
-                if !is_present {
-                    self.unused.push(*index);
-                }
-                is_present
-            });
-        }
         if is_excessive(self.flows.len(), self.indices.len()) {
             self.compact();
         }
-        (self.previous, self.updated) = (None, 0);
+        std::mem::swap(&mut self.listed, &mut self.listed_before);
+        self.listed.clear();
         self.snapshot += 1;
     }
 
-    /// Gives back the memory of a burst: moves the flows of the current snapshot to the beginning.
+    /// Gives back the memory of a burst: moves the flows to the beginning.
     fn compact(&mut self) {
         let mut kept: Vec<(K, usize)> = self.indices.drain().collect();
         kept.sort_unstable_by_key(|(_, index)| *index);
@@ -203,8 +250,14 @@ impl<K: Copy + Eq + Hash, T> FlowCounters<K, T> {
         self.flows = indices().map(|old| FlowEntry { next: 0, ..self.flows[old] }).collect();
         self.values = indices().flat_map(|old| &self.values[range(old, 0)]).copied().collect();
         self.observations = indices().flat_map(|old| &self.observations[range(old, 1)]).copied().collect();
+        self.facts = indices().map(|old| self.facts[old]).collect();
         self.indices = kept.iter().enumerate().map(|(new, (key, _))| (*key, new)).collect();
         self.unused = Vec::new();
+        let moved = |Listed { index, is_new }: Listed| {
+            let index = kept.binary_search_by_key(&index, |(_, old)| *old).ok()?;
+            Some(Listed { index, is_new })
+        };
+        self.listed = self.listed.iter().filter_map(|listed| moved(*listed)).collect();
     }
 }
 
@@ -219,8 +272,27 @@ mod tests {
 
     use super::*;
 
-    fn flow_counters() -> FlowCounters<ConnectionId, Connection> {
+    fn flow_counters() -> FlowCounters<ConnectionId, Connection, ()> {
         FlowCounters::new(CONNECTION, &[], &[])
+    }
+
+    /// Ends a snapshot after a list of these flows, and returns their increases.
+    fn take<'a>(
+        counters: &mut FlowCounters<ConnectionId, Connection, ()>,
+        flows: impl IntoIterator<Item = &'a Connection>,
+    ) -> Vec<Increase> {
+        let flows: Vec<&Connection> = flows.into_iter().collect();
+        for flow in &flows {
+            counters.list(flow.id, ());
+        }
+        counters.forget_gone(|_| false, |()| ());
+        let update = |(place, flow): (usize, &&Connection)| {
+            let Increase { values, unchanged } = counters.update(place, flow, true);
+            Increase { values: values.clone(), unchanged: *unchanged }
+        };
+        let increases = flows.iter().enumerate().map(update).collect();
+        counters.end_snapshot();
+        increases
     }
 
     #[test]
@@ -231,22 +303,25 @@ mod tests {
         let mut sent: HashMap<u32, u64> = HashMap::new();
         for (turn, numbers) in (1..).zip(snapshots) {
             sent.retain(|number, _| numbers.contains(number));
+            let (mut flows, mut expected) = (Vec::new(), Vec::new());
             for &number in numbers {
                 let mut flow = fixture::connection(number, 1);
                 let before = sent.get(&number).copied().unwrap_or_default();
                 let now = before + u64::from(number) * turn;
                 flow.bytes_sent = Some(Bytes(now));
-                let increase = counters.update(flow.id, &flow, true);
-                assert_eq!(increase.values[0], Some((now - before) as f64), "{number} in snapshot {turn}");
-                assert!(!increase.unchanged);
+                flows.push(flow);
+                expected.push(Some((now - before) as f64));
                 sent.insert(number, now);
             }
-            counters.end_snapshot();
+            let increases = take(&mut counters, &flows);
+            let found: Vec<_> = increases.iter().map(|increase| increase.values[0]).collect();
+            assert_eq!(found, expected, "{numbers:?} in snapshot {turn}");
+            assert!(increases.iter().all(|increase| !increase.unchanged));
             assert_eq!(counters.indices.len(), numbers.len());
         }
-        counters.end_snapshot();
+        take(&mut counters, []);
         let flow = fixture::connection(8, 1);
-        let increase = counters.update(flow.id, &flow, true).values[0];
+        let increase = take(&mut counters, [&flow])[0].values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
         assert!(counters.flows.len() <= 6, "{} entries: they are not reused", counters.flows.len());
     }
@@ -255,20 +330,17 @@ mod tests {
     fn after_a_burst_the_memory_is_given_back_and_flows_go_on_from_their_values() {
         let mut counters = flow_counters();
         let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
-        for flow in &flows {
-            counters.update(flow.id, flow, true);
-        }
-        counters.end_snapshot();
+        take(&mut counters, &flows);
         // Those that stay are not the first ones.
         flows.retain(|flow| flow.id.token.0 % 40 == 7);
         let expected = flows.len();
         for turn in 1..4 {
-            for flow in flows.iter_mut().rev() {
+            for flow in &mut flows {
                 flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(turn));
-                let increase = counters.update(flow.id, flow, true);
-                assert_eq!(increase.values[0], Some(turn as f64), "turn {turn}");
             }
-            counters.end_snapshot();
+            let increases = take(&mut counters, flows.iter().rev());
+            let is_right = |increase: &Increase| increase.values[0] == Some(turn as f64);
+            assert!(increases.iter().all(is_right), "turn {turn}");
             assert_eq!((counters.flows.len(), counters.indices.len()), (expected, expected));
             assert!(counters.values.capacity() < 1_000 * counters.counters.len());
         }
@@ -276,14 +348,27 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_flow_is_not_listed_and_goes_on_from_its_values() {
+        let mut counters = flow_counters();
+        let mut flow = fixture::connection(1, 1);
+        take(&mut counters, [&flow]);
+        for _ in 0..3 {
+            counters.forget_gone(|id| *id == flow.id, |()| ());
+            assert_eq!(counters.facts().count(), 1);
+            assert_eq!(counters.idle().count(), 1);
+            counters.end_snapshot();
+        }
+        flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(5));
+        assert_eq!(take(&mut counters, [&flow])[0].values[0], Some(5.0));
+        take(&mut counters, []);
+        assert_eq!(counters.facts().count(), 0);
+    }
+
+    #[test]
     fn an_unchanged_flow_is_reported_as_unchanged() {
         let mut counters = flow_counters();
         let mut flow = fixture::connection(1, 1);
-        let mut is_unchanged = |flow: &Connection| {
-            let unchanged = counters.update(flow.id, flow, true).unchanged;
-            counters.end_snapshot();
-            unchanged
-        };
+        let mut is_unchanged = |flow: &Connection| take(&mut counters, [flow])[0].unchanged;
         flow.cpu = None;
         assert_eq!([is_unchanged(&flow), is_unchanged(&flow)], [false, true]);
         flow.cpu = Some(CpuTimes::default());

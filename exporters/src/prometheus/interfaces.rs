@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The current state of the paths behind each interface. Only interfaces with series of their own are kept apart.
 
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::metric::{Kind, Unit};
-use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Micros;
 
 use super::sums::Sums;
@@ -28,20 +29,63 @@ pub(super) const GAUGES: [Gauge; 3] = [
     ),
 ];
 
-/// The open subflows of an interface.
+/// The subflows of an interface.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Paths {
+struct Paths {
+    all: usize,
+    /// Payload of all of them.
+    size: u64,
     open: usize,
     stale: usize,
-    rtts: Vec<Micros>,
+    /// How many of the open ones have each smoothed RTT.
+    rtts: BTreeMap<Micros, usize>,
 }
 
 impl Paths {
+    fn add(&mut self, path: &Path) {
+        self.all += 1;
+        self.size += path.size;
+        if path.is_open {
+            self.open += 1;
+            self.stale += usize::from(path.is_stale);
+            path.rtt().into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        self.all -= 1;
+        self.size -= path.size;
+        if path.is_open {
+            self.open -= 1;
+            self.stale -= usize::from(path.is_stale);
+            if let Some(rtt) = path.rtt()
+                && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
+            {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.open += other.open;
+        self.stale += other.stale;
+        for (rtt, count) in &other.rtts {
+            *self.rtts.entry(*rtt).or_default() += count;
+        }
+    }
+
     /// The values of the gauges.
-    pub(super) fn values(&mut self) -> Sums {
-        let middle = self.rtts.len() / 2;
-        let median = (!self.rtts.is_empty()).then(|| self.rtts.select_nth_unstable(middle).1.seconds());
-        vec![Some(self.open as f64), Some(self.stale as f64), median]
+    fn values(&self) -> Sums {
+        let middle = self.rtts.values().sum::<usize>() / 2;
+        let mut upto = 0;
+        let median = self.rtts.iter().find(|(_, count)| {
+            upto += **count;
+            upto > middle
+        });
+        vec![Some(self.open as f64), Some(self.stale as f64), median.map(|(rtt, _)| rtt.seconds())]
     }
 }
 
@@ -53,20 +97,69 @@ pub(super) enum Interface {
     Other,
 }
 
-/// Sorts the open subflows by interface.
-pub(super) fn paths(
-    snapshot: &Snapshot,
-    has_series: impl Fn(Option<Name>) -> bool,
-) -> HashMap<Interface, Paths> {
-    let mut found: HashMap<_, Paths> = HashMap::new();
-    let all = snapshot.connections.iter().flat_map(|connection| &connection.subflows);
-    for subflow in all.filter(|subflow| subflow.closed.is_none()) {
-        let name = subflow.interface;
-        let interface = if has_series(name) { Interface::Own(name) } else { Interface::Other };
-        let paths = found.entry(interface).or_default();
-        paths.open += 1;
-        paths.stale += usize::from(subflow.stale);
-        paths.rtts.extend(subflow.srtt.filter(|_| !subflow.stale));
+/// What is kept of a subflow while it is idle.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    pub(super) interface: Option<Name>,
+    pub(super) is_open: bool,
+    /// Payload in both directions.
+    pub(super) size: u64,
+    is_stale: bool,
+    srtt: Option<Micros>,
+}
+
+impl Path {
+    pub(super) fn of(subflow: &Subflow) -> Self {
+        Self {
+            interface: subflow.interface,
+            is_open: subflow.closed.is_none(),
+            size: (subflow.bytes_sent + subflow.bytes_received).0,
+            is_stale: subflow.stale,
+            srtt: subflow.srtt,
+        }
     }
-    found
+
+    /// The RTT of a path that gets acknowledgements.
+    fn rtt(&self) -> Option<Micros> {
+        self.srtt.filter(|_| !self.is_stale)
+    }
+}
+
+/// All subflows by interface, kept up to date as they change.
+#[derive(Debug, Default)]
+pub(super) struct Interfaces {
+    paths: HashMap<Option<Name>, Paths>,
+}
+
+impl Interfaces {
+    pub(super) fn add(&mut self, path: &Path) {
+        self.paths.entry(path.interface).or_default().add(path);
+    }
+
+    /// Removes a path that was added.
+    pub(super) fn remove(&mut self, path: &Path) {
+        if let Some(paths) = self.paths.get_mut(&path.interface) {
+            paths.remove(path);
+            if paths.all == 0 {
+                self.paths.remove(&path.interface);
+            }
+        }
+    }
+
+    /// The payload of each interface.
+    pub(super) fn sizes(&self) -> HashMap<Option<Name>, u64> {
+        self.paths.iter().map(|(name, paths)| (*name, paths.size)).collect()
+    }
+
+    /// The values of the gauges of each interface with open subflows. Those without series of their own are one.
+    pub(super) fn gauges(&self, has_series: impl Fn(Option<Name>) -> bool) -> HashMap<Interface, Sums> {
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.paths.iter().filter(|(_, paths)| paths.open > 0).partition(|(name, _)| has_series(**name));
+        let mut other = Paths::default();
+        for (_, paths) in &others {
+            other.merge(paths);
+        }
+        let other = (!others.is_empty()).then(|| (Interface::Other, other.values()));
+        own.into_iter().map(|(name, paths)| (Interface::Own(*name), paths.values())).chain(other).collect()
+    }
 }

@@ -36,7 +36,7 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
         self.counters.set_limits(limits(max_flows));
     }
 
-    pub(super) fn select(&mut self, at: Timestamp, sizes: HashMap<K, u64>) {
+    pub(super) fn select(&mut self, at: Timestamp, sizes: &HashMap<K, u64>) {
         self.counters.select(at, sizes);
         let counters = &self.counters;
         self.details.retain(|key, _| counters.contains(key));

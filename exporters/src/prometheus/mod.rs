@@ -8,6 +8,7 @@ mod histogram;
 mod interfaces;
 mod largest;
 mod samples;
+mod sizes;
 mod sums;
 mod totals;
 mod values;

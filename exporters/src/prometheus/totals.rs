@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters that outlive their flows: sums over the host, by peer, interface and control group. The bytes of ended flows stay in them.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -17,8 +18,9 @@ use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
 use super::flow_counters::FlowCounters;
-use super::interfaces::{Interface, paths};
+use super::interfaces::{Interface, Interfaces, Path};
 use super::largest::LargestFlows;
+use super::sizes::Sizes;
 use super::sums::{Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
 
@@ -33,6 +35,14 @@ type SubflowKey = (ConnectionId, SubflowId);
 /// Digest of the path of a control group: a key that can be copied.
 type CgroupKey = u64;
 
+/// What is kept of a connection while it is idle.
+#[derive(Clone, Copy)]
+struct Group {
+    peer: Option<IpAddr>,
+    cgroup: Option<CgroupKey>,
+    size: u64,
+}
+
 /// The part of the daemon's configuration that concerns Prometheus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -43,8 +53,8 @@ pub struct Settings {
 /// The sums over all snapshots so far.
 pub struct Totals {
     settings: Settings,
-    connections: FlowCounters<ConnectionId, Connection>,
-    subflows: FlowCounters<SubflowKey, Subflow>,
+    connections: FlowCounters<ConnectionId, Connection, Group>,
+    subflows: FlowCounters<SubflowKey, Subflow, Path>,
     host: Sums,
     /// Interfaces with the same name in several namespaces are one.
     interfaces: BoundedSums<Option<Name>>,
@@ -54,10 +64,10 @@ pub struct Totals {
     cgroups: BoundedSums<Option<CgroupKey>>,
     /// Paths of the control groups with series of their own.
     cgroup_paths: HashMap<CgroupKey, String>,
-    /// Peer and control group of each connection of the current snapshot, in the same order.
-    groups: Vec<(Option<IpAddr>, Option<CgroupKey>)>,
-    /// Number of peers and control groups in the latest snapshot.
-    group_counts: (usize, usize),
+    /// The payload of all open connections by peer and by control group, and of all subflows by interface.
+    peer_sizes: Sizes<Option<IpAddr>>,
+    cgroup_sizes: Sizes<Option<CgroupKey>>,
+    paths: Interfaces,
     largest_connections: LargestFlows<ConnectionId, Connection>,
     largest_subflows: LargestFlows<SubflowKey, Subflow>,
 }
@@ -82,8 +92,9 @@ impl Totals {
             peers: BoundedSums::new(up_to(MAX_PEERS)),
             cgroups: BoundedSums::new(up_to(MAX_CGROUPS)),
             cgroup_paths: HashMap::new(),
-            groups: Vec::new(),
-            group_counts: (0, 0),
+            peer_sizes: Sizes::default(),
+            cgroup_sizes: Sizes::default(),
+            paths: Interfaces::default(),
             largest_connections: LargestFlows::new(settings.top_flows, CONNECTION, &CONNECTION_INFO),
             largest_subflows: LargestFlows::new(max_subflows(settings), SUBFLOW, &SUBFLOW_INFO),
         }
@@ -96,28 +107,89 @@ impl Totals {
         self.largest_subflows.set_limit(max_subflows(settings));
     }
 
-    /// Adds what every flow carried since the previous snapshot. Snapshots come in order of time.
+    /// Adds what every flow carried since the previous snapshot. Snapshots come in order of time. Idle flows have carried nothing: they are
+    /// not read again.
     pub fn update(&mut self, snapshot: &Snapshot) {
+        self.list(snapshot);
         self.select(snapshot);
-        for (connection, (peer, cgroup)) in snapshot.connections.iter().zip(&self.groups) {
-            let increase = self.connections.update(connection.id, connection, connection.seen_open);
+        let mut place = 0;
+        for (number, connection) in snapshot.connections.iter().enumerate() {
+            let increase = self.connections.update(number, connection, connection.seen_open);
             if !increase.unchanged {
                 add(&mut self.host, &increase.values);
             }
-            self.peers.add(*peer, increase);
-            self.cgroups.add(*cgroup, increase);
+            self.peers.add(peer(connection), increase);
+            self.cgroups.add(cgroup_key(connection), increase);
             self.largest_connections.add(connection.id, connection, increase);
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
-                let increase = self.subflows.update(key, subflow, subflow.created_at.is_some());
+                let increase = self.subflows.update(place, subflow, subflow.created_at.is_some());
                 self.interfaces.add(subflow.interface, increase);
                 self.largest_subflows.add(key, subflow, increase);
+                place += 1;
             }
         }
-        let paths = paths(snapshot, |interface| self.interfaces.contains(&interface));
-        self.interface_gauges = paths.into_iter().map(|(key, mut paths)| (key, paths.values())).collect();
+        self.add_idle(snapshot);
+        self.interface_gauges = self.paths.gauges(|interface| self.interfaces.contains(&interface));
         self.connections.end_snapshot();
         self.subflows.end_snapshot();
+    }
+
+    fn list(&mut self, snapshot: &Snapshot) {
+        for connection in &snapshot.connections {
+            let (peer, cgroup) = (peer(connection), cgroup_key(connection));
+            let paths = || connection.subflows.iter().map(Path::of);
+            let size = paths().map(|path| path.size).sum();
+            if let Some(before) = self.connections.list(connection.id, Group { peer, cgroup, size }) {
+                self.peer_sizes.remove(before.peer, before.size);
+                self.cgroup_sizes.remove(before.cgroup, before.size);
+            }
+            self.peer_sizes.add(peer, size);
+            self.cgroup_sizes.add(cgroup, size);
+            for (subflow, path) in connection.subflows.iter().zip(paths()) {
+                if let Some(before) = self.subflows.list((connection.id, subflow.id), path) {
+                    self.paths.remove(&before);
+                }
+                self.paths.add(&path);
+            }
+        }
+        let (peer_sizes, cgroup_sizes) = (&mut self.peer_sizes, &mut self.cgroup_sizes);
+        let forget = |Group { peer, cgroup, size }| {
+            peer_sizes.remove(peer, size);
+            cgroup_sizes.remove(cgroup, size);
+        };
+        self.connections.forget_gone(|id| snapshot.idle.contains(*id), forget);
+        let paths = &mut self.paths;
+        self.subflows.forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| paths.remove(&path));
+    }
+
+    /// Where idle flows have got series of their own, their known counters appear.
+    fn add_idle(&mut self, snapshot: &Snapshot) {
+        if !self.peers.added().is_empty() || !self.cgroups.added().is_empty() {
+            for (group, increase) in self.connections.idle() {
+                self.peers.add(group.peer, &increase);
+                self.cgroups.add(group.cgroup, &increase);
+            }
+        }
+        if !self.interfaces.added().is_empty() {
+            self.subflows.idle().for_each(|(path, increase)| self.interfaces.add(path.interface, &increase));
+        }
+        // Their gauges may change with time: ages do.
+        let connections = self.largest_connections.counters.iter().map(|(id, _)| id);
+        let subflows = self.largest_subflows.counters.iter().map(|((id, _), _)| id);
+        let largest: HashSet<ConnectionId> = connections.chain(subflows).collect();
+        for idle in largest.iter().filter_map(|id| snapshot.idle.get(*id)) {
+            let connection = idle.connection(snapshot.boot_time(), snapshot.boot_epoch_ns);
+            if let Some(increase) = self.connections.unchanged(&connection.id) {
+                self.largest_connections.add(connection.id, &connection, &increase);
+            }
+            for subflow in &connection.subflows {
+                let key = (connection.id, subflow.id);
+                if let Some(increase) = self.subflows.unchanged(&key) {
+                    self.largest_subflows.add(key, subflow, &increase);
+                }
+            }
+        }
     }
 
     /// The current values, for scrapes until the next snapshot.
@@ -163,24 +235,9 @@ impl Totals {
 
     /// Selects by size what has series of its own until the next snapshot, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
-        let mut peers = HashMap::with_capacity(self.group_counts.0);
-        let mut cgroups = HashMap::with_capacity(self.group_counts.1);
-        let mut interfaces = HashMap::new();
-        self.groups.clear();
-        for connection in &snapshot.connections {
-            for subflow in &connection.subflows {
-                *interfaces.entry(subflow.interface).or_insert(0) += subflow_size(subflow);
-            }
-            let peer = connection.remote.map(|remote| remote.ip());
-            let (cgroup, size) = (cgroup_key(connection), connection_size(connection));
-            *peers.entry(peer).or_insert(0) += size;
-            *cgroups.entry(cgroup).or_insert(0) += size;
-            self.groups.push((peer, cgroup));
-        }
-        self.group_counts = (peers.len(), cgroups.len());
-        self.peers.select(snapshot.at, peers);
-        self.interfaces.select(snapshot.at, interfaces);
-        self.cgroups.select(snapshot.at, cgroups);
+        self.peers.select(snapshot.at, self.peer_sizes.all());
+        self.interfaces.select(snapshot.at, &self.paths.sizes());
+        self.cgroups.select(snapshot.at, self.cgroup_sizes.all());
         self.update_cgroup_paths(snapshot);
         if self.settings.top_flows > 0 {
             self.select_largest(snapshot);
@@ -188,19 +245,21 @@ impl Totals {
     }
 
     fn select_largest(&mut self, snapshot: &Snapshot) {
-        let sizes =
-            snapshot.connections.iter().map(|connection| (connection.id, connection_size(connection)));
-        self.largest_connections.select(snapshot.at, sizes.collect());
-        let mut sizes = HashMap::new();
-        for connection in
-            snapshot.connections.iter().filter(|one| self.largest_connections.counters.contains(&one.id))
-        {
-            let mut subflows: Vec<&Subflow> = connection.subflows.iter().collect();
-            subflows.sort_by_key(|subflow| (subflow.closed.is_some(), Reverse(subflow_size(subflow))));
-            let largest = subflows.into_iter().take(MAX_SUBFLOWS_PER_CONNECTION);
-            sizes.extend(largest.map(|subflow| ((connection.id, subflow.id), subflow_size(subflow))));
+        let sizes = self.connections.facts().map(|(id, group)| (id, group.size));
+        self.largest_connections.select(snapshot.at, &sizes.collect());
+        let mut subflows: HashMap<ConnectionId, Vec<(SubflowKey, &Path)>> = HashMap::new();
+        for (key, path) in self.subflows.facts() {
+            if self.largest_connections.counters.contains(&key.0) {
+                subflows.entry(key.0).or_default().push((key, path));
+            }
         }
-        self.largest_subflows.select(snapshot.at, sizes);
+        let mut sizes = HashMap::new();
+        for mut subflows in subflows.into_values() {
+            subflows.sort_by_key(|(key, path)| (!path.is_open, Reverse(path.size), key.1));
+            let largest = subflows.into_iter().take(MAX_SUBFLOWS_PER_CONNECTION);
+            sizes.extend(largest.map(|(key, path)| (key, path.size)));
+        }
+        self.largest_subflows.select(snapshot.at, &sizes);
     }
 
     fn update_cgroup_paths(&mut self, snapshot: &Snapshot) {
@@ -208,17 +267,23 @@ impl Totals {
         let keys = self.cgroups.iter().filter_map(|(key, _)| key);
         let mut missing: HashSet<CgroupKey> =
             keys.filter(|key| !self.cgroup_paths.contains_key(key)).collect();
-        for (connection, (_, key)) in snapshot.connections.iter().zip(&self.groups) {
+        // Idle connections are built, so they come last; few of them until all paths are known.
+        let idle = snapshot.idle_connections().map(Cow::Owned);
+        for connection in snapshot.connections.iter().map(Cow::Borrowed).chain(idle) {
             if missing.is_empty() {
                 break;
             }
-            if let (Some(key), Some(path)) = (key, &connection.cgroup)
-                && missing.remove(key)
+            if let (Some(key), Some(path)) = (cgroup_key(&connection), &connection.cgroup)
+                && missing.remove(&key)
             {
-                self.cgroup_paths.insert(*key, path.clone());
+                self.cgroup_paths.insert(key, path.clone());
             }
         }
     }
+}
+
+fn peer(connection: &Connection) -> Option<IpAddr> {
+    connection.remote.map(|remote| remote.ip())
 }
 
 fn cgroup_key(connection: &Connection) -> Option<CgroupKey> {
@@ -227,14 +292,6 @@ fn cgroup_key(connection: &Connection) -> Option<CgroupKey> {
         path.hash(&mut hasher);
         hasher.finish()
     })
-}
-
-fn connection_size(connection: &Connection) -> u64 {
-    connection.subflows.iter().map(subflow_size).sum()
-}
-
-fn subflow_size(subflow: &Subflow) -> u64 {
-    (subflow.bytes_sent + subflow.bytes_received).0
 }
 
 fn labelled<K: Copy + Eq + Hash + Ord>(

@@ -6,6 +6,7 @@ use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
+use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Bytes;
 
@@ -62,35 +63,44 @@ const COLUMNS: &[Column<ClassTotals>] = &[
 pub(crate) fn table(report: &Report) -> Option<Grid> {
     let classes = [FlowClass::Query, FlowClass::Short, FlowClass::Long];
     let pairs = classes.into_iter().flat_map(|class| CarriedBy::ALL.map(|protocol| (class, protocol)));
-    let rows: Vec<ClassTotals> = pairs.filter_map(|(class, protocol)| sum(report, class, protocol)).collect();
+    let flows = flows(&report.connections);
+    let rows: Vec<ClassTotals> = pairs.filter_map(|(class, protocol)| sum(&flows, class, protocol)).collect();
     Grid::of(COLUMNS, &rows)
 }
 
-fn sum(report: &Report, class: FlowClass, protocol: CarriedBy) -> Option<ClassTotals> {
-    let is_one = |one: &&Connection| one.flow_class == class && one.carried_by() == protocol;
-    let flows: Vec<&Connection> = report.connections.iter().filter(is_one).collect();
-    let completed = flows.iter().filter(|flow| flow.seen_open && !flow.is_open());
-    let mut times: Vec<f64> = completed.map(|flow| flow.age_s).collect();
-    times.sort_by(f64::total_cmp);
-    let payload_of = |flows: &[&Connection]| flows.iter().map(|flow| flow.payload()).sum::<Bytes>();
-    let has_energy = |flow: &&Connection| flow.energy.is_some_and(|energy| energy.active.is_some());
-    let known: Vec<&Connection> = flows.iter().copied().filter(has_energy).collect();
-    let energy = FlowEnergy::sum(known.iter().filter_map(|flow| flow.energy.as_ref()));
+fn sum(report: &[Flow<'_>], class: FlowClass, protocol: CarriedBy) -> Option<ClassTotals> {
+    let is_one = |flow: &&Flow<'_>| flow.end.flow_class == class && flow.end.carried_by() == protocol;
+    let flows: Vec<Flow<'_>> = report.iter().filter(is_one).copied().collect();
+    let mean_of = |read: fn(&Connection) -> Option<f64>| {
+        mean(&flows.iter().filter_map(|flow| read(flow.end)).collect::<Vec<_>>())
+    };
     (!flows.is_empty()).then(|| ClassTotals {
         protocol,
         class,
         flows: flows.len(),
-        times,
-        payload: payload_of(&flows),
-        overhead: mean(&flows.iter().filter_map(|flow| flow.excess_ratio()).collect::<Vec<_>>()),
-        jain: mean(&flows.iter().filter_map(|flow| flow.jain_index).collect::<Vec<_>>()),
-        goodput: mean(&flows.iter().filter_map(|flow| goodput(flow)).collect::<Vec<_>>()),
-        energy: energy.over(known.iter().map(|flow| flow.observed_payload()).sum()),
+        times: completion_times(&flows),
+        payload: flows.iter().map(|flow| flow.end.payload()).sum(),
+        overhead: mean_of(Connection::excess_ratio),
+        jain: mean_of(|end| end.jain_index),
+        goodput: mean_of(|end| end.observed?.goodput().map(|rate| rate.0 as f64)),
+        energy: energy(&flows).0,
     })
 }
 
-fn goodput(flow: &Connection) -> Option<f64> {
-    flow.observed?.goodput().map(|rate| rate.0 as f64)
+/// How long those connections lasted that were seen from their opening to their end, seconds, ascending.
+pub(crate) fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
+    let completed = flows.iter().filter(|flow| flow.end.seen_open && !flow.end.is_open());
+    let mut times: Vec<f64> = completed.map(|flow| flow.end.age_s).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and how many these are.
+pub(crate) fn energy(flows: &[Flow<'_>]) -> (FlowEnergy, usize) {
+    let energy = |flow: &Flow<'_>| flow.energy().filter(|energy| energy.active.is_some());
+    let known = flows.iter().filter_map(|flow| Some((flow.observed_payload(), energy(flow)?)));
+    let (payloads, energies): (Vec<Bytes>, Vec<FlowEnergy>) = known.unzip();
+    (FlowEnergy::sum(&energies).over(payloads.into_iter().sum()), energies.len())
 }
 
 /// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
@@ -99,7 +109,7 @@ fn goodput(flow: &Connection) -> Option<f64> {
     clippy::cast_sign_loss,
     reason = "between zero and the number of values"
 )]
-fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
 }

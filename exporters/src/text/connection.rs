@@ -57,9 +57,11 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
         ("goodput", goodput(connection)),
         ("observed", observed(connection)),
         ("retransmitted", Some(retransmitted(connection))),
+        ("congestion", congestion(connection)),
         ("traffic", Some(traffic_class(connection))),
         ("2nd path", second_path(connection)),
         ("bottleneck", bottleneck(connection)),
+        ("not measured", unmeasured(connection)),
         ("CPU time", cost::cpu(connection)),
         ("energy", cost::energy(connection)),
         ("joined", cost::joined(connection)),
@@ -71,7 +73,8 @@ fn metric(connection: &Connection, name: &str) -> String {
     shown(CONNECTION, &format!("mpwatch_connection_{name}"), connection)
 }
 
-fn payload(connection: &Connection) -> String {
+/// What it carried.
+pub(crate) fn payload(connection: &Connection) -> String {
     let [sent, acked, received] =
         ["sent", "acked", "received"].map(|what| metric(connection, &format!("{what}_bytes_total")));
     format!("sent {sent}, acknowledged {acked}, received {received}")
@@ -112,6 +115,18 @@ fn retransmitted(connection: &Connection) -> String {
         ),
         None => format!("{by_tcp} by TCP"),
     }
+}
+
+/// Its congestion control, by subflow where they differ. `None`: unknown.
+fn congestion(connection: &Connection) -> Option<String> {
+    let known = |subflow: &Subflow| Some(printable(&subflow.congestion_control?.text()).into_owned());
+    let names: Vec<Option<String>> = connection.subflows.iter().map(known).collect();
+    let first = names.first()?.clone()?;
+    if names.iter().all(|name| name.as_ref() == Some(&first)) {
+        return Some(first);
+    }
+    let by_subflow = names.into_iter().zip(1..).map(|(name, number)| format!("{number}: {}", or_dash(name)));
+    Some(by_subflow.collect::<Vec<_>>().join(", "))
 }
 
 fn traffic_class(connection: &Connection) -> String {
@@ -180,6 +195,11 @@ fn bottleneck(connection: &Connection) -> Option<String> {
     let about = findings.iter().filter(|one| one.is_about_bottlenecks());
     let sentences: Vec<String> = about.map(|one: &Finding| one.sentence(&Format::default())).collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// `None`: everything is measured.
+fn unmeasured(connection: &Connection) -> Option<String> {
+    Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }
 
 /// What a column of the tables means that is no common term. `None`: it has no values.

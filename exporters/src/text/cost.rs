@@ -8,6 +8,7 @@ use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, LostReason, SnapshotEnergy};
 use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
+use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
@@ -94,9 +95,10 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
 /// What all connections of a report cost by protocol, and the energy of the machine by consumer. Empty: nothing is known.
 pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut lines = Vec::new();
+    let flows = flows(&report.connections);
     for protocol in CarriedBy::ALL {
-        let of_it = report.connections.iter().filter(|connection| connection.carried_by() == protocol);
-        lines.extend(total(protocol, &of_it.collect::<Vec<_>>()));
+        let of_it = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
+        lines.extend(total(protocol, of_it));
     }
     if let Some(energy) = &report.energy {
         lines.extend(zones(energy));
@@ -104,14 +106,14 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     lines
 }
 
-/// CPU time and energy of the connections of one protocol, also per gigabyte of payload.
-fn total(protocol: CarriedBy, connections: &[&Connection]) -> Option<(String, String)> {
-    let known: Vec<&&Connection> = connections.iter().filter(|connection| connection.cpu.is_some()).collect();
-    let cpu: Nanos = known.iter().filter_map(|connection| connection.cpu).map(|cpu| cpu.total()).sum();
+/// CPU time and energy of the connections of one protocol, at all of their ends, also per gigabyte of payload.
+fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Option<(String, String)> {
+    let known: Vec<(Flow<'a>, CpuTimes)> = flows.filter_map(|flow| Some((flow, flow.cpu()?))).collect();
     if known.is_empty() {
         return None;
     }
-    let payload: Bytes = known.iter().map(|one| one.observed_payload()).sum();
+    let cpu: Nanos = known.iter().map(|(_, cpu)| cpu.total()).sum();
+    let payload: Bytes = known.iter().map(|(flow, _)| flow.observed_payload()).sum();
     let gigabytes = payload.0 as f64 / 1e9;
     let per_gigabyte = |amount: f64, unit: &str| {
         if payload.0 > 0 { format!(" ({:.2} {unit}/GB)", amount / gigabytes) } else { String::new() }
@@ -123,7 +125,7 @@ fn total(protocol: CarriedBy, connections: &[&Connection]) -> Option<(String, St
         time_of(cpu),
         per_gigabyte(cpu.seconds(), "s")
     );
-    let costs: Vec<FlowEnergy> = known.iter().filter_map(|connection| connection.energy).collect();
+    let costs: Vec<FlowEnergy> = known.iter().filter_map(|(flow, _)| flow.energy()).collect();
     let sum = FlowEnergy::sum(&costs);
     if let (Some(active), Some(full)) = (sum.active, sum.full) {
         let mark = sum.source.mark();

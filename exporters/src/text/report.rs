@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of a run: a summary, its problems, where it comes from, and each connection.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
-use mpwatch_model::finding::{self, Finding};
 use mpwatch_model::metric::{self, CONNECTION, Unit};
+use mpwatch_model::pairing::flows;
+use mpwatch_model::setup::Setup;
 use mpwatch_model::snapshot::{Report, Run};
-use mpwatch_model::unit::Bytes;
 
 use super::connection;
 use super::fit::wrapped;
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
+use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
 use super::words::{bytes, count, or_dash, seconds, shown};
-use super::{classes, cost, fairness};
+use super::{classes, cost, fairness, goodput};
 
-/// How many connections a report describes in full; CSV and JSON have all of them.
-const MAX_IN_FULL: usize = 50;
 /// How many connections a summary lists.
 const MAX_IN_SUMMARY: usize = 5;
 
@@ -37,10 +36,10 @@ pub fn report_within(report: &Report, width: usize) -> String {
 /// The beginning of the report, with a line for each of the largest connections, in lines of at most `width` columns.
 pub fn report_summary(report: &Report, width: usize) -> String {
     let mut text = head(report, width);
-    let mut largest: Vec<&Connection> = report.connections.iter().collect();
+    let mut largest: Vec<&Connection> = flows(&report.connections).iter().map(|flow| flow.end).collect();
+    let all = largest.len();
     largest.sort_by_key(|one| std::cmp::Reverse(one.payload()));
-    if let Some(grid) = Grid::of(LARGEST, largest.into_iter().take(MAX_IN_SUMMARY)) {
-        let all = report.connections.len();
+    if let Some(grid) = Grid::of(LINE, largest.into_iter().take(MAX_IN_SUMMARY)) {
         let title = match grid.rows.len() {
             shown if shown < all => format!("the {shown} of {all} connections with most payload"),
             _ => "connections".to_owned(),
@@ -50,7 +49,8 @@ pub fn report_summary(report: &Report, width: usize) -> String {
     wrapped(&text, width)
 }
 
-const LARGEST: &[Column<Connection>] = &[
+/// A connection in a line.
+const LINE: &[Column<Connection>] = &[
     ("id", Left, |c| c.id.short()),
     ("process", Left, |c| or_dash(c.process.map(|process| printable(&process.comm.text()).into_owned()))),
     ("remote", Left, |c| or_dash(c.remote)),
@@ -64,15 +64,31 @@ const LARGEST: &[Column<Connection>] = &[
 
 fn in_full(report: &Report, width: usize) -> String {
     let mut text = head(report, width);
-    let (in_full, others) = selection(&report.connections);
-    for one in in_full {
+    let selection = Selection::of(report);
+    for flow in &selection.in_full {
         text.push('\n');
-        text.push_str(&connection::within(one, width));
+        text.push_str(&connection::within(flow.end, width));
+        if let Some(other) = flow.other {
+            let _ = write!(text, "{}: {}", OTHER_END, connection::within(other, width));
+        }
     }
-    if let Some(others) = other_connections(&others) {
+    if let Some((title, grid)) = in_brief(&selection) {
+        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
+    }
+    if let Some(others) = selection.others() {
         let _ = writeln!(text, "\n{others}");
     }
     text
+}
+
+/// What comes before the heading of a connection's other end.
+pub(crate) const OTHER_END: &str = "other end";
+
+/// The connections without problems that carried little, with a title. `None`: there are none.
+pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
+    let grid = Grid::of(LINE, selection.in_brief.iter().map(|flow| flow.end))?;
+    let what = if selection.in_full.is_empty() { "connection" } else { "more connection" };
+    Some((count(grid.rows.len(), what), grid))
 }
 
 /// Everything above the connections: the summary, problems, where the report comes from, and tables over all connections.
@@ -106,22 +122,16 @@ pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, Vec<String>, Grid
     tables.into_iter().filter_map(|(title, notes, grid)| Some((title, notes, grid?))).collect()
 }
 
-/// Where to find the connections that are not described. `None`: all are.
-pub(crate) fn other_connections(others: &[&Connection]) -> Option<String> {
-    let payload: Bytes = others.iter().map(|one| one.payload()).sum();
-    let (number, payload) = (count(others.len(), "smaller connection"), bytes(payload.0));
-    (!others.is_empty())
-        .then(|| format!("{number} with {payload} of payload are in the CSV and JSON forms of this report."))
-}
-
 /// Where the report comes from, and what all connections cost: labels with their text.
 pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut facts = provenance(&report.run);
+    facts.extend(goodput::facts(report));
     facts.extend(cost::facts(report));
     facts
 }
 
-fn provenance(run: &Run) -> Vec<(String, String)> {
+/// The machine, the period and the version that observed them: labels with their text.
+pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
     let host = &run.host;
     if host.boot_id.is_empty() && host.kernel.is_empty() {
         return vec![("observed on".to_owned(), "no host: the file has no data of this period".to_owned())];
@@ -135,6 +145,7 @@ fn provenance(run: &Run) -> Vec<(String, String)> {
         ("from".to_owned(), format!("{} for {duration}", run.from)),
         ("by".to_owned(), format!("mpwatch {version}")),
     ];
+    facts.extend(settings(&run.setup));
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));
         facts.push(("not known".to_owned(), format!("{costs} ({what}: {why})")));
@@ -142,18 +153,27 @@ fn provenance(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
-fn has_problem(connection: &Connection) -> bool {
-    finding::of_connection(connection).iter().any(Finding::is_problem)
-}
-
-/// The connections to describe in full, in the order in which they came: those with problems, then the largest. And the others.
-pub(crate) fn selection(connections: &[Connection]) -> (Vec<&Connection>, Vec<&Connection>) {
-    let mut order: Vec<usize> = (0..connections.len()).collect();
-    order.sort_by_key(|&index| {
-        let one = &connections[index];
-        (!has_problem(one), std::cmp::Reverse(one.payload()), index)
+/// How the run was made; what is unknown is left out.
+fn settings(setup: &Setup) -> Vec<(String, String)> {
+    let pairs = |entries: &BTreeMap<String, String>| {
+        let words: Vec<String> =
+            entries.iter().map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    };
+    let cpu = setup.cpu_model.as_deref().map(|model| {
+        let governor = setup
+            .governor
+            .as_deref()
+            .map_or("frequencies not scaled by Linux".to_owned(), |one| format!("governor {one}"));
+        format!("{}, {}", printable(model), printable(&governor))
     });
-    let chosen: BTreeSet<usize> = order.into_iter().take(MAX_IN_FULL).collect();
-    let mut index = 0..;
-    connections.iter().partition(|_| index.next().is_some_and(|index| chosen.contains(&index)))
+    let interval =
+        setup.interval_ms.map(|interval| metric::display(Unit::Seconds, Some(interval as f64 / 1e3)));
+    let facts = [
+        ("labels", pairs(&setup.labels)),
+        ("interval", interval),
+        ("CPU", cpu),
+        ("net.mptcp", pairs(&setup.mptcp_sysctls)),
+    ];
+    facts.into_iter().filter_map(|(word, fact)| Some((word.to_owned(), fact?))).collect()
 }

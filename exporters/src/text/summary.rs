@@ -2,31 +2,35 @@
 //! What a reader wants to know first: was multipath used, is the data complete, and what went wrong.
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::finding::{self, Finding, Format};
+use mpwatch_model::finding::{self, Finding, Format, ProblemGroup};
 use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::pairing::flows;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::subflow::Subflow;
 
 use super::words::count;
 
-/// How many findings of one kind a report lists; a fleet's report would otherwise contain nothing else.
+/// How many lines a report has on problems of one kind; a fleet's report would otherwise contain nothing else.
 const MAX_OF_A_KIND: usize = 10;
 /// What a report says instead of problems.
 pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
 
 /// One sentence over all connections.
 pub(crate) fn summary(report: &Report) -> String {
-    let all = report.connections.len();
+    let flows = flows(&report.connections);
+    let all = flows.len();
     if all == 0 {
         return match report.filtered_out {
             0 => "no connection was seen in this period".to_owned(),
             seen => format!("none of {} matches the filter (--filter, --netns)", count(seen, "connection")),
         };
     }
-    let several = report.connections.iter().filter(|c| established_paths(c) > 1).count();
-    let carried = report.connections.iter().filter(|c| paths_with_payload(c) > 1).count();
-    let mptcp = report.connections.iter().filter(|c| used_mptcp(c)).count();
-    let fell_back = report.connections.iter().filter(|c| c.carried_by() == CarriedBy::Fallback).count();
+    let number =
+        |of_end: fn(&Connection) -> bool| flows.iter().filter(|flow| flow.ends().any(of_end)).count();
+    let several = number(|end| established_paths(end) > 1);
+    let carried = number(|end| paths_with_payload(end) > 1);
+    let mptcp = number(used_mptcp);
+    let fell_back = number(|end| end.carried_by() == CarriedBy::Fallback);
     let fell_back = if fell_back > 0 { format!(" ({fell_back} fell back to TCP)") } else { String::new() };
     let complete = match (&report.run.cut_short, report.losses.any()) {
         (Some(why), _) => format!("RECORDING CUT SHORT: {why}"),
@@ -56,11 +60,10 @@ fn paths_with_payload(connection: &Connection) -> usize {
     connection.subflows.iter().filter(carried).count()
 }
 
-/// All problems of a report, a line each, most important first. Empty: none was found.
+/// The problems of a report, a line for each cause and peer, most important first. Empty: none was found.
 pub(crate) fn problems(report: &Report) -> Vec<String> {
-    let all: Vec<Finding> = finding::of_report(report).into_iter().filter(Finding::is_problem).collect();
-    let kinds = all.chunk_by(|a, b| a.rank() == b.rank());
-    kinds.flat_map(|kind| limited(kind.iter().map(|one| one.line(&Format::default())).collect())).collect()
+    let groups = finding::problems_of_report(report);
+    groups.chunk_by(|a, b| a.rank() == b.rank()).flat_map(limited).collect()
 }
 
 /// The problems of one connection, a sentence each.
@@ -69,11 +72,14 @@ pub(crate) fn problems_of(connection: &Connection) -> Vec<String> {
     problems.map(|one| one.sentence(&Format::default())).collect()
 }
 
-fn limited(mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(MAX_OF_A_KIND);
-    if more > 1 {
-        lines.truncate(MAX_OF_A_KIND);
-        lines.push(format!("... and {more} more like these"));
+fn limited(kind: &[ProblemGroup]) -> Vec<String> {
+    let more = kind.len().saturating_sub(MAX_OF_A_KIND);
+    let shown = if more > 1 { MAX_OF_A_KIND } else { kind.len() };
+    let (shown, others) = kind.split_at(shown);
+    let mut lines: Vec<String> = shown.iter().map(|group| group.line(&Format::default())).collect();
+    if !others.is_empty() {
+        let connections = others.iter().map(ProblemGroup::connections).sum();
+        lines.push(format!("... and {more} more like these, of {}", count(connections, "connection")));
     }
     lines
 }

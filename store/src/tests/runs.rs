@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A connection that several runs have seen has one record: nothing is counted twice, nothing that one run knew is lost.
 
+use std::collections::BTreeMap;
+
 use mpwatch_model::energy::{FlowEnergy, IdleSource};
 use mpwatch_model::observed::Observed;
+use mpwatch_model::setup::{Label, Setup};
 use mpwatch_model::subflow::Scheduler;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
@@ -14,7 +17,8 @@ fn adopted(connection: &Flow) -> Flow {
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
     flow.age_s = 1.0;
     let (bytes, duration) = (Bytes(1_000_000), Nanos(2_000_000_000));
-    flow.observed = Some(Observed { bytes, duration, active: duration });
+    let wire_bytes_estimate = Some(Bytes(1_100_000));
+    flow.observed = Some(Observed { bytes, duration, active: duration, wire_bytes_estimate });
     for subflow in &mut flow.subflows {
         (subflow.created_at, subflow.handshake, subflow.joined_after) = (None, None, None);
         (subflow.joined_after_bytes, subflow.retransmits) = (None, None);
@@ -292,4 +296,27 @@ fn reading_creates_nothing_beside_the_file() {
         std::thread::yield_now();
     }
     assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 2);
+}
+
+#[test]
+fn runs_are_selected_by_their_label() {
+    let (_folder, file) = folder();
+    for (second, algorithm, number) in [(0, "cubic", 1), (20, "bbr", 5)] {
+        let mut snapshot =
+            Arc::unwrap_or_clone(tick(second, vec![consistent(fixture::connection(number, 2))]));
+        let labels = BTreeMap::from([("cc".to_owned(), algorithm.to_owned())]);
+        snapshot.setup = Arc::new(Setup { labels, ..Setup::default() });
+        let store = Store::open(&file, &Limits::none()).unwrap();
+        store.deliver(&Arc::new(snapshot));
+        assert_eq!(store.close(), StoreLosses::default());
+    }
+    let archive = Archive::open(&file).unwrap();
+    let ids = |label: Option<&str>| {
+        let label = label.map(|label| label.parse::<Label>().unwrap());
+        let (report, _) = archive.report_of_runs(Period::default(), label.as_ref()).unwrap();
+        report.connections.iter().map(|connection| connection.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(Some("cc=cubic")), [fixture::connection(1, 2).id]);
+    assert_eq!(ids(Some("cc=bbr")), [fixture::connection(5, 2).id]);
+    assert_eq!((ids(Some("cc=reno")).len(), ids(None).len()), (0, 2));
 }

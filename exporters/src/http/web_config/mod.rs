@@ -100,6 +100,7 @@ fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
 }
 
 /// Checks the text of a web-config file, but not the files that it names. `path` is where it is.
+#[cfg(feature = "fuzz")]
 pub(super) fn check_text(path: &Path, text: &str) -> Result<(), String> {
     let parsed = file::parse(text)?;
     if let Some(server) = &parsed.tls_server_config {

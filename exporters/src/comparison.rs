@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two sets of connections compared by flow class: completion time, goodput, energy, CPU time, retransmissions, RTT. Written by
+//! [`crate::text::comparison`], [`crate::html::comparison`] and [`crate::json`].
+
+use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::metric::{self, Unit};
+use mpwatch_model::pairing::{Flow, flows};
+use mpwatch_model::snapshot::Report;
+use mpwatch_model::statistics::{Shift, median, relative_shift, shift};
+use serde::Serialize;
+
+/// One of the two sets.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// What it is called in sentences.
+    pub name: &'a str,
+    /// Where it comes from.
+    pub report: &'a Report,
+}
+
+/// The comparison of two sets of connections.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// Name of the first set.
+    pub a: String,
+    /// Name of the second one; differences are from the first to the second.
+    pub b: String,
+    /// A row for each flow class and quantity that at least one of the two has.
+    pub rows: Vec<Row>,
+}
+
+/// A quantity of a flow class.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// Flow class.
+    pub class: FlowClass,
+    /// The quantity.
+    #[serde(flatten)]
+    pub quantity: &'static Quantity,
+    /// Connections of the class in the first set.
+    pub a_connections: usize,
+    /// Connections of the class in the second set.
+    pub b_connections: usize,
+    /// In the first set.
+    pub a: Sample,
+    /// In the second set.
+    pub b: Sample,
+    /// From the first to the second. `null`: too few values for an interval.
+    pub difference: Option<Difference>,
+}
+
+/// The values of a quantity.
+#[derive(Debug, Serialize)]
+pub struct Sample {
+    /// How many connections it is known of.
+    pub count: usize,
+    /// `null`: of none.
+    pub median: Option<f64>,
+}
+
+/// A difference with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Relative to the first set (0.1: 10 % more), or in the unit of the quantity if a value is zero.
+    pub relative: bool,
+    /// The estimate and its interval.
+    #[serde(flatten)]
+    pub shift: Shift,
+}
+
+/// What is compared.
+#[derive(Debug, Serialize)]
+pub struct Quantity {
+    /// Its name.
+    #[serde(rename = "quantity")]
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Words for a smaller and a larger value.
+    #[serde(skip)]
+    words: (&'static str, &'static str),
+    /// Whether a smaller value is better.
+    pub lower_is_better: bool,
+    #[serde(skip)]
+    read: fn(Flow<'_>) -> Option<f64>,
+    #[serde(skip)]
+    show: fn(f64) -> String,
+}
+
+const QUANTITIES: &[Quantity] = &[
+    Quantity {
+        name: "completion time",
+        unit: "s",
+        words: ("shorter", "longer"),
+        lower_is_better: true,
+        read: |flow| Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s),
+        show: |value| metric::display(Unit::Seconds, Some(value)),
+    },
+    Quantity {
+        name: "goodput",
+        unit: "bit/s",
+        words: ("lower", "higher"),
+        lower_is_better: false,
+        read: |flow| flow.end.observed?.goodput().map(|rate| rate.0 as f64),
+        show: |value| metric::display(Unit::BitsPerSecond, Some(value)),
+    },
+    Quantity {
+        name: "energy per payload",
+        unit: "J/GB",
+        words: ("lower", "higher"),
+        lower_is_better: true,
+        read: |flow| flow.energy()?.j_per_gb,
+        show: |value| metric::display(Unit::JoulesPerGigabyte, Some(value)),
+    },
+    Quantity {
+        name: "CPU time per payload",
+        unit: "s/GB",
+        words: ("lower", "higher"),
+        lower_is_better: true,
+        read: |flow| per_gigabyte(flow, flow.cpu()?.total().seconds()),
+        show: |value| format!("{}/GB", metric::display(Unit::Seconds, Some(value))),
+    },
+    Quantity {
+        name: "retransmitted",
+        unit: "ratio",
+        words: ("lower", "higher"),
+        lower_is_better: true,
+        read: retransmitted,
+        show: |value| metric::display(Unit::Ratio, Some(value)),
+    },
+    Quantity {
+        name: "RTT",
+        unit: "s",
+        words: ("shorter", "longer"),
+        lower_is_better: true,
+        read: rtt,
+        show: |value| metric::display(Unit::Seconds, Some(value)),
+    },
+];
+
+fn per_gigabyte(flow: Flow<'_>, amount: f64) -> Option<f64> {
+    let payload = flow.observed_payload().0;
+    (payload > 0).then(|| amount * 1e9 / payload as f64)
+}
+
+/// Retransmitted share of the bytes sent, over all subflows and ends.
+fn retransmitted(flow: Flow<'_>) -> Option<f64> {
+    let subflows = || flow.ends().flat_map(|end| &end.subflows);
+    let sent: u64 = subflows().map(|subflow| subflow.bytes_sent.0).sum();
+    let again: u64 = subflows().map(|subflow| subflow.bytes_retransmitted.0).sum();
+    (sent > 0).then(|| again as f64 / sent as f64)
+}
+
+/// The median RTTs of the subflows of the end that sent more, averaged over their RTT samples.
+fn rtt(flow: Flow<'_>) -> Option<f64> {
+    let known =
+        flow.sender().subflows.iter().filter_map(|one| Some((one.rtt_p50?.seconds(), one.rtt_samples)));
+    let (sum, samples) =
+        known.fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt * samples as f64, all + samples));
+    (samples > 0).then(|| sum / samples as f64)
+}
+
+impl Comparison {
+    /// Compares two sets. A connection whose two ends are in a set counts once.
+    pub fn of(a: Side<'_>, b: Side<'_>) -> Self {
+        let (flows_a, flows_b) = (flows(&a.report.connections), flows(&b.report.connections));
+        let rows = FlowClass::ALL.iter().flat_map(|&class| {
+            let (a, b) = (of_class(&flows_a, class), of_class(&flows_b, class));
+            QUANTITIES.iter().filter_map(|quantity| Row::of(class, quantity, &a, &b)).collect::<Vec<_>>()
+        });
+        Self { a: a.name.to_owned(), b: b.name.to_owned(), rows: rows.collect() }
+    }
+
+    /// The rows of each flow class.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = &[Row]> {
+        self.rows.chunk_by(|a, b| a.class == b.class)
+    }
+}
+
+impl Row {
+    /// The row in one sentence.
+    pub fn verdict(&self) -> String {
+        let name = self.quantity.name;
+        let Some(difference) = self.difference else {
+            let few = self.a.count.min(self.b.count);
+            let side = if self.a.count <= self.b.count { "A" } else { "B" };
+            return format!("{name}: too few connections to compare: {few} in {side}");
+        };
+        let Shift { estimate, low, high } = difference.shift;
+        if !difference.shift.is_shown() {
+            return format!(
+                "{name}: no difference shown: the interval ({}) contains 0",
+                self.interval(difference)
+            );
+        }
+        let (smaller, larger) = self.quantity.words;
+        let (word, near, far) = if high < 0.0 { (smaller, high, low) } else { (larger, low, high) };
+        let [estimate, near, far] = [estimate, near, far].map(|value| self.amount(difference, value.abs()));
+        // A unit that all three have is written once.
+        let near = match (near.split_once(' '), far.split_once(' ')) {
+            (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+            _ => near,
+        };
+        let judgement = if self.judgement() == Judgement::Better { "better" } else { "worse" };
+        format!("{name}: B is {estimate} ({near} to {far}) {word}, {judgement}")
+    }
+}
+
+/// What a row shows about the second set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Better,
+    Worse,
+    /// The interval contains 0, or there is none.
+    Undecided,
+}
+
+fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
+    flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
+}
+
+impl Row {
+    /// `None`: the quantity is known of no connection.
+    fn of(class: FlowClass, quantity: &'static Quantity, a: &[Flow<'_>], b: &[Flow<'_>]) -> Option<Self> {
+        let values = |flows: &[Flow<'_>]| -> Vec<f64> {
+            flows.iter().filter_map(|flow| (quantity.read)(*flow)).filter(|value| value.is_finite()).collect()
+        };
+        let sample = |values: &[f64]| Sample { count: values.len(), median: median(values) };
+        let (of_a, of_b) = (values(a), values(b));
+        (of_a.len() + of_b.len() > 0).then(|| Self {
+            class,
+            quantity,
+            a_connections: a.len(),
+            b_connections: b.len(),
+            a: sample(&of_a),
+            b: sample(&of_b),
+            difference: difference(&of_a, &of_b),
+        })
+    }
+
+    /// Whether the second set is better, as far as it is shown.
+    pub(crate) fn judgement(&self) -> Judgement {
+        match self.difference.filter(|difference| difference.shift.is_shown()) {
+            None => Judgement::Undecided,
+            Some(found) if (found.shift.high < 0.0) == self.quantity.lower_is_better => Judgement::Better,
+            Some(_) => Judgement::Worse,
+        }
+    }
+
+    /// A median as text; a dash if it is unknown.
+    pub(crate) fn shown(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| "-".to_owned(), self.quantity.show)
+    }
+
+    /// The estimate with its sign.
+    pub(crate) fn estimate(&self, difference: Difference) -> String {
+        self.signed(difference, difference.shift.estimate)
+    }
+
+    /// The interval with signs.
+    pub(crate) fn interval(&self, difference: Difference) -> String {
+        let [low, high] =
+            [difference.shift.low, difference.shift.high].map(|end| self.signed(difference, end));
+        format!("{low} to {high}")
+    }
+
+    fn signed(&self, difference: Difference, value: f64) -> String {
+        let sign = match value {
+            value if value > 0.0 => "+",
+            value if value < 0.0 => "-",
+            _ => "",
+        };
+        format!("{sign}{}", self.amount(difference, value.abs()))
+    }
+
+    fn amount(&self, difference: Difference, value: f64) -> String {
+        match difference.relative {
+            true if value < 0.0995 => format!("{:.1} %", value * 100.0),
+            true => format!("{:.0} %", value * 100.0),
+            false if self.quantity.unit == "ratio" => format!("{:.2} percentage points", value * 100.0),
+            false => (self.quantity.show)(value),
+        }
+    }
+}
+
+/// Relative if no value is zero.
+fn difference(a: &[f64], b: &[f64]) -> Option<Difference> {
+    let relative = relative_shift(a, b).map(|shift| Difference { relative: true, shift });
+    relative.or_else(|| Some(Difference { relative: false, shift: shift(a, b)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_fixtures as fixture;
+    use mpwatch_model::connection::Connection;
+
+    use super::*;
+
+    /// Connections of which the nth took `seconds` and n hundredths more.
+    fn report(seconds: f64, number: u32) -> Report {
+        let flow = |token: u32| Connection {
+            age_s: seconds * (1.0 + f64::from(token) / 100.0),
+            ..fixture::closed(token)
+        };
+        fixture::report((1..=number).map(flow).collect())
+    }
+
+    fn compare(a: &Report, b: &Report) -> Comparison {
+        Comparison::of(Side { name: "A", report: a }, Side { name: "B", report: b })
+    }
+
+    fn row<'a>(found: &'a Comparison, name: &str) -> &'a Row {
+        found.rows.iter().find(|row| row.quantity.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_difference_has_a_sentence() {
+        let found = compare(&report(12.0, 20), &report(9.0, 20));
+        let sentence = row(&found, "completion time").verdict();
+        assert!(
+            sentence.starts_with("completion time: B is 25 % (") && sentence.ends_with(") shorter, better"),
+            "{sentence}"
+        );
+        let swapped = compare(&report(9.0, 20), &report(12.0, 20));
+        let sentence = row(&swapped, "completion time").verdict();
+        assert!(
+            sentence.starts_with("completion time: B is 33 % (") && sentence.ends_with(") longer, worse"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn equal_sets_show_no_difference() {
+        let one = report(12.0, 20);
+        let found = compare(&one, &one);
+        assert_eq!(found.rows.len(), QUANTITIES.len());
+        for row in &found.rows {
+            let shift = row.difference.unwrap().shift;
+            assert!(shift.low <= 0.0 && shift.high >= 0.0);
+            assert!(row.verdict().contains("no difference shown"), "{}", row.verdict());
+        }
+    }
+
+    #[test]
+    fn few_connections_are_not_compared() {
+        let found = compare(&report(12.0, 20), &report(9.0, 2));
+        let row = row(&found, "goodput");
+        assert_eq!(row.verdict(), "goodput: too few connections to compare: 2 in B");
+        assert!(row.b.median.is_some() && row.difference.is_none());
+    }
+
+    #[test]
+    fn zeros_are_compared_by_difference() {
+        let lossless = |mut report: Report| {
+            for subflow in report.connections.iter_mut().flat_map(|one| &mut one.subflows) {
+                subflow.bytes_retransmitted.0 = 0;
+            }
+            report
+        };
+        let found = compare(&report(12.0, 8), &lossless(report(12.0, 8)));
+        let sentence = row(&found, "retransmitted").verdict();
+        assert_eq!(
+            sentence,
+            "retransmitted: B is 0.31 percentage points (0.31 to 0.31 percentage points) lower, better"
+        );
+    }
+
+    #[test]
+    fn json_has_units_and_intervals() {
+        let found = compare(&report(12.0, 8), &report(9.0, 8));
+        let json = serde_json::to_value(&found).unwrap();
+        let first = &json["rows"][0];
+        assert_eq!(
+            (&first["quantity"], &first["unit"], &first["class"]),
+            (&"completion time".into(), &"s".into(), &"long".into())
+        );
+        assert_eq!((&first["difference"]["relative"], &first["a"]["count"]), (&true.into(), &8.into()));
+        assert!(first["difference"]["high"].as_f64().unwrap() < 0.0);
+    }
+}

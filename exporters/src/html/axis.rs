@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Axes of plots: round values, their labels, and positions.
+
+use mpwatch_model::metric::{self, Unit};
+
+/// What an axis shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Axis {
+    /// Its title without the unit.
+    pub(crate) title: &'static str,
+    pub(crate) unit: Unit,
+    /// Name of its column in CSV; ends in its unit.
+    pub(crate) column: &'static str,
+    /// Logarithmic; all values are then greater than zero.
+    pub(crate) log: bool,
+}
+
+/// A labelled value of an axis.
+pub(super) struct Tick {
+    pub(super) value: f64,
+    pub(super) label: String,
+}
+
+/// An axis over a range of values.
+pub(super) struct Range {
+    axis: Axis,
+    low: f64,
+    high: f64,
+    /// Values per unit of the labels, and the name of that unit.
+    unit: (f64, &'static str),
+}
+
+impl Range {
+    /// An axis that has room for these values: from zero on, or if it is logarithmic from the smallest.
+    pub(super) fn of(axis: Axis, values: impl Iterator<Item = f64> + Clone) -> Self {
+        let high = values.clone().fold(0.0, f64::max);
+        let low = if axis.log { values.filter(|value| *value > 0.0).fold(high, f64::min) } else { 0.0 };
+        let (low, high) = match (axis.log, high > 0.0) {
+            (true, true) => (low / 1.1, high * 1.1),
+            (true, false) => (0.1, 1.0),
+            (false, true) => (0.0, high),
+            (false, false) => (0.0, 1.0),
+        };
+        Self { axis, low, high, unit: unit_of(axis.unit, high) }
+    }
+
+    /// Where a value is: 0 at the beginning of the axis, 1 at its end.
+    pub(super) fn part(&self, value: f64) -> f64 {
+        let part = if self.axis.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        part.clamp(0.0, 1.0)
+    }
+
+    /// The title with the unit of the labels.
+    pub(super) fn title(&self) -> String {
+        let Axis { title, log, .. } = self.axis;
+        match self.unit.1 {
+            "" => title.to_owned(),
+            _ if log => title.to_owned(),
+            unit => format!("{title} ({unit})"),
+        }
+    }
+
+    /// At most about this many labelled values.
+    pub(super) fn ticks(&self, parts: u32) -> Vec<Tick> {
+        match self.axis.log {
+            false => self.steps(parts),
+            true if self.high / self.low < 5.0 => self.narrow(parts),
+            true => self.decades(),
+        }
+    }
+
+    fn steps(&self, parts: u32) -> Vec<Tick> {
+        let step = round_step(self.high / self.unit.0, parts);
+        let decimals = usize::from(step < 1.0) + usize::from(step < 0.1) + usize::from(step < 0.01);
+        let values = (0..=parts).map(|nth| step * f64::from(nth));
+        let inside = values.take_while(|value| value * self.unit.0 <= self.high * 1.000_001);
+        inside
+            .map(|value| Tick { value: value * self.unit.0, label: format!("{value:.decimals$}") })
+            .collect()
+    }
+
+    /// Of a logarithmic axis over less than a decade.
+    fn narrow(&self, parts: u32) -> Vec<Tick> {
+        let step = round_step(self.high - self.low, parts);
+        let first = (self.low / step).ceil();
+        let values =
+            (0..=parts).map(|nth| (first + f64::from(nth)) * step).take_while(|value| *value <= self.high);
+        values.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
+    }
+
+    /// 1, 2 and 5 times the powers of ten; the powers only if there are many.
+    fn decades(&self) -> Vec<Tick> {
+        let (first, last) = (self.low.log10().floor(), self.high.log10().ceil());
+        let factors: &[f64] = if last - first > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let mut ticks = Vec::new();
+        let mut power = first;
+        while power <= last {
+            let values = factors.iter().map(|factor| factor * 10_f64.powf(power));
+            let inside = values.filter(|value| (self.low..=self.high).contains(value));
+            ticks.extend(inside.map(|value| Tick { value, label: short(self.axis.unit, value) }));
+            power += 1.0;
+        }
+        ticks
+    }
+}
+
+/// A number of CSV with six significant digits, which is more than can be seen.
+pub(super) fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let scale = 10_f64.powf(5.0 - value.abs().log10().floor());
+    let rounded = (value * scale).round() / scale;
+    rounded.to_string()
+}
+
+/// A round value without superfluous digits: `10 ms`, not `10.0 ms`.
+fn short(unit: Unit, value: f64) -> String {
+    let text = metric::display(unit, Some(value));
+    let Some((number, unit)) = text.split_once(' ') else { return text };
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
+/// The unit of labels for values up to this one.
+fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
+    let largest = |units: &[(f64, &'static str)]| {
+        let fits = |(size, _): &&(f64, &'static str)| high >= *size;
+        units.iter().rev().find(fits).or(units.first()).copied().unwrap_or((1.0, ""))
+    };
+    match unit {
+        Unit::BitsPerSecond => {
+            largest(&[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")])
+        }
+        Unit::Bytes => largest(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
+        Unit::Seconds => largest(&[(1e-6, "us"), (1e-3, "ms"), (1.0, "s")]),
+        Unit::Joules => largest(&[(1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")]),
+        Unit::JoulesPerGigabyte => (1.0, "J/GB"),
+        Unit::Ratio => (0.01, "%"),
+        Unit::Segments => (1.0, "segments"),
+        Unit::Count => (1.0, ""),
+    }
+}
+
+/// Distance of grid lines: 1, 2 or 5 times a power of ten, so that there are at most this many parts. Zero: there is nothing to divide.
+pub(super) fn round_step(high: f64, parts: u32) -> f64 {
+    let min = high / f64::from(parts);
+    if min <= 0.0 || !min.is_finite() {
+        return 0.0;
+    }
+    let power = 10_f64.powf(min.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|one| one * power).find(|step| *step >= min).unwrap_or(10.0 * power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
+        let axis = Axis { title: "value", unit, column: "value", log };
+        let range = Range::of(axis, values.iter().copied());
+        (range.ticks(5).into_iter().map(|tick| tick.label).collect(), range.title())
+    }
+
+    #[test]
+    fn labels_are_round_and_their_unit_is_in_the_title() {
+        let (ticks, title) = labels(Unit::BitsPerSecond, false, &[3e6, 94_100_000.0]);
+        assert_eq!((ticks.join(" "), title.as_str()), ("0 20 40 60 80".to_owned(), "value (Mbit/s)"));
+        let (ticks, title) = labels(Unit::Seconds, false, &[0.0042]);
+        assert_eq!((ticks.join(" "), title.as_str()), ("0 1 2 3 4".to_owned(), "value (ms)"));
+        let (ticks, _) = labels(Unit::Ratio, false, &[0.0031]);
+        assert_eq!(ticks.join(" "), "0.0 0.1 0.2 0.3");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_decades() {
+        let (ticks, title) = labels(Unit::Seconds, true, &[0.004, 0.03]);
+        assert_eq!((ticks.join(", "), title.as_str()), ("5 ms, 10 ms, 20 ms".to_owned(), "value"));
+        assert_eq!(labels(Unit::Seconds, true, &[0.35, 0.41]).0.join(", "), "350 ms, 400 ms, 450 ms");
+        assert_eq!(
+            labels(Unit::Seconds, true, &[0.000_9, 20.0]).0.join(", "),
+            "1 ms, 10 ms, 100 ms, 1 s, 10 s"
+        );
+    }
+
+    #[test]
+    fn an_axis_without_values_is_drawn_all_the_same() {
+        assert_eq!(labels(Unit::Count, false, &[0.0]).0.first().unwrap(), "0.0");
+        assert!(!labels(Unit::Seconds, true, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn numbers_have_six_digits() {
+        let numbers = [37_333_333.333, 0.012_345_678, 12.5, 10.0, 0.0, -2.000_000_1].map(number);
+        assert_eq!(numbers, ["37333300", "0.0123457", "12.5", "10", "0", "-2"]);
+    }
+
+    #[test]
+    fn positions_grow_from_zero_to_one() {
+        for log in [false, true] {
+            let range =
+                Range::of(Axis { title: "", unit: Unit::Seconds, column: "", log }, [1.0, 9.0].into_iter());
+            let parts = [1.0, 3.0, 9.0].map(|value| range.part(value));
+            assert!(parts.is_sorted() && (0.0..=1.0).contains(&parts[0]) && parts[2] <= 1.0, "{parts:?}");
+        }
+    }
+}

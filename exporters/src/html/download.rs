@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Links by which a browser saves a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
+
+use std::fmt::Write as _;
+
+use super::style::{DRAWINGS, PAGE};
+
+/// A drawing as an SVG file of its own, in the light colours of the page.
+pub(super) fn standalone((width, height): (f64, f64), body: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\
+         <style>{}</style><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{body}</svg>",
+        style()
+    )
+}
+
+/// The rules for drawings with the light colours in place of variables, which few other programs know.
+fn style() -> String {
+    let root = PAGE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
+    let declared = root.map_or("", |(inside, _)| inside).split(';');
+    let variables = declared.filter_map(|line| line.trim().strip_prefix("--")?.split_once(':'));
+    let rules = variables.fold(DRAWINGS.to_owned(), |rules, (name, value)| {
+        rules.replace(&format!("var(--{name})"), value.trim())
+    });
+    // The licence of this program is not that of a user's drawing.
+    rules.lines().filter(|line| !line.starts_with("/*")).collect::<Vec<_>>().join("\n")
+}
+
+/// Links to save a drawing and its data under this name.
+pub(super) fn links(name: &str, drawing: &str, data: &str) -> String {
+    // Texts of a drawing have quotes as entities, so these all delimit attributes.
+    let drawing = drawing.replace('"', "'");
+    let link = |extension: &str, kind: &str, content: &str| {
+        format!(
+            "<a download=\"{name}.{extension}\" href=\"data:{kind},{}\">{}</a>",
+            encoded(content),
+            extension.to_uppercase()
+        )
+    };
+    let (drawing, data) =
+        (link("svg", "image/svg+xml;charset=utf-8", &drawing), link("csv", "text/csv;charset=utf-8", data));
+    format!("<p class=\"save\">Save as {drawing} {data}</p>")
+}
+
+/// Text inside a URI that is inside an attribute.
+fn encoded(text: &str) -> String {
+    let mut uri = String::with_capacity(text.len() + text.len() / 4);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b' '
+            | b'\''
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b'-'
+            | b'.'
+            | b';'
+            | b'='
+            | b'_'
+            | b'!'
+            | b'{'
+            | b'}' => uri.push(char::from(byte)),
+            _ => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_drawing_has_colours_instead_of_variables() {
+        let file = standalone((10.0, 20.0), "<path class=\"l1\" d=\"M0 0\"/>");
+        assert!(!file.contains("var(") && file.contains(".l1 { stroke: #2a6fc9; }"), "{file}");
+        assert!(file.starts_with("<svg xmlns=") && file.ends_with("</svg>"));
+    }
+
+    #[test]
+    fn nothing_in_a_link_ends_it() {
+        let link = links("plot", "<svg a=\"b\">100 %</svg>", "a,b\r\n\"x\",<&>#\r\n");
+        let uri = link.split("href=\"").nth(2).unwrap().split('"').next().unwrap();
+        assert_eq!(uri, "data:text/csv;charset=utf-8,a,b%0D%0A%22x%22,%3C%26%3E%23%0D%0A");
+        assert!(link.contains("%3Csvg a='b'%3E100 %25%3C%2Fsvg%3E"), "{link}");
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plot with axes, units and a legend. Curves differ in colour and in dashes, so that they differ in print too.
+
+use std::fmt::Write as _;
+
+use super::axis::{Axis, Range, number};
+use super::download;
+use super::drawing::colour;
+use super::markup::{escape, figure, svg};
+
+/// Measures, in units of the drawing.
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 150.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 18.0;
+/// Above the curves, for the half of a label.
+const TOP: f64 = 8.0;
+/// Below them, for labels and title.
+const BOTTOM: f64 = 40.0;
+/// Height of a line of the legend.
+const LEGEND_LINE: f64 = 18.0;
+/// Length of the sample of a curve in the legend.
+const SAMPLE: f64 = 28.0;
+/// Estimated width of a letter.
+const LETTER: f64 = 6.8;
+/// Number of dash patterns of the style sheet.
+const DASHES: usize = 4;
+
+/// Values over an axis.
+pub(crate) struct Plot {
+    /// Name of the downloaded files, without extension.
+    pub(crate) file: String,
+    pub(crate) caption: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// What the curves are, as a column name.
+    pub(crate) of: &'static str,
+    pub(crate) curves: Vec<Curve>,
+    /// The horizontal axis reaches this value at least, so that plots beside each other have the same.
+    pub(crate) x_to: f64,
+}
+
+/// A curve with its points in the order of the horizontal axis.
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// Each value holds until the next point.
+    pub(crate) steps: bool,
+}
+
+impl Plot {
+    /// The figure with its links for download. Empty: no curve has points.
+    pub(crate) fn html(&self) -> String {
+        if self.curves.iter().all(|curve| curve.points.is_empty()) {
+            return String::new();
+        }
+        let (size, body) = self.drawing();
+        let caption = escape(&self.caption);
+        let drawing = svg("", &caption, size, &body);
+        let links = download::links(&self.file, &download::standalone(size, &body), &self.csv());
+        figure("plot", &caption, &format!("{drawing}{links}"))
+    }
+
+    /// A row for each point.
+    pub(crate) fn csv(&self) -> String {
+        let header = [self.of, self.x.column, self.y.column].map(str::to_owned).to_vec();
+        let rows = self.curves.iter().flat_map(|curve| {
+            let row = |(x, y): &(f64, f64)| vec![crate::csv::cell(&curve.name), number(*x), number(*y)];
+            curve.points.iter().map(row)
+        });
+        crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default()
+    }
+
+    /// Its size and what is in it.
+    fn drawing(&self) -> ((f64, f64), String) {
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let area = Area {
+            x: Range::of(self.x, points().map(|point| point.0).chain([self.x_to])),
+            y: Range::of(self.y, points().map(|point| point.1)),
+            top: TOP + LEGEND_LINE * self.legend().1,
+        };
+        let mut body = self.legend().0;
+        body.push_str(&area.axes());
+        for (index, curve) in self.curves.iter().enumerate() {
+            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", style(index), area.path(curve));
+        }
+        ((WIDTH, area.bottom() + BOTTOM), body)
+    }
+
+    /// The names of the curves, each after a sample, and the number of lines.
+    fn legend(&self) -> (String, f64) {
+        let (mut text, mut x, mut line) = (String::new(), LEFT, 0.0);
+        for (index, curve) in self.curves.iter().enumerate() {
+            let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
+            if x > LEFT && x + width > WIDTH {
+                (x, line) = (LEFT, line + 1.0);
+            }
+            let y = LEGEND_LINE * (line + 0.5);
+            let _ = writeln!(
+                text,
+                "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                style(index),
+                x + SAMPLE + 6.0,
+                y + 4.0,
+                escape(&curve.name)
+            );
+            x += width;
+        }
+        (text, line + 1.0)
+    }
+}
+
+/// Colour and dashes of a curve.
+fn style(index: usize) -> String {
+    format!("l{} d{}", colour(index), index % DASHES + 1)
+}
+
+/// Where the curves are.
+struct Area {
+    x: Range,
+    y: Range,
+    top: f64,
+}
+
+impl Area {
+    fn bottom(&self) -> f64 {
+        self.top + HEIGHT
+    }
+
+    fn at_x(&self, value: f64) -> f64 {
+        LEFT + self.x.part(value) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn at_y(&self, value: f64) -> f64 {
+        self.bottom() - self.y.part(value) * HEIGHT
+    }
+
+    fn axes(&self) -> String {
+        let (right, bottom) = (WIDTH - RIGHT, self.bottom());
+        let mut text = String::new();
+        for tick in self.y.ticks(5) {
+            let y = self.at_y(tick.value);
+            let _ = writeln!(
+                text,
+                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/><text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 6.0,
+                y + 4.0,
+                tick.label
+            );
+        }
+        for tick in self.x.ticks(6) {
+            let x = self.at_x(tick.value);
+            let _ = writeln!(
+                text,
+                "<path class=\"grid\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/><text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                self.top,
+                bottom + 15.0,
+                tick.label
+            );
+        }
+        let middle = self.top + HEIGHT / 2.0;
+        let _ = writeln!(
+            text,
+            "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>\n\
+             <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            self.top,
+            f64::midpoint(LEFT, right),
+            bottom + 33.0,
+            self.x.title(),
+            self.y.title()
+        );
+        text
+    }
+
+    /// Of points that are at one place of the drawing, one is drawn.
+    fn path(&self, curve: &Curve) -> String {
+        let mut text = String::new();
+        let mut last = None;
+        for &(x, y) in &curve.points {
+            let place = (format!("{:.1}", self.at_x(x)), format!("{:.1}", self.at_y(y)));
+            if last.as_ref() == Some(&place) {
+                continue;
+            }
+            let (x, y) = &place;
+            let _ = match (last.is_some(), curve.steps) {
+                (false, _) => write!(text, "M{x} {y}"),
+                (true, false) => write!(text, "L{x} {y}"),
+                (true, true) => write!(text, "H{x}V{y}"),
+            };
+            last = Some(place);
+        }
+        text
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison as text: where both sets come from, then a table and sentences for each flow class.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::metric::count;
+
+use super::fit::wrapped;
+use super::grid::Align::{Left, Right};
+use super::grid::Grid;
+use super::report::provenance;
+use super::summary::summary;
+use super::words::capital;
+use crate::comparison::{Comparison, Row, Side};
+
+/// How the intervals are computed, and what they do not cover.
+pub(crate) const METHOD: &str = "difference: median of the differences between all pairs of connections (Hodges-Lehmann), with the 95 % \
+     confidence interval of the Mann-Whitney test, which takes the connections as independent";
+
+/// The comparison as text in lines of at most `width` columns where words allow it. Ends with a newline.
+pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) -> String {
+    let mut text = format!("mpwatch: {}\n", title(found));
+    for (letter, side) in [("A", a), ("B", b)] {
+        let _ = write!(text, "\n{letter}: {}\n", side.name);
+        for (word, fact) in origin(side) {
+            let _ = writeln!(text, "  {word:<11}  {fact}");
+        }
+    }
+    for rows in found.classes() {
+        let _ = writeln!(text, "\n{}", class_title(rows));
+        text.push_str(&table(rows).text_within("  ", width));
+        for row in rows {
+            let _ = writeln!(text, "  {}", row.verdict());
+        }
+    }
+    let _ = writeln!(text, "\n{METHOD}.");
+    if width == usize::MAX { text } else { wrapped(&text, width) }
+}
+
+/// Which sets are compared.
+pub(crate) fn title(found: &Comparison) -> String {
+    format!("B ({}) compared with A ({})", found.b, found.a)
+}
+
+/// Where a set comes from: labels with their text.
+pub(crate) fn origin(side: Side<'_>) -> Vec<(String, String)> {
+    let mut facts = vec![("connections".to_owned(), summary(side.report))];
+    facts.extend(provenance(&side.report.run));
+    facts
+}
+
+/// A class with the number of its connections on both sides.
+pub(crate) fn class_title(rows: &[Row]) -> String {
+    let Some(row) = rows.first() else { return String::new() };
+    format!(
+        "{} flows ({}): {} in A, {} in B",
+        capital(row.class.as_str()),
+        row.class.range(),
+        count(row.a_connections, "connection"),
+        row.b_connections
+    )
+}
+
+/// A row for each quantity.
+pub(crate) fn table(rows: &[Row]) -> Grid {
+    let cells = |row: &Row| {
+        let difference = |show: fn(&Row, crate::comparison::Difference) -> String| {
+            row.difference.map_or_else(|| "-".to_owned(), |difference| show(row, difference))
+        };
+        vec![
+            row.quantity.name.to_owned(),
+            row.shown(row.a.median),
+            row.a.count.to_string(),
+            row.shown(row.b.median),
+            row.b.count.to_string(),
+            difference(Row::estimate),
+            difference(Row::interval),
+        ]
+    };
+    let titles = [
+        ("median of", Left),
+        ("A", Right),
+        ("of", Right),
+        ("B", Right),
+        ("of", Right),
+        ("difference", Right),
+        ("95 % interval", Right),
+    ];
+    Grid { columns: titles.to_vec(), rows: rows.iter().map(cells).collect() }
+}

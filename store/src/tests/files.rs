@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files are private, and the report of a run that its writer has not ended says so.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Instant;
+
+use super::*;
+use crate::error::beside;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// A store that has written a closed connection, and is still open.
+fn written(file: &Path) -> Store {
+    let store = Store::open(file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![consistent(fixture::closed(1))]));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while store.figures().written == 0 {
+        assert!(Instant::now() < deadline, "{:?}", store.losses());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    store
+}
+
+fn cut_short(file: &Path) -> Option<String> {
+    read(file).0.run.cut_short
+}
+
+#[test]
+fn a_new_file_and_those_beside_it_are_private() {
+    let (_folder, file) = folder();
+    let store = written(&file);
+    for ending in ["", "-wal", "-shm", ".lock"] {
+        assert_eq!(mode(&beside(&file, ending)), 0o600, "{ending}");
+    }
+    store.close();
+    let (_folder, file) = folder();
+    let group = fs::metadata(file.parent().unwrap()).map(|found| std::os::unix::fs::MetadataExt::gid(&found));
+    crate::create(&file, Some(group.unwrap())).unwrap();
+    let store = written(&file);
+    for ending in ["", "-wal", "-shm", ".lock"] {
+        assert_eq!(mode(&beside(&file, ending)), 0o640, "{ending}");
+    }
+    store.close();
+    // What exists keeps its permissions.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    written(&file).close();
+    assert_eq!(mode(&file), 0o644);
+}
+
+#[test]
+fn a_run_that_was_not_ended_is_reported_unless_it_is_still_written() {
+    let (_folder, file) = folder();
+    let store = written(&file);
+    assert_eq!(cut_short(&file), None, "it is being written");
+    // As a killed writer leaves it.
+    let (_other, killed) = folder();
+    for ending in ["", "-wal"] {
+        fs::copy(beside(&file, ending), beside(&killed, ending)).unwrap();
+    }
+    let reason = cut_short(&killed).unwrap();
+    assert!(reason.starts_with("mpwatch was killed"), "{reason}");
+    assert_eq!(store.close(), StoreLosses::default());
+    assert_eq!(cut_short(&file), None, "it has ended");
+    // The next run does not make the first one complete.
+    written(&killed).close();
+    let reason = cut_short(&killed).unwrap();
+    assert!(reason.starts_with("1 of 2 runs: mpwatch was killed"), "{reason}");
+}
+
+#[test]
+fn a_run_whose_source_ended_early_keeps_the_reason() {
+    let (_folder, file) = folder();
+    let store = written(&file);
+    store.set_cut_short("the file ends abruptly");
+    store.close();
+    assert_eq!(cut_short(&file).as_deref(), Some("the file ends abruptly"));
+}
