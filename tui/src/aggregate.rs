@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use mpwatch_model::bottleneck::Verdict;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::{EnergySource, FlowEnergy};
-use mpwatch_model::unit::{Bytes, Micros};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};
-use crate::digest::{ConnectionDigest, Entry, Path, SubflowDigest};
+use crate::digest::{ConnectionDigest, Entry, Path, SubflowDigest, total};
 
 /// Values of an aggregate that are drawn over time.
 pub(crate) const TREND: usize = 40;
@@ -102,8 +102,10 @@ pub(crate) struct Aggregate {
     pub(crate) failed: usize,
     /// Open subflows whose path has not failed.
     pub(crate) working: usize,
-    pub(crate) send: u64,
-    pub(crate) receive: u64,
+    /// Sent by the open subflows whose rate is known. `None`: none is known.
+    pub(crate) send: Option<BitsPerSecond>,
+    /// Received by them.
+    pub(crate) receive: Option<BitsPerSecond>,
     pub(crate) sent: u64,
     pub(crate) received: u64,
     retransmitted: u64,
@@ -134,13 +136,16 @@ impl Aggregate {
             sums.connections += usize::from(latest.replace(member.connection) != Some(member.connection));
             sums.add(subflow);
             rtts.extend(subflow.rtt);
-            let track = context.history.subflow(subflow.id);
+            let track = context.history.subflow(subflow.id).filter(|_| subflow.is_open);
             if let Some(watts) = track.and_then(|track| track.watts(context.tick)) {
                 *sums.watts.get_or_insert(0.0) += watts;
             }
             if sums.verdict.is_none() && matches!(key, AggregateKey::Path(_)) {
                 sums.verdict = subflow.verdict;
             }
+        }
+        if sums.open == 0 {
+            (sums.send, sums.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
         }
         if !rtts.is_empty() {
             let middle = rtts.len() / 2;
@@ -155,9 +160,9 @@ impl Aggregate {
         self.open += usize::from(subflow.is_open);
         self.failed += usize::from(subflow.has_failed);
         self.working += usize::from(subflow.is_open && !subflow.has_failed);
-        let (send, receive) = subflow.current();
-        self.send = self.send.saturating_add(send.0);
-        self.receive = self.receive.saturating_add(receive.0);
+        let (send, receive) = subflow.current().unzip();
+        self.send = total(self.send, send);
+        self.receive = total(self.receive, receive);
         self.sent = self.sent.saturating_add(subflow.sent.0);
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);

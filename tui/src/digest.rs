@@ -71,8 +71,8 @@ pub(crate) struct Path {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionDigest {
     pub(crate) id: ConnectionId,
-    /// Sent and received.
-    pub(crate) rate: BitsPerSecond,
+    /// Sent and received. `None`: unknown, as in the first snapshot.
+    pub(crate) rate: Option<BitsPerSecond>,
     pub(crate) payload: Bytes,
     /// Total energy above idle.
     pub(crate) active: Option<Microjoules>,
@@ -89,8 +89,8 @@ pub(crate) struct ConnectionDigest {
 #[derive(Clone, Debug)]
 pub(crate) struct SubflowDigest {
     pub(crate) id: SubflowId,
-    pub(crate) send: BitsPerSecond,
-    pub(crate) receive: BitsPerSecond,
+    /// Sent and received in the interval. `None`: unknown, as in the first snapshot.
+    rates: Option<(BitsPerSecond, BitsPerSecond)>,
     pub(crate) sent: Bytes,
     pub(crate) received: Bytes,
     pub(crate) retransmitted: Bytes,
@@ -129,10 +129,10 @@ pub(crate) struct Totals {
     pub(crate) connections: usize,
     /// Open subflows of these connections.
     pub(crate) subflows: usize,
-    /// Bit/s, of open connections.
-    pub(crate) send: u64,
-    /// Bit/s, of open connections.
-    pub(crate) receive: u64,
+    /// Sum over the open connections whose rate is known. `None`: there are open connections, and no rate is known.
+    pub(crate) send: Option<BitsPerSecond>,
+    /// Like `send`.
+    pub(crate) receive: Option<BitsPerSecond>,
     /// Subflows that add no throughput.
     pub(crate) extra: usize,
     /// Energy of the extra subflows. `None`: unknown for all.
@@ -148,6 +148,9 @@ impl Digest {
             digest.paths.extend(connection.subflows.iter().map(|one| Path::of(connection, one)));
             digest.connections.push(ConnectionDigest::of(connection, from..digest.subflows.len()));
             digest.totals.add(connection);
+        }
+        if digest.totals.connections == 0 {
+            (digest.totals.send, digest.totals.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
         }
         digest
     }
@@ -173,7 +176,7 @@ impl ConnectionDigest {
     fn of(connection: &Connection, subflows: Range<usize>) -> Self {
         Self {
             id: connection.id,
-            rate: connection.rate().unwrap_or_default(),
+            rate: connection.rate(),
             payload: connection.payload(),
             active: connection.energy.and_then(|energy| energy.active),
             remote: connection.remote.map(|remote| remote.ip()),
@@ -192,8 +195,7 @@ impl SubflowDigest {
         let has_failed = outage::has_failed(connection, subflow);
         Self {
             id: subflow.id,
-            send: subflow.send.unwrap_or_default(),
-            receive: subflow.receive.unwrap_or_default(),
+            rates: subflow.send.zip(subflow.receive),
             sent: subflow.bytes_sent,
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
@@ -206,14 +208,14 @@ impl SubflowDigest {
         }
     }
 
-    /// Sent and received.
-    pub(crate) fn rate(&self) -> BitsPerSecond {
-        self.send + self.receive
+    /// Sent and received. `None`: unknown.
+    pub(crate) fn rate(&self) -> Option<BitsPerSecond> {
+        self.rates.map(|(send, receive)| send + receive)
     }
 
-    /// What it sends and receives now. The rate of the interval in which it closed is history.
-    pub(crate) fn current(&self) -> (BitsPerSecond, BitsPerSecond) {
-        if self.is_open { (self.send, self.receive) } else { Default::default() }
+    /// What it sends and receives now. The rate of the interval in which it closed is history. `None`: unknown, or closed.
+    pub(crate) fn current(&self) -> Option<(BitsPerSecond, BitsPerSecond)> {
+        self.rates.filter(|_| self.is_open)
     }
 }
 
@@ -246,8 +248,8 @@ impl Totals {
         if connection.is_open() {
             self.connections += 1;
             self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
-            self.send = self.send.saturating_add(connection.send.unwrap_or_default().0);
-            self.receive = self.receive.saturating_add(connection.receive.unwrap_or_default().0);
+            self.send = total(self.send, connection.send);
+            self.receive = total(self.receive, connection.receive);
         }
         for group in finding::shared_groups(connection) {
             self.extra += group.len() - 1;
@@ -256,4 +258,9 @@ impl Totals {
             }
         }
     }
+}
+
+/// The sum of what is known. `None`: neither is.
+pub(crate) fn total(sum: Option<BitsPerSecond>, one: Option<BitsPerSecond>) -> Option<BitsPerSecond> {
+    sum.zip(one).map(|(sum, one)| BitsPerSecond(sum.0.saturating_add(one.0))).or(sum).or(one)
 }

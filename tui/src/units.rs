@@ -13,12 +13,11 @@ pub struct Units {
 }
 
 impl Units {
-    /// A rate of bit/s.
-    pub(crate) fn rate(self, bits_per_second: f64) -> String {
-        if self.bytes {
-            format!("{}/s", metric::display(Unit::Bytes, Some(bits_per_second / 8.0)))
-        } else {
-            metric::display(Unit::BitsPerSecond, Some(bits_per_second))
+    /// A rate of bit/s. `None`: unknown.
+    pub(crate) fn rate(self, bits_per_second: Option<f64>) -> String {
+        match bits_per_second {
+            Some(bits) if self.bytes => format!("{}/s", metric::display(Unit::Bytes, Some(bits / 8.0))),
+            rate => metric::display(Unit::BitsPerSecond, rate),
         }
     }
 
@@ -48,10 +47,13 @@ mod tests {
     fn rates_and_energy_use_the_chosen_units() {
         let usual = Units::default();
         let other = Units { bytes: true, watt_hours: true };
-        assert_eq!((usual.rate(8e6), other.rate(8e6)), ("8.00 Mbit/s".to_owned(), "1.00 MB/s".to_owned()));
+        assert_eq!(
+            (usual.rate(Some(8e6)), other.rate(Some(8e6))),
+            ("8.00 Mbit/s".to_owned(), "1.00 MB/s".to_owned())
+        );
         assert_eq!((usual.energy(36.0), other.energy(36.0)), ("36.0 J".to_owned(), "10.0 mWh".to_owned()));
         assert_eq!(other.compact(Unit::BitsPerSecond, Some(8e6)), "1.00MB");
         assert_eq!(other.compact(Unit::Joules, Some(7.2e6)), "2.00kWh");
-        assert_eq!(other.compact(Unit::Joules, None), "-");
+        assert_eq!((other.compact(Unit::Joules, None), other.rate(None)), ("-".to_owned(), "-".to_owned()));
     }
 }

@@ -108,14 +108,14 @@ fn selected(stage: &mut Stage) -> Vec<String> {
 #[test]
 fn columns_are_shown_and_hidden() {
     let mut stage = open(normal, 200, 60);
-    stage.has("SRTT").press("c").has("Columns");
+    stage.has("RETX").press("c").has("Columns");
     let mut left = 60;
-    while !selected(&mut stage).iter().any(|row| row.contains("Smoothed RTT.")) {
+    while !selected(&mut stage).iter().any(|row| row.contains("Segments retransmitted, SYN included.")) {
         left -= 1;
         assert!(left > 0, "the column is not in the list:\n{}", stage.text());
         stage.press("down");
     }
-    stage.press("enter esc").lacks("SRTT");
+    stage.press("enter esc").lacks("RETX");
     let settings = Settings { columns: vec![("cgroup".to_owned(), true)], ..Settings::default() };
     let mut stage = Stage::with(settings, LARGE.0, LARGE.1);
     stage.show(normal()).has("CGROUP").has("/user.slice");

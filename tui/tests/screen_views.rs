@@ -8,6 +8,7 @@ mod stage;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::subflow::Closed;
+use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use stage::{Stage, empty, many, normal, open, second};
@@ -84,4 +85,23 @@ fn charts_use_the_space_that_the_table_does_not_need() {
     // A subflow without acknowledgements has no line: its RTT is an old one.
     let mut stage = open(|| fixture::snapshot(vec![fixture::failover(0x5c11_a0e2)]), 120, 40);
     stage.has("─ Rate").press("b").has("MB/s│").press("e b").has("Mbit/s│");
+}
+
+/// The rates of the first snapshot are unknown: no interval has passed.
+#[test]
+fn unknown_rates_are_dashes_and_no_rate_is_shown_of_closed_connections() {
+    let mut first = normal();
+    for connection in &mut first.connections {
+        (connection.send, connection.receive) = (None, None);
+        connection.subflows.iter_mut().for_each(|one| (one.send, one.receive) = (None, None));
+    }
+    let mut stage = Stage::new(120, 40);
+    stage.show(first).has("↑ -  ↓ -").press("2").has("no values yet");
+    for line in ["eth1 ", "eth2 "] {
+        assert!(stage.line_with(line).contains(" - "), "{}", stage.text());
+    }
+    stage.show(empty()).has("↑ 0 bit/s  ↓ 0 bit/s");
+    let mut closed = fixture::closed(0x00c1_05ed);
+    closed.send = Some(BitsPerSecond(1_940_000));
+    stage.show(fixture::snapshot(vec![closed])).press("1").has("closed").lacks("1.94");
 }

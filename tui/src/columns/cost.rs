@@ -15,7 +15,7 @@ use crate::theme::Ink;
 
 pub(super) const COLUMNS: &[Column] = &[
     numbers(
-        ("watts", "POWER", "power above idle over the latest interval"),
+        ("watts", "POWER", "power above idle, mean over 5 s"),
         7,
         Rows::All,
         Value::Cell(

@@ -72,7 +72,7 @@ pub(super) const COLUMNS: &[Column] = &[
     }),
     word(("local", "LOCAL", "local address and port"), |row, c| Some(address(row, ends(row, c).0))),
     word(("remote", "REMOTE", "remote address and port"), |row, c| Some(address(row, ends(row, c).1))),
-    sum(("connections", "CONNS", "connections"), 5, Unit::Count, |sums| Some(sums.connections as f64)),
+    sum(("connections", "CONNECTIONS", "connections"), 5, Unit::Count, |sums| Some(sums.connections as f64)),
     sum(("open", "SUBFLOWS", "open subflows"), 5, Unit::Count, |sums| Some(sums.open as f64)),
     numbers(
         ("failed", "FAILED", "subflows whose path failed"),
@@ -215,7 +215,7 @@ fn names(row: &Row<'_>) -> Vec<String> {
     let Some(sums) = row.sums() else { return Vec::new() };
     let mask = row.context.mask;
     let text = |name: Name| printable(&name.text()).into_owned();
-    let unknown = || "not known".to_owned();
+    let unknown = || "unknown".to_owned();
     let netns = || {
         let example = sums.example.and_then(|location| row.context.connection(location));
         example.map_or_else(unknown, |connection| mask.name("netns", &connection.netns))

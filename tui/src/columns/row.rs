@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
         let (send, receive) = match self.subject {
             Subject::Connection(connection, _) => (connection.send?.0, connection.receive?.0),
             Subject::Subflow { subflow, .. } => (subflow.send?.0, subflow.receive?.0),
-            Subject::Aggregate { sums, .. } => (sums.send, sums.receive),
+            Subject::Aggregate { sums, .. } => (sums.send?.0, sums.receive?.0),
         };
         Some(if self.is_closed() { (0, 0) } else { (send, receive) })
     }
@@ -91,8 +91,10 @@ impl<'a> Row<'a> {
         self.energy().map_or("", |energy| energy.source.mark())
     }
 
+    /// Power now; unknown of what has closed.
     pub(super) fn watts(&self) -> Option<f64> {
         match self.subject {
+            _ if self.is_closed() => None,
             Subject::Aggregate { sums, .. } => sums.watts,
             _ => self.track()?.watts(self.context.tick),
         }

@@ -167,7 +167,7 @@ fn written(app: &App, series: Series, value: f64) -> String {
         return "0".to_owned();
     }
     let text = match series {
-        Series::Rate => app.settings.units.rate(value),
+        Series::Rate => app.settings.units.rate(Some(value)),
         Series::Rtt => display(Unit::Seconds, Some(value)),
         Series::Watts => watts(value),
     };

@@ -72,7 +72,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
 /// Id, process, addresses and state.
 fn ends(app: &App, c: &Connection) -> Text {
     let state = if c.is_open() { c.state.as_str() } else { "closed" };
-    let role = c.role.map_or("role not known", Role::as_str);
+    let role = c.role.map_or("role unknown", Role::as_str);
     let age = display(Unit::Seconds, Some(c.age_s));
     let state = format!("{} {state}, {role}, {age}", c.carried_by().as_str());
     let form =

@@ -20,7 +20,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
 pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
     let Some(snapshot) = app.snapshot() else { return Vec::new() };
     let Some(energy) = &snapshot.energy else {
-        let text = "CPU time is not accounted for (see Health), so energy is not known.";
+        let text = "CPU time is not accounted for (see Health), so energy is unknown.";
         return vec![Text::new(text, Ink::Warning)];
     };
     let mut lines = origin(energy, width);
@@ -56,7 +56,7 @@ fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
         (_, IdleSource::Calibrated) => "; idle power calibrated",
         (_, IdleSource::Observed) => "; idle power observed",
         (_, IdleSource::Fitted) => "; idle power fitted",
-        (_, IdleSource::Unknown) => "; idle power not known (run mpwatch calibrate)",
+        (_, IdleSource::Unknown) => "; idle power unknown (run mpwatch calibrate)",
     };
     let ink = if energy.source.is_measured() { Ink::Faint } else { Ink::Warning };
     let lines = wrapped(&format!("{source}{idle}"), width).into_iter().map(|line| Text::new(line, ink));
@@ -70,7 +70,7 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
     let power = zone.power_uw.map(|power| format!("  {mark}{} now", watts(power as f64 / 1e6)));
     let lost = (zone.windows_lost > 0).then(|| {
         let windows = usize::try_from(zone.windows_lost).unwrap_or(usize::MAX);
-        format!("  not known for {:.1} s ({})", zone.lost_ns.seconds(), count(windows, "window"))
+        format!("  unknown for {:.1} s ({})", zone.lost_ns.seconds(), count(windows, "window"))
     });
     let title = Text::new(zone.zone.clone(), Ink::Strong)
         .and(format!("  {mark}{} since tracing began", units.energy(zone.zone_uj.joules())), Ink::Normal)

@@ -33,21 +33,32 @@ pub(super) fn fitting(app: &App, connection: &Connection, area: Rect) -> Vec<Tex
 
 /// The findings of a connection as lines of this width.
 pub(super) fn lines(app: &App, connection: &Connection, width: usize) -> Vec<Text> {
+    let findings = finding::of_connection(connection);
     let mut lines = Vec::new();
-    for finding in finding::of_connection(connection) {
-        let (mark, ink) = match finding.severity() {
+    if findings.iter().all(|finding| finding.severity() == Severity::Note) {
+        lines.push(Text::new(" ✓ no problem found", Ink::Good));
+    }
+    for finding in findings {
+        let mark = match finding.severity() {
             Severity::Failure => ("✗", Ink::Alarm),
             Severity::Warning => ("!", Ink::Warning),
             Severity::Good => ("✓", Ink::Good),
             Severity::Note => ("·", Ink::Faint),
         };
         let sentence = app.context().with_format(|format| finding.sentence(format));
-        for (number, line) in wrapped(&sentence, width.saturating_sub(4)).into_iter().enumerate() {
-            lines.push(Text::new(format!(" {} {line}", if number == 0 { mark } else { " " }), ink));
-        }
+        lines.extend(marked(mark, &sentence, width));
     }
-    if lines.is_empty() {
-        lines.push(Text::new(" ✓ no problem found", Ink::Good));
+    let unmeasured = finding::unmeasured(connection).join("; ");
+    if !unmeasured.is_empty() {
+        lines.extend(marked(("·", Ink::Faint), &format!("not measured: {unmeasured}"), width));
     }
     lines
+}
+
+/// A sentence as lines of this width, the first with a mark.
+fn marked((mark, ink): (&str, Ink), sentence: &str, width: usize) -> Vec<Text> {
+    let lines = wrapped(sentence, width.saturating_sub(4)).into_iter().enumerate();
+    lines
+        .map(|(number, line)| Text::new(format!(" {} {line}", if number == 0 { mark } else { " " }), ink))
+        .collect()
 }

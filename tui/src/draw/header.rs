@@ -67,7 +67,8 @@ pub(crate) fn titles(
 ) -> Vec<Text> {
     let host = clip(host, 24);
     let Totals { connections, subflows, send, receive, .. } = totals;
-    let rates = format!("  ↑ {}  ↓ {}", units.rate(send as f64), units.rate(receive as f64));
+    let [send, receive] = [send, receive].map(|rate| units.rate(rate.map(|rate| rate.0 as f64)));
+    let rates = format!("  ↑ {send}  ↓ {receive}");
     let counts = format!("  {}, {}", count(connections, "connection"), count(subflows, "subflow"));
     let short = format!("  {connections} conn {subflows} subfl");
     let power = power(recent);

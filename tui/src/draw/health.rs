@@ -33,11 +33,12 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
 fn lines(app: &App, width: usize) -> Vec<Text> {
     let Some(snapshot) = app.snapshot() else { return Vec::new() };
     let mut cpu = cpu_time(snapshot, width, app.settings.theme);
+    cpu.push(fact("cost of mpwatch", cost(snapshot)));
     cpu.push(fact("BPF programs", programs(app, snapshot)));
     let sections = [
         ("Source", source(app, snapshot)),
         ("Missing from mpwatch's records", losses(snapshot)),
-        ("Not available on this kernel", hooks(snapshot, width)),
+        ("Not available", hooks(snapshot, width)),
         ("CPU time of the machine since tracing began", cpu),
         ("Kernel counters", counters(snapshot)),
     ];
@@ -136,6 +137,19 @@ fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
         lines.push(Text::new(format!("  {} ", glyph(theme, index)), ink).and(text, Ink::Normal));
     }
     lines
+}
+
+/// Its estimated share of the machine's CPU time, and the limit.
+fn cost(snapshot: &Snapshot) -> String {
+    let Some(overhead) = snapshot.overhead else { return "not measured".to_owned() };
+    let percent = |ratio: f64| format!("{:.2} %", ratio * 100.0);
+    let limit =
+        overhead.budget.map_or("no budget is set".to_owned(), |limit| format!("budget {}", percent(limit)));
+    let reduced = match overhead.reductions {
+        0 => String::new(),
+        steps => format!("; {} taken to keep it", count(steps.into(), "step")),
+    };
+    format!("about {} of the machine's CPU time; {limit}{reduced}", percent(overhead.ratio))
 }
 
 /// What our BPF programs cost over the latest interval; an event is one run, or two.

@@ -13,8 +13,8 @@ use super::series::{Column, Columns, Series, Span, Tick};
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
-    /// Sent and received.
-    pub(super) rate: BitsPerSecond,
+    /// Sent and received. `None`: unknown.
+    pub(super) rate: Option<BitsPerSecond>,
     pub(super) rtt: Option<Micros>,
     /// Total energy above idle.
     pub(super) active: Option<Microjoules>,
@@ -31,6 +31,9 @@ struct Slot<Id> {
     active: Option<Microjoules>,
     activity: Activity,
 }
+
+/// Power is the mean over this time, seconds.
+const POWER_WINDOW: f64 = 5.0;
 
 /// The `since` of an unused slot.
 const FREE: Tick = Tick::MAX;
@@ -86,12 +89,13 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         slot.last = self.columns.tick;
         let grown = value.active.zip(slot.active).map(|(now, then)| now.since(then));
         slot.active = value.active;
-        let rate = value.rate.0 as f32;
-        slot.activity.add(rate);
+        if let Some(rate) = value.rate {
+            slot.activity.add(rate.0 as f32);
+        }
         let step = slot.activity.step();
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[index] = step;
-        column.rate[index] = rate;
+        column.rate[index] = value.rate.map_or(f32::NAN, |rate| rate.0 as f32);
         column.rtt[index] = value.rtt.map_or(f32::NAN, |rtt| rtt.seconds() as f32);
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);
         column.watts[index] = watts.map_or(f32::NAN, |watts| watts as f32);
@@ -150,7 +154,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.kept.retain(|id, _| is_kept(id));
     }
 
-    /// The sums of the values of some flows for at most `max` ticks up to `until`, the latest last.
+    /// The sums of the known values of some flows for at most `max` ticks up to `until`, the latest last; `NaN`: all are unknown.
     pub(crate) fn sums(
         &self,
         ids: impl Iterator<Item = Id>,
@@ -172,8 +176,8 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         let mut longest = columns.len().min(max);
         for (sum, (values, tick)) in sums.iter_mut().rev().zip(columns.zip((0..=until).rev())) {
             let there = live.iter().filter(|(_, since)| *since <= tick);
-            let values = there.filter_map(|(index, _)| values.get(*index)).filter(|value| !value.is_nan());
-            *sum = values.fold(0.0, |sum, value| sum + value);
+            let values = there.filter_map(|(index, _)| values.get(*index).copied());
+            *sum = values.reduce(known_sum).unwrap_or(0.0);
         }
         for track in remembered {
             longest = longest.max(track.add_to(&mut sums, series, until));
@@ -190,6 +194,15 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
             }
             None => Source::Kept(self.kept.get(&id)?),
         }))
+    }
+}
+
+/// The sum of what is known; `NaN`: neither is.
+fn known_sum(a: f32, b: f32) -> f32 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ => a + b,
     }
 }
 
@@ -226,32 +239,51 @@ impl<'a> Track<'a> {
         values
     }
 
-    /// The intervals of these values.
-    pub(crate) fn spans(self, until: Tick) -> Vec<Span> {
-        match self.0 {
+    /// The intervals of the values up to a tick, the latest first.
+    fn spans_back_from(self, until: Tick) -> impl Iterator<Item = Span> + use<'a> {
+        let (live, kept) = match self.0 {
             Source::Live { columns, since, last, .. } => {
-                columns.between(since, until.min(last)).map(|column| column.span).collect()
+                (Some(columns.between(since, until.min(last)).rev().map(|column| column.span)), None)
             }
             Source::Kept(kept) => {
                 let late = usize::try_from(kept.last.saturating_sub(until)).unwrap_or(usize::MAX);
-                kept.spans.iter().take(kept.spans.len().saturating_sub(late)).copied().collect()
+                (None, Some(kept.spans.iter().rev().skip(late).copied()))
             }
-        }
+        };
+        live.into_iter().flatten().chain(kept.into_iter().flatten())
+    }
+
+    /// The intervals of these values.
+    pub(crate) fn spans(self, until: Tick) -> Vec<Span> {
+        let mut spans: Vec<Span> = self.spans_back_from(until).collect();
+        spans.reverse();
+        spans
     }
 
     /// Adds the values up to a tick to `sums`, whose last element is that of the tick. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
         for (sum, value) in sums.iter_mut().rev().zip(self.back_from(series, until)) {
-            *sum += if value.is_nan() { 0.0 } else { value };
+            *sum = known_sum(*sum, value);
             count += 1;
         }
         count
     }
 
-    /// Power at a tick. `None`: unknown.
+    /// Mean power over the latest seconds before a tick: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
     pub(crate) fn watts(self, at: Tick) -> Option<f64> {
-        self.back_from(Series::Watts, at).next().filter(|watts| !watts.is_nan()).map(f64::from)
+        let spans = self.spans_back_from(at);
+        let (mut joules, mut seconds, mut end) = (0.0, 0.0, None);
+        for (watts, (from, to)) in self.back_from(Series::Watts, at).map(f64::from).zip(spans) {
+            if *end.get_or_insert(to) - to >= POWER_WINDOW {
+                break;
+            }
+            if !watts.is_nan() {
+                joules += watts * (to - from);
+                seconds += to - from;
+            }
+        }
+        (seconds > 0.0).then(|| joules / seconds)
     }
 
     /// The activity step at a tick; 0 for an idle flow.
@@ -274,98 +306,4 @@ impl<'a> Track<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::series::SAMPLES;
-    use super::*;
-
-    fn span(tick: u32) -> Span {
-        (f64::from(tick) - 1.0, f64::from(tick))
-    }
-
-    fn value(rate: u64) -> Value {
-        Value { rate: BitsPerSecond(rate), rtt: None, active: None }
-    }
-
-    #[test]
-    fn a_reused_slot_shows_nothing_of_the_flow_before() {
-        let mut tracks: Tracks<u64> = Tracks::default();
-        for tick in 1..=5 {
-            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-            tracks.add(1, 1.0, value(tick * 10));
-        }
-        tracks.begin(6, (5.0, 6.0));
-        tracks.forget(6, |_| false);
-        assert!(tracks.get(1).is_none());
-        tracks.add(2, 1.0, value(7));
-        assert_eq!(tracks.slots.len(), 1, "the slot is reused");
-        let track = tracks.get(2).unwrap();
-        assert_eq!(track.values(Series::Rate, 6), [7.0]);
-        assert!(track.values(Series::Rate, 5).is_empty());
-        assert!((track.recent(6) - 7.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_remembered_flow_keeps_its_values_when_its_slot_is_freed() {
-        let mut tracks: Tracks<u64> = Tracks::default();
-        for tick in 1..=3 {
-            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-            let (rtt, active) = (Some(Micros(tick * 1000)), Some(Microjoules(tick * 2_000_000)));
-            tracks.add(1, 1.0, Value { rate: BitsPerSecond(tick), rtt, active });
-        }
-        let ticks = 3 + SAMPLES as Tick * 2;
-        for tick in 4..=ticks {
-            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-            tracks.forget(tick.saturating_sub(16), |id| *id == 1);
-        }
-        let track = tracks.get(1).unwrap();
-        assert_eq!(track.values(Series::Rate, ticks), [1.0, 2.0, 3.0]);
-        assert_eq!(track.values(Series::Rtt, 2), [0.001, 0.002]);
-        assert_eq!(track.spans(ticks), [1, 2, 3].map(span));
-        assert_eq!(track.spans(2), [1, 2].map(span));
-        assert_eq!((track.watts(ticks), track.watts(1)), (Some(2.0), None));
-        tracks.forget(ticks, |_| false);
-        assert!(tracks.get(1).is_none() && tracks.kept.is_empty());
-    }
-
-    #[test]
-    fn flows_are_found_in_any_order() {
-        let mut tracks: Tracks<u64> = Tracks::default();
-        for tick in 1..=3 {
-            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-            for id in if tick == 2 { [3, 1, 2] } else { [1, 2, 3] } {
-                tracks.add(id, 1.0, value(id * tick));
-            }
-        }
-        for id in [2, 3, 1, 3, 2] {
-            let values = tracks.get(id).unwrap().values(Series::Rate, 3);
-            assert_eq!(values, [1.0, 2.0, 3.0].map(|tick| tick * f32::from(u8::try_from(id).unwrap())));
-        }
-        assert_eq!(tracks.sums([2, 1].into_iter(), Series::Rate, 3, 4), [3.0, 6.0, 9.0]);
-    }
-
-    #[test]
-    fn sums_contain_each_flow_in_its_own_time() {
-        let mut tracks: Tracks<u64> = Tracks::default();
-        for tick in 1..=5 {
-            tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-            tracks.add(1, 1.0, value(tick));
-            if tick > 2 {
-                tracks.add(2, 1.0, value(tick * 10));
-            }
-            if tick < 4 {
-                tracks.add(3, 1.0, value(tick * 100));
-            }
-        }
-        let sums = |ids: &[u64], until, most| {
-            let sums = tracks.sums(ids.iter().copied(), Series::Rate, until, most);
-            sums.into_iter().map(f64::from).collect::<Vec<_>>()
-        };
-        assert_eq!(sums(&[1, 2], 5, 40), [1.0, 2.0, 33.0, 44.0, 55.0]);
-        assert_eq!(sums(&[2, 1], 5, 2), [44.0, 55.0]);
-        assert_eq!(sums(&[2, 9], 4, 40), [30.0, 40.0]);
-        assert_eq!(sums(&[1, 3, 2], 2, 40), [101.0, 202.0]);
-        // The values of a closed flow end where those of the others end.
-        assert_eq!(sums(&[2, 3], 5, 40), [130.0, 240.0, 350.0]);
-        assert!(sums(&[], 5, 40).is_empty() && sums(&[9], 5, 40).is_empty());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 
 use mpwatch_model::connection::Connection;
 use mpwatch_model::filter::Filter;
-use mpwatch_model::snapshot::{Report, Run};
+use mpwatch_model::snapshot::Report;
 
 use crate::aggregate::AggregateKey;
 use crate::digest::Path;
@@ -183,17 +183,7 @@ impl App {
             _ => self.selected().cloned().into_iter().collect(),
         };
         let snapshot = self.snapshot()?;
-        let run = Run { host: snapshot.host.clone(), from: snapshot.at, to: snapshot.at, cut_short: None };
-        let report = Report {
-            schema: snapshot.schema,
-            run,
-            connections,
-            counters: snapshot.counters,
-            cpus: snapshot.cpus.clone(),
-            energy: snapshot.energy.clone(),
-            losses: snapshot.losses,
-            filtered_out: 0,
-        };
+        let report = Report::of_snapshot(snapshot, connections);
         if report.connections.is_empty() {
             self.notify("nothing is selected");
             return None;

@@ -257,7 +257,7 @@ impl Aggregates {
             let peer = (!is_by_path).then(|| all.numbers.of(&AggregateKey::of(entry.digest, grouping)));
             for ((subflow, path), index) in entry.subflows().iter().zip(entry.paths()).zip(0..) {
                 let number = peer.unwrap_or_else(|| all.numbers.of(&AggregateKey::Path(*path)));
-                let (send, receive) = subflow.current();
+                let (send, receive) = subflow.current().unwrap_or_default();
                 all.add(number, Member { connection, subflow: index }, send + receive);
             }
             if is_by_path && entry.digest.has_shared {
