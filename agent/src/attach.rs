@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Client of the daemon's Unix socket, for the commands that show snapshots.
 
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,10 @@ use crate::quantity::MAX_INTERVAL;
 
 /// Maximum wait for the socket between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum length of the greeting in bytes.
+const MAX_GREETING: usize = 64 << 10;
+/// Maximum length of a snapshot in bytes. A connection with two subflows has about 5 kB, so that 200 000 of them fit.
+const MAX_SNAPSHOT: usize = 1 << 30;
 /// A daemon is silent if it sends nothing for this long plus three of its intervals.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,6 +35,10 @@ pub(crate) enum AttachError {
     NoDaemon { path: PathBuf, source: io::Error },
     #[error("{path} uses another protocol ({reason}); use the mpwatch of the daemon's version")]
     Protocol { path: PathBuf, reason: String },
+    #[error(
+        "{path} sends a line of more than {limit} bytes, which no {what} of mpwatch has; check that a daemon of mpwatch serves this socket"
+    )]
+    TooLong { path: PathBuf, what: &'static str, limit: usize },
     #[error("the daemon at {path} serves its maximum of clients, or is stopping; try again")]
     Full { path: PathBuf },
     #[error("{options}: only the daemon at {path} decides how it traces; omit this, or --socket")]
@@ -95,7 +103,8 @@ impl Daemon {
     fn read_greeting(&mut self) -> Result<(), AttachError> {
         let timeout = self.lines.get_ref().set_read_timeout(Some(STOP_CHECK_INTERVAL));
         timeout.map_err(|error| self.protocol_error(&error))?;
-        let line = self.line()?.ok_or_else(|| AttachError::Full { path: self.path.clone() })?;
+        let line = self.line("greeting", MAX_GREETING)?;
+        let line = line.ok_or_else(|| AttachError::Full { path: self.path.clone() })?;
         let Greeting { proto, version } =
             serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if proto == protocol::VERSION {
@@ -114,7 +123,7 @@ impl Daemon {
 
     /// The next snapshot. `None`: the stop flag is set.
     pub(crate) fn next(&mut self) -> Result<Option<Snapshot>, AttachError> {
-        let line = match self.line()? {
+        let line = match self.line("snapshot", MAX_SNAPSHOT)? {
             Some(line) => line,
             None if self.stop.load(Ordering::Relaxed) => return Ok(None),
             None => return Err(AttachError::Gone { path: self.path.clone() }),
@@ -129,14 +138,18 @@ impl Daemon {
         Ok(Some(snapshot))
     }
 
-    /// A complete line. `None`: the stop flag is set, or the daemon closed the socket.
-    fn line(&mut self) -> Result<Option<String>, AttachError> {
+    /// A complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
+    fn line(&mut self, what: &'static str, limit: usize) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;
         while !self.stop.load(Ordering::Relaxed) {
-            match self.lines.read_until(b'\n', &mut line) {
+            let left = (limit - line.len()) as u64;
+            match (&mut self.lines).take(left).read_until(b'\n', &mut line) {
                 Ok(_) if line.ends_with(b"\n") => {
                     return String::from_utf8(line).map(Some).map_err(|error| self.protocol_error(&error));
+                }
+                Ok(_) if line.len() == limit => {
+                    return Err(AttachError::TooLong { path: self.path.clone(), what, limit });
                 }
                 Ok(_) => return Ok(None),
                 // `line` keeps what was read so far.
@@ -159,6 +172,7 @@ fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let given = [
         ("--tcp", trace.tcp),
         ("--ledger", trace.ledger().is_some()),
+        ("--budget", trace.budget.is_some()),
         ("--no-bottlenecks", trace.no_bottlenecks),
         ("--method", trace.method.is_some()),
         ("--sysfs-root", trace.counters.sysfs_root.is_some()),
@@ -174,6 +188,23 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_refused_before_it_fills_the_memory() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        let writer = std::thread::spawn(move || {
+            let sent = [b'x'; 4096];
+            // Fails when the client has given up.
+            (0..1_024).take_while(|_| server.write_all(&sent).is_ok()).count() * sent.len()
+        });
+        let refused = Daemon::greet(client, Path::new("test"), &Arc::default()).err().unwrap();
+        assert!(matches!(refused, AttachError::TooLong { what: "greeting", .. }), "{refused}");
+        assert!(refused.to_string().contains("check that a daemon of mpwatch serves"), "{refused}");
+        assert!(
+            writer.join().unwrap() < 4 * MAX_GREETING + (1 << 20),
+            "the rest stays in the kernel's buffers"
+        );
+    }
 
     #[test]
     fn a_daemon_with_an_impossible_interval_can_be_read_from() {

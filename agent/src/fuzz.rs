@@ -14,12 +14,13 @@ use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{csv, html, links, markdown, text};
+use mpwatch_exporters::{html, links, markdown, text};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::energy::window::EnergyWindow;
 use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
+use mpwatch_store::SheetOf;
 
 use crate::attach::Daemon;
 use crate::clock::ClockPair;
@@ -30,6 +31,7 @@ use crate::energy::sampler::Sampler;
 use crate::recording::Replay;
 use crate::screen;
 use crate::session::{self, TrackerSettings};
+use crate::sheet;
 
 /// Time between two readings of the simulated clock.
 const WINDOW: Nanos = Nanos(1_000_000_000);
@@ -40,7 +42,8 @@ const MAX_FILES: usize = 64;
 /// format.
 pub fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else { return };
-    let settings = TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default() };
+    let settings =
+        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
     let report = session::run(&mut replay, settings, None, |snapshot| {
         show(&snapshot);
         Ok(true)
@@ -51,7 +54,7 @@ pub fn replay(lines: impl BufRead) {
     markdown::report(&report);
     html::report(&report, &series);
     let written = json::text(&report, Layout::Pretty).is_ok()
-        && csv::list(&report.connections).is_ok()
+        && sheet::text(&report, &series, SheetOf::Subflows).is_ok()
         && links::per_minute(&report, &series).is_ok();
     assert!(written, "a report cannot be written");
 }

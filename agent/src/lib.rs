@@ -3,11 +3,13 @@
 //! reach the program's parsers; it has no other users.
 
 mod attach;
+mod budget;
 mod capability;
 mod cli;
 mod clock;
 mod command;
 mod config;
+mod cost;
 mod daemon;
 mod doctor;
 mod energy;
@@ -27,11 +29,14 @@ mod quantity;
 mod recording;
 mod screen;
 mod session;
+mod setup;
+mod sheet;
 mod signals;
 mod source;
 mod time_spec;
 mod windows;
 
+#[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 
@@ -42,7 +47,9 @@ use clap::Parser;
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    match command::run(&cli) {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let outcome = config::environment::check(names).map_err(anyhow::Error::from);
+    match outcome.and_then(|()| command::run(&cli)) {
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

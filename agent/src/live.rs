@@ -11,15 +11,20 @@ use mpwatch_model::clock::ClockChange;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::event::{KernelEvent, Start, Tick};
 use mpwatch_model::host::{Host, Losses};
+use mpwatch_model::overhead::Overhead;
+use mpwatch_model::setup::Setup;
 
+use crate::budget::{Budget, Reduces};
 use crate::cli::CounterOptions;
 use crate::clock::{self, Calendar};
+use crate::cost::CostMeter;
 use crate::energy::meter::Meter;
 use crate::mib::Mib;
 use crate::names::Names;
 use crate::owners::OwnerSearch;
 use crate::pace::Pace;
 use crate::procfs;
+use crate::setup;
 use crate::source::{EventSink, EventSource};
 use crate::windows::{Step, Windows};
 
@@ -61,6 +66,8 @@ pub(crate) struct Live {
     meter: Option<Meter>,
     /// `None`: the ledger is not sampled.
     windows: Option<Windows>,
+    /// `None`: the cost is not known.
+    cost: Option<(CostMeter, Budget)>,
 }
 
 impl Live {
@@ -69,6 +76,7 @@ impl Live {
         interval: Duration,
         settings: Settings,
         counters: &CounterOptions,
+        budget: Option<f64>,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
         let mut tracer = Tracer::start(settings)?;
@@ -83,13 +91,18 @@ impl Live {
             host: this_host(&tracer),
             boot_epoch_ns: calendar.boot_epoch_ns(),
             at: clock::boot_now()?,
+            setup: Arc::new(setup::read(interval)),
             traces: tracer.traces(),
             backoff: true,
             ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine().clone()),
         };
+        // The runs of an exact ledger are not counted, and it was asked for.
+        let cost = (mode != LedgerMode::Exact)
+            .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {
             windows: Windows::start(&tracer, Instant::now()),
+            cost,
             tracer,
             start,
             calendar,
@@ -104,9 +117,38 @@ impl Live {
         })
     }
 
+    /// Adds to the description of the run, before its first tick.
+    pub(crate) fn describe(&mut self, change: impl FnOnce(&mut Setup)) {
+        change(Arc::make_mut(&mut self.start.setup));
+    }
+
     /// Lets the live view change the interval.
     pub(crate) fn follow(&mut self, pace: Arc<Pace>) {
         self.pace = Some(pace);
+    }
+
+    /// Does not measure the cost: this process also does work of its own that has nothing to do with tracing.
+    pub(crate) fn without_cost(mut self) -> Self {
+        self.cost = None;
+        self
+    }
+
+    /// Measures the cost and, if the budget demands it, does more or less from now on.
+    fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
+        let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
+        if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
+            self.tracer.set_pace(budget.pace())?;
+            if let Some(windows) = &mut self.windows {
+                windows.set_period(budget.window_period());
+            }
+            self.start.host.missing = [self.tracer.missing(), &budget.missing()].concat();
+            tracing::info!(
+                reductions = budget.overhead().map(|overhead| overhead.reductions),
+                "the budget of CPU time changed what is traced"
+            );
+            sink(&KernelEvent::Start(self.start.clone()))?;
+        }
+        Ok(budget.overhead())
     }
 
     /// Applies a changed interval, counted from the previous tick.
@@ -171,6 +213,7 @@ impl Live {
         if let Some(boot_epoch_ns) = self.calendar.change() {
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
+        tick.overhead = self.keep_budget(sink)?;
         sink(&KernelEvent::Tick(tick))
     }
 
@@ -261,6 +304,17 @@ impl Failures {
 /// When the next tick is due. A late tick delays the next one: a rate over a few milliseconds would be a false peak in every chart.
 fn tick_after(due: Instant, interval: Duration, now: Instant) -> Instant {
     (due + interval).max(now + interval / 2)
+}
+
+/// What a budget can reduce.
+fn reducible(tracer: &Tracer) -> Vec<Reduces> {
+    let hooks = tracer.traces();
+    let all = [
+        (Reduces::Windows, tracer.ledger_mode() == LedgerMode::Sampled),
+        (Reduces::Samples, hooks.samples),
+        (Reduces::Rtt, hooks.segments),
+    ];
+    all.into_iter().filter(|(_, is_done)| *is_done).map(|(what, _)| what).collect()
 }
 
 fn this_host(tracer: &Tracer) -> Host {

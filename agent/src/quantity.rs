@@ -23,6 +23,16 @@ pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
     fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
 }
 
+/// A duration in milliseconds, without rounding.
+pub(crate) fn in_milliseconds(duration: Duration) -> String {
+    let (whole, rest) = (duration.as_nanos() / 1_000_000, duration.as_nanos() % 1_000_000);
+    if rest == 0 {
+        format!("{whole}ms")
+    } else {
+        format!("{}ms", format!("{whole}.{rest:06}").trim_end_matches('0'))
+    }
+}
+
 /// Longest time between two snapshots.
 pub(crate) const MAX_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -60,6 +70,21 @@ pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "use a power of two between 4K and 1024M".to_owned())
 }
 
+/// A share as [`parse_budget`] reads it, to four decimals of a percent.
+pub(crate) fn in_percent(share: f64) -> String {
+    format!("{}%", (share * 1e6).round() / 1e4)
+}
+
+/// Share of the machine's CPU time, 0 to 1.
+pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
+    let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    percent.map(|percent| percent / 100.0).ok_or_else(|| {
+        "use more than 0% and at most 100%, for example 1%; the least that mpwatch can do is trace with `--ledger off --no-bottlenecks`"
+            .to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +95,17 @@ mod tests {
         assert_eq!(parse_interval("2"), Ok(Duration::from_secs(2)));
         for wrong in ["", "x", "5m", "10ms", "61s", "-1s", "nan"] {
             assert!(parse_interval(wrong).is_err(), "{wrong} was accepted");
+        }
+        for written in ["500ms", "100.5ms", "333.333333ms", "60000ms"] {
+            assert_eq!(parse_interval(written).map(in_milliseconds).as_deref(), Ok(written));
+        }
+        assert_eq!(
+            (parse_budget("1%"), parse_budget("0.5"), parse_budget("100%")),
+            (Ok(0.01), Ok(0.005), Ok(1.0))
+        );
+        assert_eq!([0.07, 0.0125, 1.0].map(in_percent), ["7%", "1.25%", "100%"]);
+        for wrong in ["", "%", "0", "0%", "-1%", "100.1%", "nan", "inf", "1s"] {
+            assert!(parse_budget(wrong).is_err(), "{wrong} was accepted");
         }
         assert_eq!((parse_ring_size("4K"), parse_ring_size("1m")), (Ok(4096), Ok(1 << 20)));
         for wrong in ["0", "4095", "3M", "1G", "99999999M"] {

@@ -249,6 +249,7 @@ fn empty_start() -> Start {
         host: mpwatch_model::host::Host::default(),
         boot_epoch_ns: 0,
         at: mpwatch_model::unit::Nanos(0),
+        setup: std::sync::Arc::default(),
         traces: mpwatch_model::event::Traces::default(),
         backoff: false,
         ledger: mpwatch_model::cpu::LedgerMode::Off,

@@ -15,6 +15,10 @@ use crate::source::EventSource;
 
 /// How often free memory is returned to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
+/// After a snapshot that lists more connections, memory is returned as soon as some in a row list less than a quarter of them: until then
+/// the large one may wait for the database.
+const LARGE_BURST: usize = 5_000;
+const SMALL_IN_A_ROW: u32 = 5;
 
 /// How the tracker treats events.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +27,34 @@ pub(crate) struct TrackerSettings {
     pub(crate) closed: Closed,
     /// How shared bottlenecks are detected.
     pub(crate) method: DetectionMethod,
+    /// Whether snapshots share idle connections (`Snapshot::idle`) instead of listing them.
+    pub(crate) shares_idle: bool,
+}
+
+/// When to return free memory.
+struct Memory {
+    returned: Instant,
+    most_listed: usize,
+    small_in_a_row: u32,
+}
+
+impl Memory {
+    fn since(returned: Instant) -> Self {
+        Self { returned, most_listed: 0, small_in_a_row: 0 }
+    }
+
+    /// Whether it is due after a snapshot that lists so many connections.
+    fn is_due(&mut self, listed: usize, now: Instant) -> bool {
+        self.most_listed = self.most_listed.max(listed);
+        let is_small = self.most_listed > LARGE_BURST && listed < self.most_listed / 4;
+        self.small_in_a_row = if is_small { self.small_in_a_row + 1 } else { 0 };
+        let is_due = self.small_in_a_row >= SMALL_IN_A_ROW
+            || now.saturating_duration_since(self.returned) >= TRIM_INTERVAL;
+        if is_due {
+            *self = Self::since(now);
+        }
+        is_due
+    }
 }
 
 /// Runs until the source ends or `each` returns `false`. Returns the report over the whole run.
@@ -33,7 +65,10 @@ pub(crate) fn run(
     mut each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
     let mut tracker = Tracker::new(source.start().clone(), settings.closed).with_method(settings.method);
-    let mut trimmed = Instant::now();
+    if settings.shares_idle {
+        tracker = tracker.with_shared_idle();
+    }
+    let mut memory = Memory::since(Instant::now());
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {
             if let Some(recorder) = recorder.as_deref_mut() {
@@ -42,10 +77,11 @@ pub(crate) fn run(
             tracker.apply(event);
             Ok(())
         })?;
-        let goes_on = each(tracker.snapshot())?;
-        if trimmed.elapsed() >= TRIM_INTERVAL {
+        let snapshot = tracker.snapshot();
+        let listed = snapshot.connections.len();
+        let goes_on = each(snapshot)?;
+        if memory.is_due(listed, Instant::now()) {
             heap::trim();
-            trimmed = Instant::now();
         }
         // A full disk ends the run, but the report still has the events that could not be written.
         if !more || !goes_on || recorder.as_deref().is_some_and(Recorder::has_failed) {
@@ -53,5 +89,23 @@ pub(crate) fn run(
             report.run.cut_short = source.cut_short().map(str::to_owned);
             return Ok(report);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_returned_every_minute_and_when_a_burst_is_over() {
+        let start = Instant::now();
+        let mut memory = Memory::since(start);
+        let mut due = |listed, second| memory.is_due(listed, start + Duration::from_secs(second));
+        assert!(!due(LARGE_BURST, 1));
+        assert!((2..20).all(|second| !due(0, second)), "no large burst");
+        assert!(due(0, 60) && !due(0, 61));
+        assert!(!due(LARGE_BURST * 4, 62));
+        assert!((63..67).all(|second| !due(10, second)));
+        assert!(due(10, 67) && !due(10, 68));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::Tracer;
+use mpwatch_ebpf::tracer::{Opening, Tracer};
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::unit::Nanos;
 
@@ -11,8 +11,8 @@ use crate::energy::ticks;
 
 /// Length of a window: 5 % of the period.
 const LENGTH: Duration = Duration::from_millis(50);
-/// One window opens in each period.
-const PERIOD: Duration = Duration::from_secs(1);
+/// One window opens in each period, if the budget allows.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// The first windows follow each other faster, so that short runs have figures too.
 const FIRST_PERIOD: Duration = Duration::from_millis(250);
 const FIRST_WINDOWS: u32 = 4;
@@ -32,9 +32,13 @@ pub(crate) struct Windows {
     due: Instant,
     /// When the current period ends.
     period_end: Instant,
+    /// Length of a period.
+    period: Duration,
     is_open: bool,
     opened: u32,
     has_closed: bool,
+    /// The latest window could not be opened.
+    has_skipped: bool,
     /// The kernel's idle time of all CPUs when the open window opened, and in all windows.
     idle_before: Nanos,
     idle: Nanos,
@@ -51,9 +55,11 @@ impl Windows {
         Self {
             due: now + LENGTH,
             period_end: now + FIRST_PERIOD,
+            period: PERIOD,
             is_open: true,
             opened: 1,
             has_closed: false,
+            has_skipped: false,
             idle_before: ticks::idle_time(),
             idle: Nanos(0),
             random: std::process::id().wrapping_mul(2_654_435_761) | 1,
@@ -75,12 +81,29 @@ impl Windows {
             self.plan(now);
         } else if now + LENGTH > tick {
             self.due = tick.max(now + Duration::from_millis(1));
-        } else if tracer.open_window() {
-            (self.is_open, self.due) = (true, Instant::now() + LENGTH);
-            self.idle_before = ticks::idle_time();
-            self.opened += 1;
         } else {
-            return Step::Refused;
+            return self.open(tracer, now);
+        }
+        Step::Ok
+    }
+
+    fn open(&mut self, tracer: &mut Tracer, now: Instant) -> Step {
+        match tracer.open_window() {
+            Opening::Open => {
+                (self.is_open, self.due) = (true, Instant::now() + LENGTH);
+                self.idle_before = ticks::idle_time();
+                self.opened += 1;
+                self.has_skipped = false;
+            }
+            Opening::Skipped => {
+                if !std::mem::replace(&mut self.has_skipped, true) {
+                    tracing::warn!(
+                        "windows of the CPU ledger are skipped: the kernel lacks descriptors or memory"
+                    );
+                }
+                self.plan(now);
+            }
+            Opening::Refused => return Step::Refused,
         }
         Step::Ok
     }
@@ -104,9 +127,14 @@ impl Windows {
         std::mem::take(&mut self.has_closed)
     }
 
+    /// Sets the length of a period, from the next one on.
+    pub(crate) fn set_period(&mut self, period: Duration) {
+        self.period = period;
+    }
+
     /// Plans the next window: at a random time of the next period.
     fn plan(&mut self, now: Instant) {
-        let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { PERIOD };
+        let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { self.period };
         let begin = self.period_end.max(now);
         self.period_end = begin + period;
         self.due = begin + period.saturating_sub(LENGTH).mul_f64(self.next_random());

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line. Parsing, help, man page and completions all follow from this one tree.
 
+mod compare;
 mod options;
+mod service;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::filter::HELP;
+use mpwatch_model::setup::Label;
 
-pub(crate) use options::{CounterOptions, FilterOptions, TraceOptions, ViewOptions};
+pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
+pub(crate) use options::{
+    CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
+};
+pub(crate) use service::{ConfigCommand, DaemonOptions};
 
 use crate::paths;
 use crate::quantity::{parse_interval, parse_step};
@@ -63,6 +71,9 @@ pub(crate) enum Command {
     /// Print a report from a database. Works offline and unprivileged
     #[command(after_long_help = filter_help())]
     Report(PeriodOptions),
+    /// Compare the connections of two databases or recordings, with confidence intervals
+    #[command(after_long_help = filter_help())]
+    Compare(CompareOptions),
     /// Check whether this machine, or another kernel, can be traced
     Doctor(DoctorOptions),
     /// Measure the machine's power curve, for more accurate energy figures (takes a minute or more; best on an idle machine)
@@ -81,8 +92,8 @@ pub(crate) enum Command {
         /// Name of the shell
         shell: Shell,
     },
-    /// Print the man page
-    Man,
+    /// Print the man page of mpwatch, or of a command
+    Man(ManOptions),
 }
 
 fn filter_help() -> String {
@@ -118,6 +129,12 @@ pub(crate) struct TopOptions {
     /// With --batch: also write every connection to this database, for `mpwatch report`
     #[arg(long, value_name = "FILE", requires = "batch")]
     pub(crate) db: Option<PathBuf>,
+    /// With --db: store a sample of every connection at this step, 100ms to 600s [default: an eighth of its age, at most 10s]
+    #[arg(long, value_name = "STEP", value_parser = parse_step, requires = "db")]
+    pub(crate) samples: Option<Duration>,
+    /// With --db: label this run, for example `scheduler=default`; once per label
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "db")]
+    pub(crate) labels: Vec<Label>,
     #[command(flatten)]
     pub(crate) view: ViewOptions,
 }
@@ -137,63 +154,13 @@ pub(crate) struct ListOptions {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShowOptions {
     /// Id or token of the connection, or a prefix of either
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) view: ViewOptions,
-}
-
-/// Options of `daemon`. Each is also a key of its file and an environment variable: see `mpwatch config show`.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Daemon options")]
-pub(crate) struct DaemonOptions {
-    /// Read this configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Listen for `top`, `ls` and `show` at this Unix socket [default: /run/mpwatch/mpwatch.sock]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
-    /// Write every connection to this database, for `mpwatch report`; empty for none [default: /var/lib/mpwatch/flows.db]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) db: Option<String>,
-    /// Serve /metrics at this address [default: 127.0.0.1:9917]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
-    /// Read TLS and basic auth from this web-config file of Prometheus exporters [default: neither]
-    #[arg(long = "web.config.file", alias = "web-config", value_name = "FILE")]
-    pub(crate) web_config: Option<String>,
-    /// Set the time between two snapshots, 100ms to 60s [default: 1s]
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) interval: Option<String>,
-    /// Export per-connection series for the N largest connections [default: 0]
-    #[arg(long = "metrics.top-flows", value_name = "N")]
-    pub(crate) top_flows: Option<String>,
-    /// Set the log level: error, warn, info, debug [default: info]
-    #[arg(long, value_name = "LEVEL")]
-    pub(crate) log_level: Option<String>,
-    /// Set the log format: text, json [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) log_format: Option<String>,
-    #[command(flatten)]
-    pub(crate) trace: TraceOptions,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Check the configuration and report the first error
-    Check(DaemonOptions),
-    /// Print the values in effect
-    Show {
-        /// Print where each value comes from
-        #[arg(long)]
-        origin: bool,
-        #[command(flatten)]
-        options: DaemonOptions,
-    },
-    /// Print the JSON Schema of the configuration file
-    Schema,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -206,12 +173,13 @@ pub(crate) struct RecordOptions {
     /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Set the time between two snapshots, 100ms to 60s
-    #[arg(long, value_name = "DURATION", value_parser = parse_interval, default_value = "1s")]
-    pub(crate) interval: Duration,
-    /// Also write every connection to this database, for `mpwatch report`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) db: Option<PathBuf>,
+    /// Set the time between two snapshots, 100ms to 60s [default: 1s, or the step of --samples if that is less]
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
+    #[command(flatten)]
+    pub(crate) label: LabelOptions,
     #[command(flatten)]
     pub(crate) report: ReportOptions,
     #[command(flatten)]
@@ -230,9 +198,8 @@ pub(crate) struct ReplayOptions {
     /// Open the live view instead of printing a report; Space pauses, the bracket keys step
     #[arg(long, conflicts_with_all = ["snapshots", "output", "db"])]
     pub(crate) screen: bool,
-    /// Also write every connection to this database, for `mpwatch report`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) db: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
     /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     pub(crate) method: Option<DetectionMethod>,
@@ -251,6 +218,13 @@ pub(crate) struct ReportOptions {
     /// Write the report to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+impl ReportOptions {
+    /// Whether the report shows samples of counters over time.
+    pub(crate) fn has_plots(&self) -> bool {
+        self.format == Format::Html
+    }
 }
 
 #[derive(Args, Clone, Debug)]
@@ -281,10 +255,23 @@ pub(crate) enum Format {
     Html,
     /// JSON
     Json,
-    /// CSV: one row per subflow
+    /// CSV: one row per subflow, with the columns of its connection
     Csv,
+    /// CSV: one row per connection
+    CsvConnections,
+    /// CSV: one row per sample of a subflow; only of a database
+    CsvSamples,
     /// CSV: bytes and share of traffic per link and minute
     Links,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ManOptions {
+    /// Command whose page is printed [default: the page of mpwatch]
+    pub(crate) command: Option<String>,
+    /// Write all pages into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -329,12 +316,13 @@ pub(crate) struct DemoOptions {
     /// Print the report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also write the connections to this database; `mpwatch report --db FILE --format html` draws them
-    #[arg(long, value_name = "FILE")]
-    pub(crate) db: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
     /// Simulate energy counters that follow the CPU time of the demo; all outputs mark the figures as simulated
     #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
     pub(crate) simulate_rapl: bool,
+    #[command(flatten)]
+    pub(crate) label: LabelOptions,
     #[command(flatten)]
     pub(crate) filter: FilterOptions,
     #[command(flatten)]

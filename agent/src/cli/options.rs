@@ -2,14 +2,16 @@
 //! Groups of options that several commands share. A command has only the groups that it can follow.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::filter::Filter;
+use mpwatch_model::setup::Label;
 
-use crate::quantity::parse_ring_size;
+use crate::quantity::{parse_budget, parse_ring_size, parse_step};
 
 /// Options of commands that show snapshots.
 #[derive(Args, Clone, Debug, Default)]
@@ -35,6 +37,25 @@ pub(crate) struct FilterOptions {
     pub(crate) filter: Option<Filter>,
 }
 
+/// Where connections are stored.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct StoreOptions {
+    /// Also write every connection to this database, for `mpwatch report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+    /// With --db: store a sample of every connection at this step, 100ms to 600s [default: an eighth of its age, at most 10s]
+    #[arg(long, value_name = "STEP", value_parser = parse_step, requires = "db")]
+    pub(crate) samples: Option<Duration>,
+}
+
+/// How a run is described.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LabelOptions {
+    /// Label this run, for example `scheduler=default`; once per label. Reports and the database show it
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub(crate) labels: Vec<Label>,
+}
+
 /// What is traced, and how.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Tracing options")]
@@ -45,6 +66,9 @@ pub(crate) struct TraceOptions {
     /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
     #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
     pub(crate) ledger: Option<LedgerMode>,
+    /// Trace less while mpwatch would take more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_budget)]
+    pub(crate) budget: Option<f64>,
     /// The former name of `--ledger off`.
     #[arg(long, hide = true, conflicts_with = "ledger")]
     pub(crate) no_ledger: bool,

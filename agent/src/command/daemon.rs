@@ -10,6 +10,7 @@ use crate::cli::{ConfigCommand, DaemonOptions, TraceOptions};
 use crate::config::{Layers, schema};
 use crate::daemon;
 use crate::exit;
+use crate::quantity::in_percent;
 
 pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
     let trace = options.trace.clone();
@@ -18,12 +19,15 @@ pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
             tcp: config.tcp,
             ledger: Some(config.ledger),
             no_ledger: false,
+            budget: Some(config.budget),
             no_bottlenecks: !config.bottlenecks,
             ring_size: Some(config.ring_bytes),
             overflow_size: Some(config.overflow_bytes),
             ..trace
         };
-        trace.start(config.interval, stop)
+        let mut live = trace.start(config.interval, stop)?;
+        live.describe(|setup| setup.labels.clone_from(&config.labels));
+        Ok(live)
     });
     outcome.map_err(exit::of_daemon)
 }
@@ -31,9 +35,16 @@ pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Check(options) => {
-            let loaded = layers(options).load()?;
+            let layers = layers(options);
+            let loaded = layers.load()?;
             loaded.config.web_config.as_deref().map(Access::from_file).transpose()?;
-            print("the configuration is valid")
+            let (path, exists) = layers.file();
+            let file = if exists {
+                "read from"
+            } else {
+                "all values are defaults, except for options and environment: no file"
+            };
+            print(&format!("the configuration is valid\n{file} {}", path.display()))
         }
         ConfigCommand::Show { origin, options } => print(&layers(options).load()?.show(*origin)),
         ConfigCommand::Schema => print(&format!("{:#}", schema())),
@@ -59,10 +70,13 @@ fn layers(options: &DaemonOptions) -> Layers {
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", trace.tcp.then(|| "true".to_owned())),
         ("trace.ledger", trace.ledger().map(|mode| mode.as_str().to_owned())),
+        ("trace.budget", trace.budget.map(in_percent)),
         ("trace.bottlenecks", trace.no_bottlenecks.then(|| "false".to_owned())),
         ("trace.ring_size", trace.ring_size.map(|bytes| bytes.to_string())),
         ("trace.overflow_size", trace.overflow_size.map(|bytes| bytes.to_string())),
         ("trace.method", trace.method.map(|method| method.as_str().to_owned())),
+        ("store.sample_step", options.samples.clone()),
+        ("labels", (!options.labels.is_empty()).then(|| options.labels.join(","))),
         ("log.level", options.log_level.clone()),
         ("log.format", options.log_format.clone()),
     ];

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mpwatch_model::event::Start;
 use mpwatch_model::snapshot::Snapshot;
@@ -17,10 +18,16 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens it. `None`: no file was named. Everything is kept: the user who names the file decides what it holds.
-    pub(super) fn open(path: Option<&Path>, start: &Start) -> anyhow::Result<Option<Self>> {
+    /// `samples`: time between two samples of a connection; by default it depends on the connection's age.
+    pub(super) fn open(
+        path: Option<&Path>,
+        samples: Option<Duration>,
+        start: &Start,
+    ) -> anyhow::Result<Option<Self>> {
         let Some(path) = path else { return Ok(None) };
         let run = RunStart { boot_id: start.host.boot_id.clone(), at: start.began() };
-        let store = Store::open_run(path, &Limits::none(), Some(&run))?;
+        let limits = Limits { sample_step: samples, ..Limits::none() };
+        let store = Store::open_run(path, &limits, Some(&run))?;
         Ok(Some(Self { path: path.to_owned(), store, is_paused: false }))
     }
 
@@ -49,8 +56,11 @@ impl Database {
         self.is_paused = paused.is_some();
     }
 
-    /// Closes it; an error if connections are missing.
-    pub(super) fn close(self) -> anyhow::Result<()> {
+    /// Closes it; an error if connections are missing. `cut_short`: why the source of the snapshots ended too early.
+    pub(super) fn close(self, cut_short: Option<&str>) -> anyhow::Result<()> {
+        if let Some(reason) = cut_short {
+            self.store.set_cut_short(reason);
+        }
         let losses = self.store.close();
         let (flows, snapshots) = (losses.flows_lost, losses.snapshots_dropped);
         if flows > 0 || snapshots > 0 {

@@ -12,13 +12,16 @@ use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_model::connection::Connection;
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::series::CounterSeries;
 use mpwatch_tui::screen::{Link, Settings};
 
 use self::simulation::Simulation;
 use super::database::Database;
 use super::output::{on_a_terminal, print_report};
+use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
+use crate::error::Failure;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::session;
 use crate::signals::stop_flag;
@@ -32,7 +35,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
 
 pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
-    let DemoOptions { filter, trace, .. } = options;
+    let DemoOptions { filter, trace, label, store, .. } = options;
+    let interval = interval(None, INTERVAL, store.samples)?;
+    let labels = labels_by_name(&label.labels)?;
+    if options.simulate_rapl && trace.ledger() == Some(LedgerMode::Off) {
+        let message = "--simulate-rapl needs the CPU ledger: omit it, or --ledger off";
+        return Err(Failure::usage(message.to_owned()).into());
+    }
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
     let topology = build(options.scenario)?;
@@ -40,8 +49,10 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let simulation = options.simulate_rapl.then(|| Simulation::start(cpus)).transpose()?;
     let counters = simulation.as_ref().map_or_else(|| trace.counters.clone(), Simulation::counters);
     filter.warn_about_unknown_namespace();
-    let mut live = TraceOptions { counters, ..trace.clone() }.start(INTERVAL, Arc::clone(&stop))?;
-    let mut database = Database::open(options.db.as_deref(), live.start())?;
+    let mut live =
+        TraceOptions { counters, ..trace.clone() }.start(interval, Arc::clone(&stop))?.without_cost();
+    describe(&mut live, labels, Some(topology.client().name()));
+    let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
@@ -79,7 +90,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     report.connections.retain(is_ours);
     let format = if options.json { Format::Json } else { Format::Text };
     // The report is printed even if the disk is full.
-    let stored = database.map(Database::close).transpose();
+    let stored = database.map(|database| database.close(None)).transpose();
     print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
     stored?;
     Ok(())

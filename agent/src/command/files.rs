@@ -20,8 +20,8 @@ pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By device and inode if both exist, by name if neither does.
-fn is_same(one: &Path, other: &Path) -> bool {
+/// Whether two paths are the same file: by device and inode if both exist, by name if neither does.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let regular = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
     match (regular(one), regular(other)) {
         (Some(one), Some(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),

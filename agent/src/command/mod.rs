@@ -2,6 +2,7 @@
 //! The commands, one file each. This file only picks the one that was asked for.
 
 mod calibrate;
+mod compare;
 mod daemon;
 mod database;
 mod demo;
@@ -38,6 +39,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(options)) => record::run(options)?,
         Some(Command::Replay(options)) => replay::run(options)?,
         Some(Command::Report(options)) => report::run(options)?,
+        Some(Command::Compare(options)) => compare::run(options)?,
         Some(Command::Doctor(options)) => return doctor::run(options, &mut io::stdout().lock()),
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,
@@ -48,7 +50,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             clap_complete::generate(*shell, &mut Cli::command(), "mpwatch", &mut script);
             output::print(&String::from_utf8_lossy(&script))?;
         }
-        Some(Command::Man) => output::print(&man::page()?)?,
+        Some(Command::Man(options)) => man::run(options)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,15 +2,19 @@
 //! Standard output and report files.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use anyhow::Context as _;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{csv, html, links, markdown, text};
+use mpwatch_exporters::{html, links, markdown, text};
 use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_store::SheetOf;
 
 use crate::cli::{Format, ReportOptions};
+use crate::error::Failure;
 use crate::screen::is_ascii;
+use crate::sheet;
 
 /// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
 pub(super) fn print_report(
@@ -26,14 +30,31 @@ pub(super) fn print_report(
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
         Format::Json => json::text(report, Layout::Pretty)?,
-        Format::Csv => csv::list(&report.connections)?,
+        Format::Csv => sheet::text(report, series, SheetOf::Subflows)?,
+        Format::CsvConnections => sheet::text(report, series, SheetOf::Connections)?,
+        Format::CsvSamples => sheet::text(report, series, SheetOf::Samples)?,
         Format::Links => links::per_minute(report, series)?,
     };
-    match &options.output {
-        None => print(&text),
+    write(&text, options.output.as_deref())
+}
+
+/// Prints text, or writes it to a file.
+pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
+    match output {
+        None => print(text),
         Some(file) => std::fs::write(file, text)
             .with_context(|| format!("cannot write the report to {}", file.display())),
     }
+}
+
+/// Refuses a format of which a command without a database has no rows.
+pub(super) fn refuse_samples(options: &ReportOptions) -> Result<(), Failure> {
+    if options.format != Format::CsvSamples {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "only a database has samples: write one with --db FILE, then run mpwatch report --db FILE --format csv-samples".to_owned(),
+    ))
 }
 
 /// Prints the beginning of a report and its largest connections, if the report would go to a terminal. `false`: it would not.
@@ -45,7 +66,8 @@ pub(super) fn print_summary(report: &Report, options: &ReportOptions) -> anyhow:
     Ok(is_shown)
 }
 
-fn terminal_width() -> usize {
+/// Columns of the terminal; 80 if that is unknown.
+pub(super) fn terminal_width() -> usize {
     mpwatch_tui::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::series::SeriesCollector;
 
 use super::database::Database;
 use super::files;
-use super::output::{print_report, print_summary};
+use super::live_view::DEFAULT_INTERVAL;
+use super::output::{print_report, print_summary, refuse_samples};
+use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::recording::{self, Recorder};
 use crate::session;
@@ -17,16 +19,25 @@ use crate::signals::stop_flag;
 use crate::source::EventSource as _;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
-    let RecordOptions { file, force, seconds, interval, db, report: report_options, filter, trace } = options;
-    files::ensure_distinct(&[Some(file), db.as_deref(), report_options.output.as_deref()])?;
+    let RecordOptions { file, force, seconds, store, label, report: report_options, filter, trace, .. } =
+        options;
+    refuse_samples(report_options)?;
+    let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
+    let labels = labels_by_name(&label.labels)?;
+    files::ensure_distinct(&[Some(file), store.db.as_deref(), report_options.output.as_deref()])?;
     recording::check(file, *force)?;
     filter.warn_about_unknown_namespace();
-    let mut live = trace.start(*interval, stop_flag()?)?;
-    let mut database = Database::open(db.as_deref(), live.start())?;
+    let mut live = trace.start(interval, stop_flag()?)?;
+    describe(&mut live, labels, filter.netns.as_deref());
+    let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
     let mut recorder = Recorder::create(file, *force, live.start())?;
     eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut series = SeriesCollector::default();
     let report = session::run(&mut live, trace.tracker(Closed::Keep), Some(&mut recorder), |snapshot| {
+        if report_options.has_plots() {
+            series.add(&snapshot);
+        }
         if let Some(database) = &mut database {
             database.offer(&Arc::new(snapshot));
         }
@@ -34,12 +45,12 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     })?;
     // The report is printed even if the disk is full.
     let written = recorder.finish();
-    let stored = database.map(Database::close).transpose();
+    let stored = database.map(|database| database.close(None)).transpose();
     let report = filter.apply_to_report(report);
     if print_summary(&report, report_options)? {
         eprintln!("mpwatch: `mpwatch replay {}` prints everything about each connection", file.display());
     } else {
-        print_report(&report, &CounterSeries::new(), report_options)?;
+        print_report(&report, &series.finish(), report_options)?;
     }
     written?;
     stored?;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch replay`: a recording as the report that `record` printed, as snapshots, or in the live view at any pace.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::series::SeriesCollector;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;
 use super::files;
-use super::output::{on_a_terminal, print_line, print_report};
+use super::output::{on_a_terminal, print_line, print_report, refuse_samples};
 use crate::cli::ReplayOptions;
 use crate::recording::Replay;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
@@ -24,15 +25,20 @@ pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<()> {
 }
 
 fn tracker(options: &ReplayOptions, closed: Closed) -> TrackerSettings {
-    TrackerSettings { closed, method: options.method.unwrap_or_default() }
+    TrackerSettings { closed, method: options.method.unwrap_or_default(), shares_idle: false }
 }
 
 fn print(options: &ReplayOptions) -> anyhow::Result<()> {
-    let ReplayOptions { file, db, filter, .. } = options;
-    files::ensure_distinct(&[Some(file), db.as_deref(), options.report.output.as_deref()])?;
+    let ReplayOptions { file, store, filter, .. } = options;
+    refuse_samples(&options.report)?;
+    files::ensure_distinct(&[Some(file), store.db.as_deref(), options.report.output.as_deref()])?;
     let mut replay = Replay::open(file)?;
-    let mut database = Database::open(db.as_deref(), replay.start())?;
+    let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
+    let mut series = SeriesCollector::default();
     let report = session::run(&mut replay, tracker(options, Closed::Keep), None, |snapshot| {
+        if options.report.has_plots() {
+            series.add(&snapshot);
+        }
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
             database.deliver(&snapshot);
@@ -42,14 +48,19 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
         }
         Ok(true)
     })?;
-    database.map(Database::close).transpose()?;
-    if let Some(reason) = replay.cut_short() {
-        eprintln!("mpwatch: {}: {reason}; the output has everything before that", file.display());
+    database.map(|database| database.close(replay.cut_short())).transpose()?;
+    if !options.snapshots {
+        print_report(&filter.apply_to_report(report), &series.finish(), &options.report)?;
     }
-    if options.snapshots {
-        return Ok(());
+    ensure_complete(file, &replay)
+}
+
+/// Fails if the recording ended too early, so that scripts notice. What was intact has been shown.
+fn ensure_complete(file: &Path, replay: &Replay) -> anyhow::Result<()> {
+    match replay.cut_short() {
+        None => Ok(()),
+        Some(reason) => bail!("{}: {reason}; the output has everything before that", file.display()),
     }
-    print_report(&filter.apply_to_report(report), &CounterSeries::new(), &options.report)
 }
 
 fn show(options: &ReplayOptions) -> anyhow::Result<()> {
@@ -70,5 +81,6 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
         pace.wait_for_quit(FOREVER);
     }
     let closed = screen.close();
-    outcome.map(drop).and(closed)
+    outcome.map(drop).and(closed)?;
+    ensure_complete(&options.file, &replay)
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{csv, text};
+use mpwatch_exporters::text;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::series::CounterSeries;
+use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_store::SheetOf;
 
 use super::output::{print, print_table};
 use crate::attach::Daemon;
@@ -16,16 +18,21 @@ use crate::cli::{ListOptions, ShowOptions, ViewOptions};
 use crate::error::{Failure, NO_SUCH_CONNECTION};
 use crate::exit;
 use crate::session;
+use crate::sheet;
 use crate::signals::stop_flag;
 
 /// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
-    let snapshot = snapshot(&options.view)?;
+    let mut snapshot = snapshot(&options.view)?;
     match (options.json, options.csv) {
         (true, _) => print(&json::text(&snapshot, Layout::Line)?),
-        (_, true) => print(&csv::list(&snapshot.connections)?),
+        (_, true) => {
+            let connections = std::mem::take(&mut snapshot.connections);
+            let report = Report::of_snapshot(&snapshot, connections);
+            print(&sheet::text(&report, &CounterSeries::new(), SheetOf::Subflows)?)
+        }
         _ => {
             if snapshot.connections.is_empty() {
                 let filter = &options.view.filter;

@@ -10,6 +10,7 @@ use mpwatch_tui::table;
 use super::database::Database;
 use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print_line, print_table};
+use super::trace::{describe, interval, labels_by_name};
 use crate::attach::Daemon;
 use crate::cli::TopOptions;
 use crate::exit;
@@ -28,6 +29,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         return live_view::run(options, &stop);
     }
     let view = &options.view;
+    let labels = labels_by_name(&options.labels)?;
     let mut left = options.count.unwrap_or(u64::MAX);
     let mut print_next = |snapshot: Snapshot| {
         let snapshot = view.filter.apply(snapshot);
@@ -50,9 +52,10 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         return Ok(());
     }
     view.filter.warn_about_unknown_namespace();
-    let interval = options.interval.unwrap_or(DEFAULT_INTERVAL);
+    let interval = interval(options.interval, DEFAULT_INTERVAL, options.samples)?;
     let mut live = view.trace.start(interval, stop).map_err(exit::of_view)?;
-    let mut database = Database::open(options.db.as_deref(), live.start())?;
+    describe(&mut live, labels, view.filter.netns.as_deref());
+    let mut database = Database::open(options.db.as_deref(), options.samples, live.start())?;
     session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         if let Some(database) = &mut database {
@@ -60,6 +63,6 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         }
         print_next(Arc::unwrap_or_clone(snapshot))
     })?;
-    database.map(Database::close).transpose()?;
+    database.map(|database| database.close(None)).transpose()?;
     Ok(())
 }

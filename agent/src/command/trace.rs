@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the tracing options of a command line to a running tracer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_engine::tracker::Closed;
+use mpwatch_model::setup::{Label, by_name};
 
 use crate::cli::TraceOptions;
+use crate::error::Failure;
 use crate::live::Live;
 use crate::session::TrackerSettings;
+use crate::setup::sysctls_of;
+
+/// The time between two snapshots: the given one or the default, or the step of samples, which cannot be shorter.
+pub(super) fn interval(
+    given: Option<Duration>,
+    default: Duration,
+    samples: Option<Duration>,
+) -> Result<Duration, Failure> {
+    let step = samples.unwrap_or(Duration::MAX);
+    match given {
+        Some(interval) if step < interval => Err(Failure::usage(format!(
+            "--samples {step:?} is less than --interval {interval:?}, and samples are taken from snapshots; use the same for both"
+        ))),
+        _ => Ok(given.unwrap_or(default.min(step))),
+    }
+}
+
+/// Labels by name; two with the same name are wrong usage.
+pub(super) fn labels_by_name(labels: &[Label]) -> Result<BTreeMap<String, String>, Failure> {
+    by_name(labels.iter().cloned()).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Adds labels, and the sysctls of the network namespace that the run is about, to its description.
+pub(super) fn describe(live: &mut Live, labels: BTreeMap<String, String>, netns: Option<&str>) {
+    let sysctls = netns.and_then(sysctls_of);
+    live.describe(|setup| {
+        setup.labels = labels;
+        if let Some(sysctls) = sysctls {
+            setup.mptcp_sysctls = sysctls;
+        }
+    });
+}
 
 impl TraceOptions {
     /// Attaches to this machine's kernel.
@@ -24,10 +59,10 @@ impl TraceOptions {
             overflow_bytes: self.overflow_size.unwrap_or(defaults.overflow_bytes),
             ..defaults
         };
-        Live::start(interval, settings, &self.counters, stop)
+        Live::start(interval, settings, &self.counters, self.budget, stop)
     }
 
     pub(super) fn tracker(&self, closed: Closed) -> TrackerSettings {
-        TrackerSettings { closed, method: self.method.unwrap_or_default() }
+        TrackerSettings { closed, method: self.method.unwrap_or_default(), shares_idle: false }
     }
 }

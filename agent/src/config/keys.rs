@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration keys: one row each, from which the file's keys, the environment, the schema and `config show` follow.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::setup::{Label, by_name};
 use tracing::level_filters::LevelFilter;
 
 use super::values::Config;
-use crate::quantity::{SIZES, TIMES, Unit, in_units, parse_interval, parse_ring_size, parse_whole};
+use crate::quantity::{
+    SIZES, TIMES, Unit, in_milliseconds, in_percent, in_units, parse_budget, parse_interval, parse_ring_size,
+    parse_step, parse_whole,
+};
 
 /// Maximum number of connections with series of their own.
 const MAX_TOP_FLOWS: usize = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
-/// The key that has no effect without `trace.bottlenecks`.
+/// Whether shared bottlenecks are detected, and how.
+pub(super) const DETECTION: &str = "trace.bottlenecks";
 pub(super) const METHOD: &str = "trace.method";
 
 pub(super) struct Key {
@@ -58,7 +64,19 @@ pub(super) static KEYS: &[Key] = &[
         help: "Time between two snapshots: 100ms to 60s.",
         reloads: false,
         set: |config, text| parse_interval(text).map(|interval| config.interval = interval),
-        show: |config| format!("\"{}ms\"", config.interval.as_millis()),
+        show: |config| quoted(&in_milliseconds(config.interval)),
+    },
+    Key {
+        name: "labels",
+        flag: "--label",
+        help: "Labels of the runs in the database and in JSON: NAME=VALUE, separated by commas, for example site=berlin,rack=7.",
+        reloads: false,
+        set: |config, text| labels(text).map(|labels| config.labels = labels),
+        show: |config| {
+            let labels: Vec<String> =
+                config.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            quoted(&labels.join(","))
+        },
     },
     Key {
         name: "socket",
@@ -148,6 +166,21 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| quoted(&in_units(config.store_sample_every.as_secs(), TIMES)),
     },
     Key {
+        name: "store.sample_step",
+        flag: "--samples",
+        help: "Time between two stored samples of every connection, 100ms to 600s and not less than `interval`; empty: store.sample_every and the age of a connection decide.",
+        reloads: true,
+        set: |config, text| {
+            let step = if text.is_empty() { Ok(None) } else { parse_step(text).map(Some) };
+            step.map(|step| config.store_sample_step = step)
+        },
+        show: |config| {
+            quoted(
+                &config.store_sample_step.map(|step| format!("{}ms", step.as_millis())).unwrap_or_default(),
+            )
+        },
+    },
+    Key {
         name: "trace.tcp",
         flag: "--tcp",
         help: "Also trace plain TCP connections, as a baseline for comparison.",
@@ -164,7 +197,15 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| quoted(config.ledger.as_str()),
     },
     Key {
-        name: "trace.bottlenecks",
+        name: "trace.budget",
+        flag: "--budget",
+        help: "Highest share of the machine's CPU time that mpwatch may take, above 0% and up to 100%; beyond it mpwatch traces less, see docs/performance.md.",
+        reloads: false,
+        set: |config, text| parse_budget(text).map(|budget| config.budget = budget),
+        show: |config| quoted(&in_percent(config.budget)),
+    },
+    Key {
+        name: DETECTION,
         flag: "--no-bottlenecks",
         help: "Detect shared bottlenecks.",
         reloads: false,
@@ -247,6 +288,13 @@ fn ledger_mode(text: &str) -> Result<LedgerMode, String> {
     };
     let mode = LedgerMode::from_word(text);
     mode.ok_or_else(|| format!("use one of {}{nearest}", LedgerMode::WORDS.join(", ")))
+}
+
+/// Labels separated by commas. Empty: none.
+fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let words = text.split(',').filter(|_| !text.is_empty());
+    let labels = words.map(str::parse).collect::<Result<Vec<Label>, _>>();
+    labels.and_then(by_name).map_err(|error| error.to_string())
 }
 
 /// A service has no directory that a relative path could start in.

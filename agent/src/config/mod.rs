@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The daemon's configuration: defaults, file, environment, command line, in this order. Each value knows its origin. [`keys`] lists all.
 
+pub(crate) mod environment;
 mod keys;
+mod nearest;
 mod values;
 
 use std::collections::HashMap;
@@ -11,11 +13,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+pub(crate) use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;
 use crate::paths;
 use keys::{KEYS, Key};
+
+/// The origin of a value that nothing sets.
+const DEFAULT: &str = "default";
 
 /// A file of settings cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
@@ -59,6 +65,7 @@ impl Layers {
     }
 
     /// Reads the text of a file, and neither the environment nor the file itself.
+    #[cfg(feature = "fuzz")]
     pub(crate) fn load_text(&self, path: &Path, text: &str) -> Result<Loaded, Failure> {
         self.merge(&parse(path, text)?, |_| None)
     }
@@ -77,7 +84,7 @@ impl Layers {
                 .or_else(|| environment(&variable).map(|text| (text, format!("environment {variable}"))))
                 .or_else(|| file.get(key.name).cloned());
             let Some((value, origin)) = found else {
-                loaded.origins.push("default".to_owned());
+                loaded.origins.push(DEFAULT.to_owned());
                 continue;
             };
             let with_default =
@@ -86,11 +93,25 @@ impl Layers {
                 .map_err(|reason| bad_value(&origin, key.name, &value, &with_default(reason)))?;
             loaded.origins.push(origin);
         }
-        Ok(loaded)
+        loaded.check_method()?;
+        let Config { interval, store_sample_step, .. } = loaded.config;
+        match store_sample_step.filter(|step| *step < interval) {
+            None => Ok(loaded),
+            Some(step) => Err(Failure::usage(format!(
+                "store.sample_step {step:?} is less than interval {interval:?}, and samples are taken from snapshots; use the same for both"
+            ))),
+        }
+    }
+
+    /// The file that is read, and whether it exists.
+    pub(crate) fn file(&self) -> (PathBuf, bool) {
+        let path = self.file.clone().unwrap_or_else(|| PathBuf::from(paths::CONFIG));
+        let exists = path.exists();
+        (path, exists)
     }
 
     fn read_file(&self) -> Result<FileValues, Failure> {
-        let path = self.file.clone().unwrap_or_else(|| PathBuf::from(paths::CONFIG));
+        let (path, _) = self.file();
         match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.file.is_none() => {
@@ -102,6 +123,27 @@ impl Layers {
 }
 
 impl Loaded {
+    /// A method without detection would have no effect.
+    fn check_method(&self) -> Result<(), Failure> {
+        let [method, detection] = [keys::METHOD, keys::DETECTION].map(|name| self.origin(name));
+        if self.config.bottlenecks || method == DEFAULT {
+            return Ok(());
+        }
+        let value = self.config.method.as_str();
+        let reason = format!(
+            "it has no effect while {DETECTION} is false ({detection}); set {DETECTION} to true, or remove {METHOD}",
+            DETECTION = keys::DETECTION,
+            METHOD = keys::METHOD,
+        );
+        Err(bad_value(method, keys::METHOD, value, &reason))
+    }
+
+    /// Where the value of a key comes from.
+    fn origin(&self, name: &str) -> &str {
+        let mut origins = KEYS.iter().zip(&self.origins);
+        origins.find(|(key, _)| key.name == name).map_or(DEFAULT, |(_, origin)| origin)
+    }
+
     /// The values as in a file, optionally with their origins as comments.
     pub(crate) fn show(&self, with_origin: bool) -> String {
         // Without detection there is no method.
@@ -168,22 +210,6 @@ fn flatten(prefix: &str, table: &toml::Table, values: &mut Vec<(String, &'static
             other => values.push((name, "", other.to_string())),
         }
     }
-}
-
-/// A hint at the name that is most like a wrong one. `None`: no name is like it.
-pub(crate) fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
-    // A key in the wrong table is as likely as a typing error.
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let likeness = |name: &str| {
-        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
-        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
-    };
-    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
-}
-
-pub(crate) fn environment_variables() -> impl Iterator<Item = String> {
-    KEYS.iter().map(Key::environment)
 }
 
 pub(crate) fn schema() -> Value {

@@ -57,6 +57,10 @@ fn wrong_values_are_refused() {
         "[metrics]\ntop_flows = -1",
         "[trace]\ntcp = \"yes\"",
         "[trace]\nmethod = \"guess\"",
+        "[trace]\nledger = \"sometimes\"",
+        "[trace]\nbudget = \"0%\"",
+        "[trace]\nbudget = \"101%\"",
+        "[trace]\nbudget = 1",
         "[store]\npath = \"here\"",
         "[store]\nkeep = \"7\"",
         "[store]\nkeep = \"1.5d\"",
@@ -64,6 +68,10 @@ fn wrong_values_are_refused() {
         "[store]\nmax_size = \"99999999999G\"",
         "[store]\nmax_size = \"1K\"",
         "[store]\nsample_every = \"0\"",
+        "[store]\nsample_step = \"10ms\"",
+        "interval = \"1s\"\n[store]\nsample_step = \"500ms\"",
+        "labels = \"site\"",
+        "labels = \"a=1,a=2\"",
         "[log]\nlevel = \"loud\"",
         "[log]\nformat = \"xml\"",
         "this is not toml",
@@ -77,6 +85,9 @@ fn wrong_values_are_refused() {
 fn printed_values_can_be_read_back() {
     for file in [
         "[trace]\nmethod = \"ese-literal\"\n",
+        "interval = \"100.5ms\"\n[trace]\nbottlenecks = false\n",
+        "labels = \"site=berlin,rack=7\"\n",
+        "interval = \"100ms\"\n[store]\nsample_step = \"250ms\"\n",
         "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
         "[store]\npath = \"\"\nkeep = \"0\"\nmax_size = \"0\"\nsample_every = \"90s\"\n",
         "[store]\npath = \"/x/y.db\"\nkeep = \"36h\"\nmax_size = \"1500M\"\n",
@@ -123,4 +134,20 @@ fn a_changed_key_that_needs_a_restart_is_reported() {
     let before = load("", &[], &[]).unwrap().config;
     let after = load("interval = \"2s\"\n[metrics]\ntop_flows = 3\n", &[], &[]).unwrap();
     assert_eq!(after.needs_restart(&before), ["interval"]);
+}
+
+#[test]
+fn a_detection_method_without_detection_is_an_error_that_names_both_keys() {
+    let file = "[trace]\nbottlenecks = false\nmethod = \"dcw\"\n";
+    let flag = [("trace.bottlenecks", "false")];
+    for (file, flags, because) in [
+        (file, &[][..], "(file m.toml)"),
+        ("[trace]\nmethod = \"dcw\"\n", &flag[..], "(flag --no-bottlenecks)"),
+    ] {
+        let error = load(file, &[], flags).unwrap_err().to_string();
+        assert!(error.starts_with("file m.toml sets trace.method to `dcw`"), "{error}");
+        assert!(error.contains(because) && error.contains("set trace.bottlenecks to true"), "{error}");
+    }
+    assert!(load(file, &[], &[("trace.bottlenecks", "true")]).is_ok());
+    assert!(!load("[trace]\nbottlenecks = false\n", &[], &[]).unwrap().config.bottlenecks);
 }

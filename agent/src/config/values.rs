@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of a configuration and their defaults.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,8 +31,14 @@ pub(crate) struct Config {
     /// Bytes. `None`: no limit.
     pub(crate) store_max_size: Option<u64>,
     pub(crate) store_sample_every: Duration,
+    /// `None`: `store_sample_every` and the age of a connection decide.
+    pub(crate) store_sample_step: Option<Duration>,
+    /// By name.
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) tcp: bool,
     pub(crate) ledger: LedgerMode,
+    /// Share of the machine's CPU time.
+    pub(crate) budget: f64,
     pub(crate) bottlenecks: bool,
     /// Sizes of the two ring buffers for final records, bytes.
     pub(crate) ring_bytes: u32,
@@ -55,8 +62,11 @@ impl Default for Config {
             store_keep: Some(Duration::from_hours(7 * 24)),
             store_max_size: Some(1 << 30),
             store_sample_every: Duration::from_secs(10),
+            store_sample_step: None,
+            labels: BTreeMap::new(),
             tcp: false,
             ledger: traced.ledger,
+            budget: 0.01,
             bottlenecks: true,
             ring_bytes: traced.ring_bytes,
             overflow_bytes: traced.overflow_bytes,

@@ -46,7 +46,7 @@ impl Pages for Site {
     }
 
     fn flows(&self) -> Result<String, String> {
-        json::text(&self.latest()?.snapshot, Layout::Line)
+        json::text(&*self.latest()?.snapshot.complete(), Layout::Line)
             .map_err(|error| format!("cannot format the flows: {error}"))
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn run(
         database.began(live.start().began());
         sinks.push(Box::new(database));
     }
-    let settings = TrackerSettings { closed: Closed::Forget, method: config.method };
+    let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
     let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");

@@ -123,8 +123,8 @@ impl Socket {
     }
 }
 
-/// A group by its name or number. `None`: there is none, so only the owner may connect.
-fn group(wanted: &str) -> Option<Gid> {
+/// A group by its name or number. `None`: there is none, so only the owner may connect, and read the database.
+pub(super) fn group(wanted: &str) -> Option<Gid> {
     let by_name = Group::from_name(wanted).ok().flatten().map(|group| group.gid);
     by_name.or_else(|| wanted.parse().ok().map(Gid::from_raw))
 }
@@ -247,7 +247,7 @@ impl Output {
 
 /// A snapshot as a line of JSON. `None`: a bug, which is logged.
 fn line(snapshot: &Snapshot) -> Option<Line> {
-    json::text(snapshot, Layout::Line)
+    json::text(&*snapshot.complete(), Layout::Line)
         .map(|text| Arc::new(text + "\n"))
         .inspect_err(|error| tracing::error!(%error, "cannot format a snapshot as JSON"))
         .ok()

@@ -14,8 +14,10 @@ use mpwatch_model::service::StoreState;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
+use nix::unistd::Gid;
 
 use super::sink::SnapshotSink;
+use super::socket::group;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
@@ -50,6 +52,7 @@ fn limits(config: &Config) -> Limits {
         age: config.store_keep,
         bytes: config.store_max_size,
         sample_every: config.store_sample_every,
+        sample_step: config.store_sample_step,
         ..Limits::default()
     }
 }
@@ -64,6 +67,8 @@ impl Database {
                 format!("cannot create the folder of {}: {error}; create it, {HINT}", path.display());
             Failure::at_start(is_denied, message)
         })?;
+        // What fails here, opening reports.
+        let _ = mpwatch_store::create(path, group(&config.socket_group).map(Gid::as_raw));
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),

@@ -44,7 +44,7 @@ impl Watcher {
     pub(super) fn start(reader: CookieReader) -> io::Result<Self> {
         let (stop, running) = nix::unistd::pipe()?;
         let (sender, changes) = mpsc::channel();
-        let mut names = Learner::new(reader, sender)?;
+        let mut names = Learner::new(Box::new(move |path| reader.cookie(path)), sender)?;
         names.learn_own();
         names.watch_directories();
         let work = move || match privilege::drop_to_kept() {
@@ -61,36 +61,42 @@ impl Watcher {
     }
 }
 
-/// A name and the file that it was learned from. The file changes when another namespace is mounted in its place.
+/// Identifies a file: inode and time of its last change. It is another one when a namespace is mounted in its place.
+type FileId = (u64, i64, i64);
+
+/// A name and the file that it was learned from.
 struct Known {
-    file: (u64, i64, i64),
+    file: FileId,
     netns: NetnsCookie,
 }
 
+/// Reads the cookie of the namespace that a file is of.
+type ReadCookie = Box<dyn Fn(&Path) -> io::Result<Option<NetnsCookie>> + Send>;
+
 struct Learner {
-    reader: CookieReader,
+    read_cookie: ReadCookie,
     changes: Sender<Change>,
     inotify: Inotify,
     /// Readable (`POLLPRI`) after a change of the mounts: a mount is no event of inotify.
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// New files on which no namespace is mounted so far.
-    pending: HashSet<PathBuf>,
+    /// Files on which no namespace is mounted so far, or that cannot be opened. With the file that was tried, it is not opened again.
+    pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names.
     check_at: Option<Instant>,
 }
 
 impl Learner {
-    fn new(reader: CookieReader, changes: Sender<Change>) -> io::Result<Self> {
+    fn new(read_cookie: ReadCookie, changes: Sender<Change>) -> io::Result<Self> {
         Ok(Self {
-            reader,
+            read_cookie,
             changes,
             inotify: Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?,
             mounts: File::open("/proc/self/mountinfo")?,
             directories: HashMap::new(),
             known: HashMap::new(),
-            pending: HashSet::new(),
+            pending: HashMap::new(),
             check_at: None,
         })
     }
@@ -133,7 +139,7 @@ impl Learner {
     }
 
     fn learn_own(&self) {
-        if let (Ok(Some(netns)), Ok(metadata)) = (self.reader.cookie(Path::new(OWN)), fs::metadata(OWN)) {
+        if let (Ok(Some(netns)), Ok(metadata)) = ((self.read_cookie)(Path::new(OWN)), fs::metadata(OWN)) {
             self.name(netns, &metadata, OWN_NAME.to_owned());
         }
     }
@@ -180,14 +186,15 @@ impl Learner {
             let path = directory.join(name);
             self.forget(&path);
             if !event.mask.contains(AddWatchFlags::IN_DELETE) {
-                self.pending.insert(path);
+                self.pending.insert(path, None);
             }
         }
     }
 
     fn check_pending(&mut self) {
-        for path in self.pending.clone() {
-            self.learn(&path);
+        let pending: Vec<PathBuf> = self.pending.keys().cloned().collect();
+        for path in &pending {
+            self.learn(path);
         }
     }
 
@@ -199,7 +206,7 @@ impl Learner {
         for path in gone {
             self.forget(&path);
         }
-        self.pending.retain(|path| found.contains(path));
+        self.pending.retain(|path, _| found.contains(path));
         for path in &found {
             self.learn(path);
         }
@@ -209,11 +216,12 @@ impl Learner {
     fn learn(&mut self, path: &Path) {
         let Ok(metadata) = fs::metadata(path) else { return };
         let file = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
-        if self.known.get(path).is_some_and(|known| known.file == file) {
+        let is_known = self.known.get(path).is_some_and(|known| known.file == file);
+        if is_known || self.pending.get(path) == Some(&Some(file)) {
             return;
         }
         self.forget(path);
-        match self.reader.cookie(path) {
+        match (self.read_cookie)(path) {
             Ok(Some(netns)) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 self.name(netns, &metadata, name);
@@ -221,8 +229,10 @@ impl Learner {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // A plain file: the mount may follow. (`ip netns add` creates it without permissions, so opening it fails.)
-            Ok(None) | Err(_) => {
-                self.pending.insert(path.to_owned());
+            Ok(None) => drop(self.pending.insert(path.to_owned(), Some(file))),
+            Err(error) => {
+                let tried = (error.kind() == io::ErrorKind::PermissionDenied).then_some(file);
+                self.pending.insert(path.to_owned(), tried);
             }
         }
     }
@@ -232,5 +242,60 @@ impl Learner {
         if let Some(Known { netns, .. }) = self.known.remove(path) {
             let _ = self.changes.send(Change::Removed(netns));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// The errors with which reading a cookie fails, last first; then files are plain ones. And how often it was tried.
+    type Attempts = Arc<Mutex<(Vec<io::ErrorKind>, usize)>>;
+
+    fn learner(attempts: &Attempts) -> (Learner, Receiver<Change>) {
+        let (sender, changes) = mpsc::channel();
+        let attempts = Arc::clone(attempts);
+        let read = move |_: &Path| {
+            let (errors, count) = &mut *attempts.lock().unwrap();
+            *count += 1;
+            errors.pop().map_or(Ok(None), |kind| Err(kind.into()))
+        };
+        (Learner::new(Box::new(read), sender).unwrap(), changes)
+    }
+
+    #[test]
+    fn a_file_that_is_no_namespace_is_opened_once_until_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("left-over");
+        for error in [None, Some(io::ErrorKind::PermissionDenied)] {
+            let attempts = Attempts::default();
+            attempts.lock().unwrap().0.extend(error);
+            let (mut names, _changes) = learner(&attempts);
+            fs::write(&path, "").unwrap();
+            names.pending.insert(path.clone(), None);
+            (0..5).for_each(|_| names.check_pending());
+            assert_eq!(attempts.lock().unwrap().1, 1, "{error:?}");
+            // As a mount does.
+            fs::remove_file(&path).unwrap();
+            fs::write(folder.path().join("other"), "").unwrap();
+            fs::rename(folder.path().join("other"), &path).unwrap();
+            names.check_pending();
+            assert_eq!(attempts.lock().unwrap().1, 2, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_shortage_of_descriptors_is_no_reason_to_give_a_file_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("name");
+        fs::write(&path, "").unwrap();
+        let attempts = Attempts::default();
+        attempts.lock().unwrap().0.extend([io::ErrorKind::Other, io::ErrorKind::Interrupted]);
+        let (mut names, _changes) = learner(&attempts);
+        names.pending.insert(path, None);
+        (0..5).for_each(|_| names.check_pending());
+        assert_eq!(attempts.lock().unwrap().1, 3, "two failures, then a plain file");
     }
 }

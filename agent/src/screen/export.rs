@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{csv, markdown};
+use mpwatch_exporters::markdown;
+use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
+use mpwatch_store::SheetOf;
 use mpwatch_tui::screen::ExportFormat;
+
+use crate::sheet;
 
 /// Maximum number of files with one name.
 const MAX_FILES: u32 = 1_000;
@@ -26,7 +30,7 @@ pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<Str
 fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     Ok(match format {
         ExportFormat::Json => format!("{}\n", json::text(report, Layout::Pretty)?),
-        ExportFormat::Csv => csv::list(&report.connections)?,
+        ExportFormat::Csv => sheet::text(report, &CounterSeries::new(), SheetOf::Subflows)?,
         ExportFormat::Markdown => markdown::report(report),
     })
 }

@@ -20,7 +20,9 @@ use nix::sys::signal::{Signal, raise};
 
 use crate::pace::Pace;
 pub(crate) use characters::{ensure_cursor, is_ascii, is_dumb};
-pub(crate) use settings::{load as load_settings, parse as parse_settings};
+pub(crate) use settings::load as load_settings;
+#[cfg(feature = "fuzz")]
+pub(crate) use settings::parse as parse_settings;
 
 /// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options of the service and of its configuration.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::options::TraceOptions;
+
+/// Options of `daemon`. Each is also a key of its file and an environment variable: see `mpwatch config show`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Daemon options")]
+pub(crate) struct DaemonOptions {
+    /// Read this configuration file [default: /etc/mpwatch/mpwatch.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Listen for `top`, `ls` and `show` at this Unix socket [default: /run/mpwatch/mpwatch.sock]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Write every connection to this database, for `mpwatch report`; empty for none [default: /var/lib/mpwatch/flows.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<String>,
+    /// Serve /metrics at this address [default: 127.0.0.1:9917]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Read TLS and basic auth from this web-config file of Prometheus exporters [default: neither]
+    #[arg(long = "web.config.file", alias = "web-config", value_name = "FILE")]
+    pub(crate) web_config: Option<String>,
+    /// Set the time between two snapshots, 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) interval: Option<String>,
+    /// Export per-connection series for the N largest connections [default: 0]
+    #[arg(long = "metrics.top-flows", value_name = "N")]
+    pub(crate) top_flows: Option<String>,
+    /// Store a sample of every connection at this step, 100ms to 600s [default: an eighth of its age, at most 10s]
+    #[arg(long, value_name = "STEP")]
+    pub(crate) samples: Option<String>,
+    /// Label the runs of this daemon, for example `site=berlin`; once per label
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// Set the log level: error, warn, info, debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Set the log format: text, json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check the configuration and report the first error
+    Check(DaemonOptions),
+    /// Print the values in effect
+    Show {
+        /// Print where each value comes from
+        #[arg(long)]
+        origin: bool,
+        #[command(flatten)]
+        options: DaemonOptions,
+    },
+    /// Print the JSON Schema of the configuration file
+    Schema,
+}

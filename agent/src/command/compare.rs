@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch compare`: the connections of two files, or two kinds of connections of one file, side by side.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use jiff::Timestamp;
+use mpwatch_engine::tracker::Closed;
+use mpwatch_exporters::comparison::{Comparison, Side};
+use mpwatch_exporters::json::{self, Layout};
+use mpwatch_exporters::{html, text};
+use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::setup::Label;
+use mpwatch_model::snapshot::Report;
+use mpwatch_store::{Archive, Period};
+
+use super::files;
+use super::output::{on_a_terminal, print_table, terminal_width, write};
+use crate::cli::{CompareBy, CompareFormat, CompareOptions};
+use crate::error::Failure;
+use crate::recording::Replay;
+use crate::session::{self, TrackerSettings};
+
+/// How every SQLite file begins.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+
+/// One of the two sets of connections.
+struct Selected {
+    name: String,
+    report: Report,
+}
+
+impl Selected {
+    fn side(&self) -> Side<'_> {
+        Side { name: &self.name, report: &self.report }
+    }
+}
+
+pub(super) fn run(options: &CompareOptions) -> anyhow::Result<()> {
+    let CompareOptions { a, b, output, .. } = options;
+    ensure!(
+        !b.as_deref().is_some_and(|b| files::is_same(a, b)),
+        "A and B are the same file, {}: use --by protocol, two --label or --split TIME to compare parts of it",
+        a.display()
+    );
+    files::ensure_distinct(&[Some(a), b.as_deref(), output.as_deref()])?;
+    let [a, b] = select(options)?;
+    for (letter, selected) in [("A", &a), ("B", &b)] {
+        ensure!(
+            !selected.report.connections.is_empty(),
+            "{letter} ({}) has no connections to compare{}",
+            selected.name,
+            match selected.report.filtered_out {
+                0 => "; trace some first (mpwatch record, mpwatch daemon)".to_owned(),
+                left => format!(": none of the {left} in the file is selected"),
+            }
+        );
+    }
+    print(options, a.side(), b.side())
+}
+
+fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<()> {
+    let found = Comparison::of(a, b);
+    let text = match options.format {
+        CompareFormat::Text if options.output.is_none() && on_a_terminal() => {
+            return print_table(&text::comparison(a, b, &found, terminal_width()));
+        }
+        CompareFormat::Text => text::comparison(a, b, &found, usize::MAX),
+        CompareFormat::Html => html::comparison(a, b, &found),
+        CompareFormat::Json => json::text(&found, Layout::Pretty)?,
+    };
+    write(&text, options.output.as_deref())
+}
+
+/// The two sets that the options describe.
+fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
+    let load = |file: &Path| anyhow::Ok(options.filter.apply_to_report(load(file)?));
+    if let [one, other] = options.labels.as_slice() {
+        let of_label = |label: &Label| {
+            let report = load_labelled(&options.a, label)?;
+            anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
+        };
+        return Ok([of_label(one)?, of_label(other)?]);
+    }
+    if !options.labels.is_empty() {
+        let message = "compare takes two labels: --label NAME=VALUE for A and another one for B";
+        return Err(Failure::usage(message.to_owned()).into());
+    }
+    if let Some(b) = &options.b {
+        return Ok([
+            Selected { name: options.a.display().to_string(), report: load(&options.a)? },
+            Selected { name: b.display().to_string(), report: load(b)? },
+        ]);
+    }
+    let report = load(&options.a)?;
+    let part = |name: String, keep: &dyn Fn(&Connection) -> bool| {
+        let mut part = report.clone();
+        part.connections.retain(keep);
+        part.filtered_out += report.connections.len() - part.connections.len();
+        Selected { name, report: part }
+    };
+    if options.by == Some(CompareBy::Protocol) {
+        let carried_by = |protocol| move |one: &Connection| one.carried_by() == protocol;
+        return Ok([CarriedBy::Tcp, CarriedBy::Mptcp]
+            .map(|protocol| part(protocol.as_str().to_owned(), &carried_by(protocol))));
+    }
+    let Some(at) = options.split else {
+        let message = "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare";
+        return Err(Failure::usage(message.to_owned()).into());
+    };
+    let at = at.resolve(Timestamp::now())?;
+    Ok([
+        part(format!("opened before {at}"), &|one| one.opened_at.is_none_or(|opened| opened < at)),
+        part(format!("opened from {at} on"), &|one| one.opened_at.is_some_and(|opened| opened >= at)),
+    ])
+}
+
+/// The connections of a database or a recording.
+fn load(file: &Path) -> anyhow::Result<Report> {
+    if is_database(file)? {
+        return Ok(Archive::open(file)?.report(Period::default())?.0);
+    }
+    let mut replay = Replay::open(file)?;
+    let tracker =
+        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
+    session::run(&mut replay, tracker, None, |_| Ok(true))
+}
+
+/// The connections of the runs of a database that have a label.
+fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
+    ensure!(
+        is_database(file)?,
+        "{} is no database, and a recording has one run: use --label with a database of several runs (record --db)",
+        file.display()
+    );
+    Ok(Archive::open(file)?.report_of_runs(Period::default(), Some(label))?.0)
+}
+
+fn is_database(file: &Path) -> anyhow::Result<bool> {
+    let mut begin = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(SQLITE.len() as u64).read_to_end(&mut begin))
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(begin == SQLITE)
+}

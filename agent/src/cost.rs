@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What mpwatch costs: the CPU time of its process, and runs of its programs by their number.
+
+use std::time::{Duration, Instant};
+
+use mpwatch_ebpf::tracer::{Runs, Tracer};
+use mpwatch_model::unit::Nanos;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// What a run of the program on the packet path takes, with the kernel's dispatch. From the cost of 64 B requests with `--ledger off`
+/// (docs/performance.md), of which each takes two runs.
+const SEGMENT_TIME: Nanos = Nanos(200);
+
+/// Measures the cost between two calls.
+#[derive(Default)]
+pub(crate) struct CostMeter {
+    before: Option<Usage>,
+}
+
+/// Since the start of tracing.
+struct Usage {
+    at: Instant,
+    own: Nanos,
+    runs: Runs,
+}
+
+impl CostMeter {
+    /// Cost since the previous call as a share of the CPU time of all CPUs. `None`: this is the first call, so that attaching does not
+    /// count, or it could not be read.
+    pub(crate) fn read(&mut self, tracer: &Tracer) -> Option<f64> {
+        let now = Usage { at: Instant::now(), own: own_cpu_time(), runs: tracer.runs().ok()? };
+        let cost = self.before.as_ref().and_then(|before| share(before, &now));
+        self.before = Some(now);
+        cost
+    }
+}
+
+fn share(before: &Usage, now: &Usage) -> Option<f64> {
+    let all = now.at.duration_since(before.at).as_nanos() as f64 * cpus();
+    let segments = now.runs.segments.saturating_sub(before.runs.segments);
+    let in_kernel = segments * SEGMENT_TIME.0 + now.runs.marks_time.since(before.runs.marks_time).0;
+    let cost = now.own.since(before.own).0 + in_kernel;
+    (all > 0.0).then(|| cost as f64 / all)
+}
+
+/// CPU time of all threads of this process.
+fn own_cpu_time() -> Nanos {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    let nanos = time.map(|time| Duration::from(time).as_nanos());
+    Nanos(nanos.ok().and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or_default())
+}
+
+fn cpus() -> f64 {
+    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    online.filter(|cpus| *cpus > 0).unwrap_or(1) as f64
+}

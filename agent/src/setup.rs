@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The settings of this machine that belong to the description of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mpwatch_ebpf::namespace;
+use mpwatch_model::setup::Setup;
+
+use crate::procfs;
+
+/// Where the sysctls of MPTCP are. Each network namespace has its own there.
+const SYSCTLS: &str = "/proc/sys/net/mptcp";
+
+/// The settings now, with the sysctls of this process' network namespace and without labels.
+pub(crate) fn read(interval: Duration) -> Setup {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    Setup {
+        labels: BTreeMap::new(),
+        interval_ms: u64::try_from(interval.as_millis()).ok(),
+        cpu_model: procfs::cpuinfo_field(&cpuinfo, "model name").map(str::to_owned),
+        governor: governor(Path::new("/sys/devices/system/cpu")),
+        mptcp_sysctls: sysctls(Path::new(SYSCTLS)),
+    }
+}
+
+/// The sysctls of a namespace by its name. `None`: there is no such namespace, or it cannot be entered.
+pub(crate) fn sysctls_of(netns: &str) -> Option<BTreeMap<String, String>> {
+    let named = |found: &namespace::Namespace| found.name.as_deref() == Some(netns);
+    let found = namespace::all().into_iter().find(named)?;
+    namespace::inside(&found, || Ok(sysctls(Path::new(SYSCTLS)))).ok()
+}
+
+/// All files of the directory that can be read.
+fn sysctls(directory: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let read =
+        |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, procfs::read(entry.path())?));
+    entries.filter_map(read).collect()
+}
+
+/// The governors of all CPUs, each named once. `None`: there are none.
+fn governor(cpus: &Path) -> Option<String> {
+    let entries = fs::read_dir(cpus).into_iter().flatten().flatten();
+    let found: BTreeSet<String> =
+        entries.filter_map(|entry| procfs::read(entry.path().join("cpufreq/scaling_governor"))).collect();
+    (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_from_files() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(governor(folder.path()), None);
+        for (cpu, governor) in [("cpu0", "schedutil\n"), ("cpu1", "performance\n"), ("cpu2", "schedutil\n")] {
+            let directory = folder.path().join(cpu).join("cpufreq");
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("scaling_governor"), governor).unwrap();
+        }
+        assert_eq!(governor(folder.path()).as_deref(), Some("performance, schedutil"));
+        fs::write(folder.path().join("scheduler"), "default\n").unwrap();
+        assert_eq!(sysctls(folder.path()), BTreeMap::from([("scheduler".to_owned(), "default".to_owned())]));
+        assert!(sysctls(Path::new("/nonexistent")).is_empty());
+    }
+
+    #[test]
+    fn the_interval_is_part_of_the_settings() {
+        assert_eq!(read(Duration::from_millis(250)).interval_ms, Some(250));
+        assert_eq!(sysctls_of("there is no such namespace"), None);
+    }
+}
