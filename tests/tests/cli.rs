@@ -5,8 +5,9 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Command;
 
-use mpwatch_tests::{CommandOutput, mpwatch};
+use mpwatch_tests::{CommandOutput, mpwatch, program};
 use tempfile::TempDir;
 
 const COMMANDS: &[(&str, &str)] = &[
@@ -118,10 +119,49 @@ fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
     assert_fails(&replay(&compressed(&"x".repeat(3 << 20))), 1, &["not a recording"]);
 }
 
+/// A stored recording without its last bytes, or with some of them changed.
+#[test]
+fn a_damaged_recording_is_exit_code_1_after_what_is_intact() {
+    let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/events/two_paths.mpw");
+    let whole = std::fs::read(stored).unwrap();
+    let complete = replay(&whole);
+    assert_eq!((complete.code, complete.stderr.as_str()), (Some(0), ""));
+    let truncated = whole[..whole.len() - 20].to_vec();
+    let mut overwritten = whole.clone();
+    let middle = whole.len() * 9 / 10;
+    overwritten[middle..middle + 64].fill(0x5a);
+    for damaged in [truncated, overwritten] {
+        let (folder, path) = file(&damaged);
+        let db = folder.path().join("run.db");
+        let outcome = mpwatch(&["replay", path.to_str().unwrap(), "--db", db.to_str().unwrap()]);
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("the output has everything before that"), "{}", outcome.stderr);
+        assert!(outcome.stdout.contains("RECORDING CUT SHORT"), "{}", outcome.stdout);
+        let reported = mpwatch(&["report", "--db", db.to_str().unwrap()]);
+        assert_eq!((reported.code, reported.stdout), (Some(0), outcome.stdout), "the database knows it too");
+    }
+}
+
 #[test]
 fn a_recording_of_a_newer_version_needs_a_newer_program() {
     let outcome = replay(&compressed("{\"mpwatch_recording\":99}\n"));
     assert_fails(&outcome, 1, &["format 99", "newer mpwatch"]);
+}
+
+#[test]
+fn an_unknown_variable_of_the_environment_is_an_error_with_the_nearest_name() {
+    let run = |variable: &str, arguments: &[&str]| -> CommandOutput {
+        let output = Command::new(program()).args(arguments).env(variable, "5s").output();
+        output.expect("mpwatch can be started").into()
+    };
+    for arguments in [&["config", "check"][..], &["daemon"], &["ls"], &["man"]] {
+        assert_fails(&run("MPWATCH_INTERVALL", arguments), 2, &["MPWATCH_INTERVALL", "`MPWATCH_INTERVAL`?"]);
+    }
+    assert_fails(&run("MPWATCH_FOO", &["daemon"]), 2, &["MPWATCH_FOO", "does not know"]);
+    let shown = run("MPWATCH_INTERVAL", &["config", "show", "--origin"]);
+    assert!(shown.stdout.contains("interval = \"5000ms\"  # environment MPWATCH_INTERVAL"), "{shown:?}");
+    let checked = run("MPWATCH_INTERVAL", &["config", "check", "--config", "/dev/null"]);
+    assert_eq!(checked.stdout, "the configuration is valid\nread from /dev/null\n", "{checked:?}");
 }
 
 #[test]
@@ -156,7 +196,7 @@ fn completions_and_man_page_contain_every_command() {
             assert!(text.stdout.contains(command), "{command} is missing in: {}", text.stdout);
         }
     }
-    assert!(mpwatch(&["man"]).stdout.contains(".TH mpwatch 1"));
+    assert!(mpwatch(&["man"]).stdout.contains(".TH MPWATCH 1"));
     assert_fails(&mpwatch(&["completions", "cmd.exe"]), 2, &["cmd.exe", "bash"]);
 }
 
@@ -177,9 +217,44 @@ fn a_command_refuses_options_that_it_cannot_follow() {
 }
 
 #[test]
+fn a_misspelt_option_and_an_empty_id_are_refused_with_a_hint() {
+    for command in ["top", "record", "daemon"] {
+        let outcome = mpwatch(&[command, "--intervall", "2s"]);
+        assert_fails(&outcome, 2, &["--intervall", "similar argument exists: '--interval'"]);
+    }
+    assert_fails(&mpwatch(&["show", ""]), 2, &["a value is required for '<ID>'"]);
+}
+
+#[test]
+fn wrong_tracing_options_are_refused_with_what_is_right() {
+    assert_fails(&mpwatch(&["top", "--ledger", "exakt"]), 2, &["exakt", "'exact'"]);
+    assert_fails(&mpwatch(&["demo", "--simulate-rapl", "--ledger", "off"]), 2, &["--simulate-rapl needs"]);
+    for budget in ["0", "0%", "100.5%", "much"] {
+        assert_fails(&mpwatch(&["record", "x.mpw", "--budget", budget]), 2, &["--budget", "for example 1%"]);
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let pages = folder.path().join("man1");
+    let written = mpwatch(&["man", "--dir", pages.to_str().unwrap()]);
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{}", written.stderr);
+    for (command, _) in COMMANDS {
+        let page = std::fs::read_to_string(pages.join(format!("mpwatch-{command}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH MPWATCH-{} 1", command.to_uppercase())), "{page}");
+        assert_eq!(page, mpwatch(&["man", command]).stdout, "{command}");
+    }
+    let page = std::fs::read_to_string(pages.join("mpwatch.1")).unwrap();
+    assert!(page.contains("mpwatch\\-report(1)"), "{page}");
+    assert_fails(&mpwatch(&["man", "reprot"]), 2, &["reprot", "`report`?"]);
+    assert_fails(&mpwatch(&["man", "--dir", "/proc/x"]), 1, &["/proc/x"]);
+}
+
+#[test]
 fn the_man_page_describes_every_option_of_every_command() {
-    let page = mpwatch(&["man"]).stdout.replace('\\', "");
     for (command, _) in COMMANDS.iter().chain(&[("daemon", ""), ("calibrate", "")]) {
+        let page = mpwatch(&["man", command]).stdout.replace('\\', "");
         let help = mpwatch(&[command, "-h"]).stdout;
         let words = help.lines().filter_map(|line| {
             line.trim_start().strip_prefix('-')?.split_whitespace().find(|word| word.starts_with('-'))

@@ -91,13 +91,94 @@ fn in_private_root(folder: &Path, script: &str) -> Output {
         .expect("unshare can be started")
 }
 
+/// The package under test. `None`: there is none, and the test is skipped.
+fn package() -> Option<PathBuf> {
+    let package = std::env::var_os("MPWATCH_DEB").map(PathBuf::from);
+    if package.is_none() {
+        skip("MPWATCH_DEB is not set; ./dev test root builds the package");
+    }
+    package
+}
+
+/// The files of a package, in a temporary folder.
+fn extracted(package: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new("dpkg-deb").arg("--extract").args([package, folder.path()]).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    folder
+}
+
+#[test]
+fn lintian_finds_no_error_in_the_package() {
+    let Some(package) = package() else { return };
+    let output = Command::new("lintian").args(["--fail-on", "error", "--allow-root"]).arg(&package).output();
+    let Ok(output) = output else {
+        skip("lintian is missing; it is in Debian's package `lintian`");
+        return;
+    };
+    println!("{}", text_of(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
+}
+
+#[test]
+fn debug_symbols_are_in_a_package_of_their_own() {
+    let Some(package) = package() else { return };
+    let readelf = |path: &Path, what: &str| {
+        let output = Command::new("readelf").arg(what).arg(path).output().expect("readelf is in binutils");
+        assert!(output.status.success(), "{}", text_of(&output));
+        text_of(&output)
+    };
+    let main = extracted(&package);
+    let program = main.path().join("usr/bin/mpwatch");
+    let sections = readelf(&program, "--sections");
+    assert!(sections.contains(".gnu_debuglink") && !sections.contains(".debug_line"), "{sections}");
+    let notes = readelf(&program, "--notes");
+    let id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).expect("a build id");
+    let symbols = extracted(&package.with_file_name("mpwatch-dbgsym.deb"));
+    let file = format!("usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
+    assert!(readelf(&symbols.path().join(file), "--sections").contains(".debug_line"));
+}
+
+#[test]
+fn the_package_has_documents_manuals_and_absolute_runbook_urls() {
+    let Some(package) = package() else { return };
+    let folder = extracted(&package);
+    let doc = folder.path().join("usr/share/doc/mpwatch");
+    for file in ["README.md", "METRICS.md", "changelog.gz", "changelog.Debian.gz", "copyright"] {
+        assert!(doc.join(file).exists(), "{file}");
+    }
+    let names = |directory: &Path| -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let documents = names(&in_checkout("docs"));
+    for file in
+        documents.iter().filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "md"))
+    {
+        assert!(doc.join("docs").join(file).exists(), "docs/{file}");
+    }
+    let pages = names(&folder.path().join("usr/share/man/man1"));
+    for page in ["mpwatch.1.gz", "mpwatch-top.1.gz", "mpwatch-daemon.1.gz", "mpwatch-report.1.gz"] {
+        assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
+    }
+    let rules = fs::read_to_string(folder.path().join("usr/share/mpwatch/rules/mpwatch.yml")).unwrap();
+    let urls: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("runbook_url: ")).collect();
+    assert!(urls.len() > 10, "{urls:?}");
+    for url in urls {
+        assert!(url.contains("://"), "{url} is relative");
+        if let Some(path) = url.strip_prefix("file:///").and_then(|rest| rest.split('#').next()) {
+            assert!(folder.path().join(path).exists(), "{url} is in no file of the package");
+        }
+    }
+}
+
 #[test]
 fn the_package_installs_runs_and_purges_cleanly() {
     if !may_run_as_root() {
         return;
     }
-    if std::env::var_os("MPWATCH_DEB").is_none() {
-        skip("MPWATCH_DEB is not set; ./dev test root builds the package");
+    if package().is_none() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -59,8 +59,14 @@ impl Scraped {
     }
 
     fn tick(&mut self, connections: Vec<Connection>) -> String {
+        self.tick_with(connections, Vec::new())
+    }
+
+    /// A snapshot that leaves out connections because they are idle.
+    fn tick_with(&mut self, connections: Vec<Connection>, idle: Vec<Connection>) -> String {
         self.at += SignedDuration::from_secs(1);
-        self.latest = Snapshot { at: self.at, ..fixture::snapshot(connections) };
+        let idle = fixture::idle(idle);
+        self.latest = Snapshot { at: self.at, idle, ..fixture::snapshot(connections) };
         self.totals.update(&self.latest);
         self.text()
     }
@@ -96,6 +102,39 @@ fn many(count: u32) -> Vec<Connection> {
         connection
     };
     (0..count).map(one).collect()
+}
+
+/// Connections of several peers, control groups and sizes. Some become idle and carry more later; others close, so that idle ones move up
+/// among the largest.
+#[test]
+fn idle_connections_are_in_all_series_as_if_snapshots_listed_them() {
+    const ALL: u32 = 150;
+    let (mut listed, mut shared) = (Scraped::new(3), Scraped::new(3));
+    for second in 0..80_u32 {
+        let is_idle =
+            |number: u32| second > 3 && !(second / 20 + number).is_multiple_of(3) && number < ALL - 4;
+        let (mut active, mut idle) = (Vec::new(), Vec::new());
+        for (number, mut connection) in (0..).zip(many(ALL)) {
+            // The largest ones are gone after a while.
+            if number >= ALL - 4 && second > 30 {
+                continue;
+            }
+            let steps = (0..=second).filter(|at| *at <= 3 || (at / 20 + number) % 3 == 0).count() as u64;
+            let bytes = Bytes(u64::from(number) * 1_000 + steps);
+            (connection.bytes_sent, connection.subflows[0].bytes_sent) = (Some(bytes), bytes);
+            connection.cgroup = Some(format!("/group-{}", number % 120));
+            connection.age_s = f64::from(second + 1);
+            if is_idle(number) { idle.push(connection) } else { active.push(connection) }
+        }
+        let all = active.iter().chain(&idle).cloned();
+        let mut all: Vec<Connection> = all.collect();
+        all.sort_by_key(|connection| connection.id);
+        let expected = series(&listed.tick(all));
+        let found = series(&shared.tick_with(active, idle));
+        let differs: Vec<_> =
+            expected.iter().filter(|(name, value)| found.get(*name) != Some(value)).collect();
+        assert!(differs.is_empty() && expected.len() == found.len(), "second {second}: {differs:?}");
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use serde_json::Value;
 /// Keys that were removed on purpose: a verdict, and counters that cost a program run for every segment.
 const REMOVED: &[&str] =
     &["across", "mappings_sent", "mappings_received", "data_acks", "data_acked_bytes", "no_dss", "dummy"];
-/// Keys whose meaning changed: rates of connections are the sums of their subflows', and energy is divided by observed payload.
-const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb"];
+/// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are those of the observed part.
+const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio"];
 /// Keys whose value was corrected for closed connections: time after the close no longer counts.
 const CORRECTED_AFTER_CLOSE: &[&str] = &["jain_index"];
 

@@ -7,13 +7,13 @@ use std::fs;
 use std::time::Duration;
 
 use mpwatch_ebpf::hook::{HOOKS, Part};
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -257,6 +257,28 @@ impl ChargedTime {
         }
         charged
     }
+}
+
+/// A process that may open few more files can attach some of the programs only.
+#[test]
+fn nothing_of_a_window_stays_attached_if_only_a_part_of_it_can_be() {
+    if !may_run_as_root() {
+        return;
+    }
+    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Sampled, ..Settings::default() }).unwrap();
+    tracer.close_window();
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let (before, missing) = (open_files(), tracer.missing().len());
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // The list of open files has one of its own; some programs still fit.
+    setrlimit(Resource::RLIMIT_NOFILE, before + 4, hard).unwrap();
+    let opening = tracer.open_window();
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    assert_eq!(opening, Opening::Skipped);
+    assert_eq!(open_files(), before, "links of the window");
+    assert_eq!((tracer.ledger_mode(), tracer.missing().len()), (LedgerMode::Sampled, missing));
+    assert_eq!(tracer.open_window(), Opening::Open, "the next window");
+    assert!(open_files() > before);
 }
 
 /// CPU time of a connection. Asserts that it is the sum of its subflows.

@@ -209,7 +209,7 @@ fn the_recording_of_a_killed_recorder_can_be_replayed() {
     recording.recorder.signal(Signal::SIGKILL);
     recording.recorder.child.wait().unwrap();
     let (outcome, sent) = recording.replay(&recording.recorder.file);
-    assert_eq!((outcome.code, sent), (Some(0), Some(BYTES)), "{}", outcome.stderr);
+    assert_eq!((outcome.code, sent), (Some(1), Some(BYTES)), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("ends abruptly"), "{}", outcome.stderr);
 }
 
@@ -225,13 +225,13 @@ fn a_truncated_recording_is_replayed_as_far_as_it_is_complete() {
     let truncated = recording.recorder.file.with_extension("truncated");
     std::fs::write(&truncated, &whole[..whole.len() - 20]).unwrap();
     let (outcome, sent) = recording.replay(&truncated);
-    assert_eq!((outcome.code, sent), (Some(0), Some(BYTES)), "{}", outcome.stderr);
+    assert_eq!((outcome.code, sent), (Some(1), Some(BYTES)), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("ends abruptly"), "{}", outcome.stderr);
     // At every length the result is an error or a report, not a panic.
     for length in (0..whole.len()).step_by(whole.len() / 40) {
         std::fs::write(&truncated, &whole[..length]).unwrap();
         let (outcome, _) = recording.replay(&truncated);
-        assert!([Some(0), Some(1)].contains(&outcome.code), "{length} bytes: {}", outcome.stderr);
+        assert_eq!(outcome.code, Some(1), "{length} bytes: {}", outcome.stderr);
     }
 }
 

@@ -155,8 +155,15 @@ fn docs_describe_every_column_of_every_view() {
 
 /// Removes what earlier files lack, and rates of connections, which had another meaning.
 fn without_observed(value: &mut Value) {
-    const LATER: [&str; 6] =
-        ["observed", "goodput_bps", "active_goodput_bps", "j_per_gb", "send_bps", "receive_bps"];
+    const LATER: [&str; 7] = [
+        "observed",
+        "goodput_bps",
+        "active_goodput_bps",
+        "j_per_gb",
+        "excess_ratio",
+        "send_bps",
+        "receive_bps",
+    ];
     match value {
         Value::Object(fields) => {
             fields.retain(|key, _| !LATER.contains(&key.as_str()));
@@ -224,7 +231,7 @@ fn a_report_is_narrowed_by_time_and_by_filter() {
     assert_eq!(report(&["--filter", "peer:192.0.2.1"]), 0);
     let file = folder.path().join("report.csv");
     assert_eq!(good(mpwatch(&["report", "--db", &db, "--format", "csv", "-o", file.to_str().unwrap()])), "");
-    assert!(std::fs::read_to_string(file).unwrap().starts_with("id,token,"));
+    assert!(std::fs::read_to_string(file).unwrap().starts_with("host,boot_id,labels,id,"));
 }
 
 #[test]
@@ -285,6 +292,8 @@ fn errors_name_the_wrong_file_or_time() {
     let outcome = mpwatch(&["report", "--db", &missing]);
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stderr.contains("none.db") && outcome.stderr.contains("--db FILE"), "{}", outcome.stderr);
+    let outcome = mpwatch(&["report", "--db", &folder.path().to_string_lossy()]);
+    assert!(outcome.stderr.contains("it is a folder; name a file in it, such as "), "{}", outcome.stderr);
     let outcome = mpwatch(&["report", "--db", &recording("requests")]);
     assert!(outcome.stderr.contains("is not a database of mpwatch"), "{}", outcome.stderr);
     let outcome = mpwatch(&["report", "--db", &missing, "--since", "yesterday"]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What reading every subflow once costs: a snapshot of mpwatch, decoded, beside `ss -tiM` for the same sockets.
 
+use std::collections::HashSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use mpwatch_ebpf::run_statistics;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
+use mpwatch_model::event::KernelEvent;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
 
@@ -72,10 +74,18 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
 }
 
 pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
+    // Snapshots list unchanged sockets from time to time only.
+    let (mut connections, mut subflows) = (HashSet::new(), HashSet::new());
     let complete = poll_until("all paths to join", JOIN_TIMEOUT, || {
-        let mut seen = 0;
-        tracer.snapshot(&mut |_| seen += 1).expect("a snapshot can be read");
-        (seen >= records).then_some(())
+        let read = tracer.snapshot(&mut |event| match event {
+            KernelEvent::Connection(record) => drop(connections.insert(record.msk.cookie)),
+            KernelEvent::Subflow(record) => drop(subflows.insert(record.id)),
+            KernelEvent::ConnectionUnchanged(cookie) => drop(connections.insert(*cookie)),
+            KernelEvent::SubflowUnchanged(id) => drop(subflows.insert(*id)),
+            _ => {}
+        });
+        read.expect("a snapshot can be read");
+        (connections.len() + subflows.len() >= records).then_some(())
     });
     complete.expect("all paths join");
 }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls of a running daemon that fail for a while, injected by strace: the daemon goes on, the loss is visible, and what it held is
+//! written afterwards.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+#[path = "daemon/service.rs"]
+mod service;
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::{may_run_as_root, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rusqlite::{Connection, OpenFlags};
+
+use service::{Daemon, DaemonDir, TIMEOUT};
+
+const CONNECTIONS: u32 = 60;
+const BYTES: u32 = 1_000;
+
+/// System calls that fail until this is dropped.
+struct Injection(Child);
+
+impl Injection {
+    /// In all threads. Each rule is one of strace's option `-e inject=`.
+    fn start(daemon: &Daemon, rules: &[&str]) -> Self {
+        Self::attach(daemon, &["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()], rules, |_| true)
+    }
+
+    /// In all threads but those of the web server, whose sockets do not block: the kernel never interrupts their calls.
+    fn start_beside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
+        let is_other = |thread: &Thread| !thread.name.starts_with("mpwatch-http");
+        let ids = threads(daemon.pid()).into_iter().filter(is_other).map(|thread| thread.id);
+        let arguments: Vec<String> = ids.flat_map(|id| ["-p".to_owned(), id]).collect();
+        Self::attach(daemon, &arguments, rules, is_other)
+    }
+
+    fn attach(daemon: &Daemon, which: &[String], rules: &[&str], is_traced: fn(&Thread) -> bool) -> Self {
+        let mut command = Command::new("strace");
+        command.args(["-qq", "-o", "/dev/null"]).args(which);
+        command.args(rules.iter().flat_map(|rule| ["-e".to_owned(), format!("inject={rule}")]));
+        let strace = Self(command.stdin(Stdio::null()).spawn().unwrap());
+        let tracer = strace.0.id().to_string();
+        poll_until("strace to attach", TIMEOUT, || {
+            let mut wanted = threads(daemon.pid()).into_iter().filter(is_traced);
+            wanted.all(|thread| thread.tracer == tracer).then_some(())
+        })
+        .unwrap();
+        strace
+    }
+}
+
+impl Drop for Injection {
+    fn drop(&mut self) {
+        // It lets the daemon go on before it ends.
+        let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// A thread of the daemon.
+struct Thread {
+    id: String,
+    name: String,
+    /// Process that traces it; 0: none does.
+    tracer: String,
+}
+
+fn threads(pid: u32) -> Vec<Thread> {
+    let folders = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let thread = |folder: std::io::Result<fs::DirEntry>| {
+        // A thread may end meanwhile.
+        let status = fs::read_to_string(folder.ok()?.path().join("status")).ok()?;
+        let field =
+            |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+        Some(Thread { id: field("Pid:")?, name: field("Name:")?, tracer: field("TracerPid:")? })
+    };
+    folders.filter_map(thread).collect()
+}
+
+fn may_run() -> bool {
+    if may_run_as_root() && Command::new("strace").arg("--version").output().is_ok() {
+        return true;
+    }
+    skip("this test needs root and strace (apt-get install strace)");
+    false
+}
+
+fn open_and_close(lab: &Topology) {
+    let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(BYTES.into()));
+    (spec.connections, spec.concurrency, spec.read_socket_info) = (CONNECTIONS, 4, false);
+    assert_eq!(traffic::run(lab.client(), lab.server(), &spec).unwrap().client.first_error(), None);
+}
+
+/// Closed connections of the client's namespace with all their bytes.
+fn in_database(lab: &Topology, file: &Path) -> u32 {
+    let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    database.busy_timeout(TIMEOUT).unwrap();
+    let sql = "SELECT count(DISTINCT id) FROM v_connection WHERE netns = ? AND bytes_sent = ? AND closed_at_ns IS NOT NULL";
+    database.query_row(sql, rusqlite::params![lab.client().name(), BYTES], |row| row.get(0)).unwrap()
+}
+
+/// Waits until the daemon works as usual, ends it, and asserts that the database has every connection.
+fn assert_complete(mut daemon: Daemon, daemon_dir: &DaemonDir, lab: &Topology, rounds: u32) {
+    let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
+    daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks + 2.0);
+    daemon.wait_for_metric("mpwatch_agent_store_paused", |paused| paused < 0.5);
+    assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0));
+    for loss in ["records", "vanished", "decode_errors", "store_flows", "energy_windows_broken"] {
+        let value = daemon.metric(&format!("mpwatch_loss_{loss}_total"));
+        assert_eq!(value, Some(0.0), "{loss}: {}", daemon.log_text());
+    }
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit().code(), Some(0), "{}", daemon.log_text());
+    assert_eq!(in_database(lab, &daemon_dir.database()), rounds * CONNECTIONS, "{}", daemon.log_text());
+}
+
+#[test]
+fn interrupted_system_calls_lose_nothing() {
+    if !may_run() {
+        return;
+    }
+    let (daemon_dir, lab) =
+        (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
+    let daemon = daemon_dir.start(&[]);
+    let calls = "read,write,pread64,pwrite64,epoll_wait,poll,ppoll,accept4,openat,fdatasync";
+    let injection = Injection::start_beside_web_server(&daemon, &[&format!("{calls}:error=EINTR:when=2+5")]);
+    open_and_close(&lab);
+    daemon.wait_for_metric("mpwatch_agent_store_connections_written_total", |n| {
+        n >= f64::from(2 * CONNECTIONS)
+    });
+    assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0), "a client is served: {}", daemon.log_text());
+    drop(injection);
+    assert_complete(daemon, &daemon_dir, &lab, 1);
+}
+
+#[test]
+fn a_shortage_of_kernel_memory_is_counted_and_loses_nothing_that_was_held() {
+    if !may_run() {
+        return;
+    }
+    let (daemon_dir, lab) =
+        (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
+    let daemon = daemon_dir.start(&[]);
+    open_and_close(&lab);
+    let injection = Injection::start(&daemon, &["bpf:error=ENOMEM", "pwrite64:error=ENOMEM"]);
+    let skipped = daemon.wait_for_log("a snapshot was skipped; the next one is read as usual");
+    assert!(skipped["error"].as_str().unwrap().contains("Cannot allocate memory"), "{skipped}");
+    open_and_close(&lab);
+    drop(injection);
+    daemon.wait_for_log("snapshots are read again");
+    daemon.wait_for_metric("mpwatch_loss_ticks_failed_total", |count| count >= 1.0);
+    assert!(!daemon.log_text().contains("the kernel refused"), "the ledger goes on: {}", daemon.log_text());
+    assert_complete(daemon, &daemon_dir, &lab, 2);
+}
+
+#[test]
+fn clients_that_cannot_be_accepted_are_served_later() {
+    if !may_run() {
+        return;
+    }
+    let (daemon_dir, lab) =
+        (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
+    let daemon = daemon_dir.start(&[]);
+    // Of each thread: the socket's and the web server's. The last rule: no thread for a reader.
+    let injection =
+        Injection::start(&daemon, &["accept4:error=ENFILE:when=1..10", "clone3:error=EAGAIN:when=1..2"]);
+    let refused = (0..2).map(|_| UnixStream::connect(daemon_dir.socket()).unwrap()).collect::<Vec<_>>();
+    open_and_close(&lab);
+    daemon.wait_for_metric("mpwatch_agent_clients_refused_total", |count| count >= 2.0);
+    drop(refused);
+    assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0), "{}", daemon.log_text());
+    drop(injection);
+    assert_complete(daemon, &daemon_dir, &lab, 1);
+}

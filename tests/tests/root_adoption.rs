@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections that exist before mpwatch starts: each is adopted once, also those that open or close meanwhile.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{self, Control, IdleConnections, TrafficSpec, Transfer, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number, text};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::Value;
+
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// Sockets of a connection: at both ends the MPTCP socket and two subflows.
+const SOCKETS: u64 = 6;
+/// Short connections, and how many of them are open at the same time.
+const SHORT: u32 = 3_000;
+const AT_ONCE: u32 = 40;
+const SHORT_BYTES: u64 = 1_000;
+
+#[test]
+fn sockets_older_than_mpwatch_are_adopted_once_while_others_open_and_close() {
+    adopt(emulation::amount(5_000).max(600));
+}
+
+#[test]
+#[ignore = "takes some minutes and 3 GB: cargo test --test root_adoption -- --ignored"]
+fn a_hundred_thousand_sockets_are_adopted_once_while_others_open_and_close() {
+    adopt(100_000);
+}
+
+fn adopt(sockets: u64) {
+    if !may_run_as_root() {
+        return;
+    }
+    let idle_count = u32::try_from(sockets / SOCKETS).unwrap();
+    allow_files(2 * u64::from(idle_count) + 2_048);
+    let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
+    let server = lab.path(0).unwrap().server_address();
+    let mut spec = TrafficSpec::new(server, Workload::upload(0));
+    spec.connections = idle_count;
+    let idle = IdleConnections::open(lab.client(), lab.server(), &spec).unwrap();
+    let control = Arc::new(Control::default());
+    let short = Transfer::start(lab.client(), lab.server(), &short_spec(&spec, SHORT), &control).unwrap();
+    poll_until("short connections", TIMEOUT, || (control.opened() > AT_ONCE).then_some(())).unwrap();
+
+    let observer = Observer::start(&[]);
+    let opened_before = control.opened();
+    let outcome = short.join().unwrap();
+    assert_eq!((outcome.client.first_error(), outcome.server.first_error()), (None, None));
+    assert!(opened_before < SHORT, "all short connections had ended before mpwatch started");
+    drop(idle);
+    let report = observer.finish_after_close(&lab);
+
+    for loss in ["vanished", "records_lost", "decode_errors", "storage_failed", "namespaces_unreadable"] {
+        assert_eq!(number(&report.json["losses"], loss), 0, "{}", report.json["losses"]);
+    }
+    for (netns, opens) in [(lab.client().name(), true), (lab.server().name(), false)] {
+        let (idle, short) = recorded(&report, netns);
+        let ends: HashSet<[&str; 2]> =
+            idle.iter().map(|one| ["local", "remote"].map(|end| text(one, end))).collect();
+        assert_eq!(ends.len(), idle.len(), "addresses of idle connections");
+        assert_each_once(&idle);
+        assert_each_once(&short);
+        assert_eq!(idle.len(), idle_count as usize, "idle connections in {netns}");
+        assert!(idle.iter().all(|one| one["seen_open"] == false && !one["closed_at"].is_null()));
+        let adopted = short.iter().filter(|one| one["seen_open"] == false).count();
+        let traced = short.len() - adopted;
+        println!("{netns}: {} idle, {adopted} short ones adopted, {traced} traced", idle.len());
+        assert!(adopted > 0, "none was open when mpwatch started");
+        let after = (SHORT - opened_before) as usize;
+        assert!((after..=SHORT as usize).contains(&short.len()), "{} with {after} later", short.len());
+        for one in short {
+            assert!(!one["closed_at"].is_null(), "it has closed: {one:#}");
+            // Kernels before 6.5 do not count the bytes of a connection.
+            let bytes = one[if opens { "bytes_sent" } else { "bytes_received" }].as_u64();
+            assert!(bytes.is_none_or(|bytes| bytes == SHORT_BYTES), "{one:#}");
+        }
+    }
+}
+
+/// Connections that send a little and close after a random time; on another port than the idle ones.
+fn short_spec(idle: &TrafficSpec, connections: u32) -> TrafficSpec {
+    let (min_lifetime, max_lifetime) = (Duration::from_millis(20), Duration::from_millis(200));
+    let workload = Workload::Churn { bytes: SHORT_BYTES, min_lifetime, max_lifetime };
+    let mut spec = TrafficSpec::new(idle.server.ip(), workload);
+    spec.server.set_port(traffic::PORT + 1_000);
+    (spec.connections, spec.concurrency, spec.read_socket_info) = (connections, AT_ONCE, false);
+    spec.timeout = Duration::from_mins(10);
+    spec
+}
+
+/// The idle and the short connections in a namespace.
+fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    let short_port = format!(":{}", traffic::PORT + 1_000);
+    let is_short = |one: &&Value| ["local", "remote"].iter().any(|end| text(one, end).ends_with(&short_port));
+    let (short, idle) = list(&report.json, "connections")
+        .iter()
+        .filter(|one| one["netns"] == netns)
+        .partition::<Vec<&Value>, _>(is_short);
+    (idle, short)
+}
+
+/// Asserts that no two have the same id. Short connections may use a port again.
+fn assert_each_once(connections: &[&Value]) {
+    let ids: HashSet<&str> = connections.iter().map(|one| text(one, "id")).collect();
+    assert_eq!(ids.len(), connections.len());
+}
+
+fn allow_files(count: u64) {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).unwrap();
+}
