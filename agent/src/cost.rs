@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch costs: the CPU time of its process, and runs of its programs by their number.
+//! What mpwatch costs: the CPU time of its process, and that of its programs in the kernel.
 
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Runs, Tracer};
+use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::unit::Nanos;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
-
-/// What a run of the program on the packet path takes, with the kernel's dispatch. From the cost of 64 B requests with `--ledger off`
-/// (docs/performance.md), of which each takes two runs.
-const SEGMENT_TIME: Nanos = Nanos(200);
 
 /// Measures the cost between two calls.
 #[derive(Default)]
@@ -22,14 +18,15 @@ pub(crate) struct CostMeter {
 struct Usage {
     at: Instant,
     own: Nanos,
-    runs: Runs,
+    programs: Nanos,
 }
 
 impl CostMeter {
     /// Cost since the previous call as a share of the CPU time of all CPUs. `None`: this is the first call, so that attaching does not
     /// count, or it could not be read.
     pub(crate) fn read(&mut self, tracer: &Tracer) -> Option<f64> {
-        let now = Usage { at: Instant::now(), own: own_cpu_time(), runs: tracer.runs().ok()? };
+        let now =
+            Usage { at: Instant::now(), own: own_cpu_time(), programs: tracer.time_of_programs().ok()? };
         let cost = self.before.as_ref().and_then(|before| share(before, &now));
         self.before = Some(now);
         cost
@@ -38,10 +35,8 @@ impl CostMeter {
 
 fn share(before: &Usage, now: &Usage) -> Option<f64> {
     let all = now.at.duration_since(before.at).as_nanos() as f64 * cpus();
-    let segments = now.runs.segments.saturating_sub(before.runs.segments);
-    let in_kernel = segments * SEGMENT_TIME.0 + now.runs.marks_time.since(before.runs.marks_time).0;
-    let cost = now.own.since(before.own).0 + in_kernel;
-    (all > 0.0).then(|| cost as f64 / all)
+    let cost = now.own.since(before.own) + now.programs.since(before.programs);
+    (all > 0.0).then(|| cost.0 as f64 / all)
 }
 
 /// CPU time of all threads of this process.

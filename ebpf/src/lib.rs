@@ -22,6 +22,7 @@ pub mod plan;
 pub mod program;
 mod ring;
 pub mod run_statistics;
+mod run_time;
 mod settings;
 pub mod support;
 pub mod tracer;

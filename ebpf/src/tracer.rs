@@ -24,14 +24,11 @@ use crate::object::{Links, attach, attach_again, load, map};
 use crate::plan::AttachPlan;
 use crate::program::{self, ProgramStats};
 use crate::ring::Rings;
+use crate::run_time;
 use crate::support::KernelSupport;
 
 pub use crate::error::TracerError;
 pub use crate::settings::{Pace, Settings};
-
-/// What a run of a program of the ledger takes, with the kernel's dispatch. Measured on one machine: with it, the CPU time per byte of
-/// requests is 2.4 % too high and that of bulk 2.3 % too low; without it, both are too high, by 8 and 1.5 %.
-const MARK_TIME: Nanos = Nanos(200);
 
 /// What became of a window of a sampled ledger that was to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +50,8 @@ pub struct Tracer {
     links: Links,
     /// The programs of a sampled ledger, while a window is open.
     window: Option<Links>,
+    /// What one run of a program takes, with the kernel's dispatch.
+    run_time: Nanos,
     takes_samples: bool,
     plan: AttachPlan,
     snapshot_errors: u64,
@@ -77,13 +76,14 @@ impl Tracer {
         let object = load(&plan, settings, &support)?;
         set_pace(&object, Pace::FULL)?;
         let mut links = attach(&object, &mut plan, |hook| !hook.is_of_ledger())?;
+        let without_ledger = run_time::time_calls();
         let mut of_ledger = attach(&object, &mut plan, Hook::is_of_ledger)?;
         if !plan.can_keep_ledger() {
             plan.leave_out_ledger();
             of_ledger.clear();
         }
         let mode = if plan.can_keep_ledger() { settings.ledger } else { LedgerMode::Off };
-        let (mut ledger, mut window) = (None, None);
+        let (mut ledger, mut window, mut run_time) = (None, None, run_time::TYPICAL);
         match mode {
             LedgerMode::Off => {}
             LedgerMode::Exact => {
@@ -92,7 +92,8 @@ impl Tracer {
             }
             LedgerMode::Sampled => {
                 let mut sampled = Ledger::sampled(&object)?;
-                sampled.open_window(&object, MARK_TIME);
+                sampled.open_window(&object, run_time);
+                run_time = run_time::per_run(without_ledger, run_time::time_calls());
                 (ledger, window) = (Some(sampled), Some(of_ledger));
             }
         }
@@ -103,6 +104,7 @@ impl Tracer {
             mode,
             window,
             links,
+            run_time,
             takes_samples: settings.samples,
             plan,
             snapshot_errors: 0,
@@ -215,7 +217,7 @@ impl Tracer {
         }
         match attach_again(&self.object, &self.plan, Hook::is_of_ledger) {
             Ok(links) => {
-                ledger.open_window(&self.object, MARK_TIME);
+                ledger.open_window(&self.object, self.run_time);
                 self.window = Some(links);
                 Opening::Open
             }
@@ -242,12 +244,13 @@ impl Tracer {
         set_pace(&self.object, pace)
     }
 
-    /// How often programs have run since the start.
-    pub fn runs(&self) -> Result<Runs, TracerError> {
+    /// What the programs have taken since the start, estimated from their number of runs: the one on the packet path, which runs for each
+    /// segment that any TCP connection of the machine receives, and those of a sampled ledger in its windows.
+    pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
         let segments = self.counters.read()?.of(abi::MPW_COUNT_SEGMENTS);
         let marks = self.ledger.as_ref().map(Ledger::time_of_marks).transpose();
-        let marks_time = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
-        Ok(Runs { segments, marks_time })
+        let marks = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
+        Ok(marks + Nanos(segments * self.run_time.0))
     }
 
     /// What this kernel lacks or refused.
@@ -270,15 +273,6 @@ impl Tracer {
             ..traces
         }
     }
-}
-
-/// How often programs have run since the start of tracing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Runs {
-    /// Runs of the program on the packet path: one for each segment that any TCP connection of the machine receives.
-    pub segments: u64,
-    /// Time of the programs of a sampled ledger in its windows, by an estimate of the time of one run.
-    pub marks_time: Nanos,
 }
 
 fn set_pace(object: &Object, pace: Pace) -> Result<(), TracerError> {
