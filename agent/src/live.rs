@@ -160,16 +160,18 @@ impl Live {
         }
     }
 
-    /// Waits for the next tick and passes on final records meanwhile.
+    /// Waits for the next tick, and until an open window of the ledger has closed. Passes on final records meanwhile.
     fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
             self.apply_interval();
-            let left = self.next_tick.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let until_window = self.step_window(sink);
+            let is_open = self.windows.as_ref().is_some_and(Windows::is_open);
+            let until_tick = self.next_tick.saturating_duration_since(Instant::now());
+            if until_tick.is_zero() && !is_open {
                 break;
             }
-            let until_window = self.step_window(sink);
-            self.tracer.poll(left.min(STOP_CHECK_INTERVAL).min(until_window), sink)?;
+            let left = if is_open { until_window } else { until_window.min(until_tick) };
+            self.tracer.poll(left.min(STOP_CHECK_INTERVAL), sink)?;
         }
         Ok(())
     }

@@ -26,6 +26,14 @@ pub(crate) enum Step {
     Refused,
 }
 
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Wait,
+    Open,
+    Close,
+}
+
 /// Opens and closes windows.
 pub(crate) struct Windows {
     /// When the open window closes, or the next one opens.
@@ -37,6 +45,8 @@ pub(crate) struct Windows {
     is_open: bool,
     opened: u32,
     has_closed: bool,
+    /// The window that is due waits for a tick.
+    is_put_off: bool,
     /// The latest window could not be opened.
     has_skipped: bool,
     /// The kernel's idle time of all CPUs when the open window opened, and in all windows.
@@ -59,6 +69,7 @@ impl Windows {
             is_open: true,
             opened: 1,
             has_closed: false,
+            is_put_off: false,
             has_skipped: false,
             idle_before: ticks::idle_time(),
             idle: Nanos(0),
@@ -71,20 +82,39 @@ impl Windows {
         self.due.saturating_duration_since(now)
     }
 
-    /// Opens or closes a window if one is due. No window opens that would not end before `tick`, which may take long.
+    /// Whether a window is open. It closes when it is due, also if a tick is overdue.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Opens or closes a window if one is due.
     pub(crate) fn step(&mut self, tracer: &mut Tracer, now: Instant, tick: Instant) -> Step {
-        if now < self.due {
-            return Step::Ok;
-        }
-        if self.is_open {
-            self.close(tracer);
-            self.plan(now);
-        } else if now + LENGTH > tick {
-            self.due = tick.max(now + Duration::from_millis(1));
-        } else {
-            return self.open(tracer, now);
+        match self.next(now, tick) {
+            Next::Wait => {}
+            Next::Close => {
+                self.close(tracer);
+                self.plan(now);
+            }
+            Next::Open => return self.open(tracer, now),
         }
         Step::Ok
+    }
+
+    /// A window that would not end before `tick`, which may take long, waits for it, but for one tick only: on a busy machine every tick is
+    /// overdue.
+    fn next(&mut self, now: Instant, tick: Instant) -> Next {
+        if now < self.due {
+            return Next::Wait;
+        }
+        if self.is_open {
+            return Next::Close;
+        }
+        if now + LENGTH > tick && !std::mem::replace(&mut self.is_put_off, true) {
+            self.due = tick.max(now + Duration::from_millis(1));
+            return Next::Wait;
+        }
+        self.is_put_off = false;
+        Next::Open
     }
 
     fn open(&mut self, tracer: &mut Tracer, now: Instant) -> Step {
@@ -169,5 +199,27 @@ mod tests {
         assert_eq!(end - start, FIRST_PERIOD + PERIOD * 100);
         let mean = offsets.iter().sum::<f64>() / 100.0;
         assert!((0.35..0.6).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn windows_open_and_close_also_if_every_tick_is_overdue() {
+        let mut now = Instant::now();
+        let mut windows = Windows::new(now);
+        let mut opened = 0;
+        for _ in 0..100 {
+            now += PERIOD;
+            match windows.next(now, now.checked_sub(PERIOD).unwrap()) {
+                Next::Wait => {}
+                Next::Open => {
+                    (windows.is_open, windows.due) = (true, now + LENGTH);
+                    opened += 1;
+                }
+                Next::Close => {
+                    windows.is_open = false;
+                    windows.plan(now);
+                }
+            }
+        }
+        assert!(opened >= 20, "{opened}");
     }
 }

@@ -50,6 +50,9 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
+/// How long a closed connection waits for the next window of the ledger, in which its CPU time is estimated. Windows are 16 s apart at most;
+/// without them, closed connections would pile up.
+const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// What happens to a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +148,9 @@ impl Tracker {
         let is_done = |flow: &Flow| {
             let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
             let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
-            flow.is_forgettable() && (is_charged || (flow.is_long_complete() && !is_deferred))
+            let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
+            let is_late = flow.is_long_complete() && !flow.closed_at().is_some_and(waits);
+            flow.is_forgettable() && (is_charged || is_late)
         };
         let mut done: Vec<Key> =
             self.flows.all_active().filter(|(_, flow)| is_done(flow)).map(|(key, _)| key).collect();

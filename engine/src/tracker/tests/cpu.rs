@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
+use mpwatch_model::cpu::{CpuAccounts, CpuSampling, CpuTimes};
 use mpwatch_model::energy::EnergySource;
 use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 use mpwatch_model::event::{KernelEvent, Tick};
@@ -12,7 +12,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Microjoules, Nanos};
 use proptest::prelude::*;
 
-use super::records::{SECOND, connection, subflow, tick, tracker};
+use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
 /// Two subflows with this payload and 1 us in a softirq each, and the CPU time of the connection itself.
@@ -122,4 +122,23 @@ fn charges_do_not_depend_on_the_order_of_hash_maps() {
     let first = run();
     assert!(first.iter().all(Option::is_some) && first.iter().any(|energy| *energy != first[0]));
     assert!((0..20).all(|_| run() == first));
+}
+
+/// On a machine so busy that no window of the sampled ledger closes, CPU time stays unknown, but memory does not grow.
+#[test]
+fn a_closed_connection_waits_for_a_window_of_the_ledger_for_a_limited_time() {
+    let mut tracker = tracker(Closed::Forget);
+    tracker.apply(&closed_connection(3 * SECOND, 10));
+    tracker.apply(&closed_subflow(11, 3 * SECOND, 10));
+    let is_reported = |second: &u64| {
+        tracker.apply(&KernelEvent::Tick(Tick {
+            at: Nanos(second * SECOND),
+            energy: Some(window(Microjoules(1_000_000))),
+            sampling: Some(CpuSampling::default()),
+            ..Tick::default()
+        }));
+        !tracker.snapshot().connections.is_empty()
+    };
+    let reported: Vec<u64> = (4..100).filter(is_reported).collect();
+    assert_eq!(reported, Vec::from_iter(4..=43), "{reported:?}");
 }
