@@ -41,13 +41,28 @@ fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf>
 }
 
 fn clang_arguments() -> Result<Vec<OsString>> {
-    let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    // For asm/types.h: with `-target bpf` clang does not search the multiarch directory of Debian.
-    let multiarch = format!("/usr/include/{architecture}-linux-gnu");
     let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys has no headers")?;
-    let warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare", "-Werror"];
-    let others = ["-mcpu=v3", "-Iinclude", "-idirafter", &multiarch, "-I"];
-    Ok(warnings.into_iter().chain(others).map(OsString::from).chain([headers]).collect())
+    let flags = [
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-Wno-sign-compare",
+        "-Werror",
+        "-mcpu=v3",
+        "-Iinclude",
+    ];
+    let others = multiarch_arguments()?.map(OsString::from).into_iter().chain(["-I".into(), headers]);
+    Ok(flags.into_iter().map(OsString::from).chain(others).collect())
+}
+
+/// For asm/types.h: clang does not search the multiarch directory of Debian for the target `bpf`. When cross-compiling, the one of the target
+/// may be missing. That of this machine has the same types.
+fn multiarch_arguments() -> Result<[String; 4]> {
+    let target = env::var("CARGO_CFG_TARGET_ARCH").context("CARGO_CFG_TARGET_ARCH is set by cargo")?;
+    let host = env::var("HOST").context("HOST is set by cargo")?;
+    let host = host.split('-').next().unwrap_or_default();
+    let folder = |architecture: &str| format!("/usr/include/{architecture}-linux-gnu");
+    Ok(["-idirafter".to_owned(), folder(&target), "-idirafter".to_owned(), folder(host)])
 }
 
 fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
@@ -62,6 +77,7 @@ fn generate_abi(output: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header(ABI_HEADER)
         .clang_args(["-include", "linux/types.h"])
+        .clang_args(multiarch_arguments()?)
         .allowlist_item("mpw_.*|MPW_.*")
         .prepend_enum_name(false)
         .default_enum_style(bindgen::EnumVariation::Consts)

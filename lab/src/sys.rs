@@ -188,9 +188,9 @@ pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Resu
     };
     // SAFETY: ifreq is integers, bytes and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    // The last byte stays zero: the terminator.
+    // The last byte stays zero: the terminator. c_char is signed on x86 and unsigned on arm64.
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     let mut argument = EthtoolValue { command, value };
     request.ifr_ifru.ifru_data = addr_of_mut!(argument).cast();
