@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mpwatch_ebpf::namespace;
-use mpwatch_model::setup::Setup;
+use mpwatch_model::setup::{Setup, cpu_model};
 
 use crate::procfs;
 
@@ -20,7 +20,7 @@ pub(crate) fn read(interval: Duration) -> Setup {
     Setup {
         labels: BTreeMap::new(),
         interval_ms: u64::try_from(interval.as_millis()).ok(),
-        cpu_model: procfs::cpuinfo_field(&cpuinfo, "model name").map(str::to_owned),
+        cpu_model: cpu_model(&cpuinfo),
         governor: governor(Path::new("/sys/devices/system/cpu")),
         mptcp_sysctls: sysctls(Path::new(SYSCTLS)),
     }

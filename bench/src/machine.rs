@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use mpwatch_model::setup::cpu_model;
+
 /// Processor, number of CPUs, kernel.
 pub(crate) fn description() -> String {
     let cpuinfo = read("/proc/cpuinfo");
@@ -13,7 +15,8 @@ pub(crate) fn description() -> String {
     let virtual_machine =
         if of_cpu("flags").split(' ').any(|flag| flag == "hypervisor") { ", a virtual machine" } else { "" };
     let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{}, {} CPUs{virtual_machine}; Linux {}", of_cpu("model name"), cpus(), kernel.trim())
+    let cpu = cpu_model(&cpuinfo).unwrap_or_default();
+    format!("{cpu}, {} CPUs{virtual_machine}; Linux {}", cpus(), kernel.trim())
 }
 
 /// Of the last 1, 5 and 15 minutes.

@@ -49,6 +49,21 @@ impl Setup {
     }
 }
 
+/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers in place of a name: who made the CPU, which one it
+/// is, and its variant.
+pub fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let field = |name: &str| {
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+    };
+    let by_number = || {
+        let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+        let (variant, revision) = (field("CPU variant")?, field("CPU revision")?);
+        Some(format!("ARM implementer {implementer} part {part} variant {variant} revision {revision}"))
+    };
+    field("model name").map(str::to_owned).or_else(by_number)
+}
+
 /// A label, `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
@@ -115,6 +130,17 @@ pub fn by_name(labels: impl IntoIterator<Item = Label>) -> Result<BTreeMap<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cpu_of_an_arm64_has_numbers_in_place_of_a_name() {
+        let x86 = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU\n";
+        assert_eq!(cpu_model(x86).as_deref(), Some("Some CPU"));
+        let arm64 = "processor\t: 0\nBogoMIPS\t: 125.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x4\n\
+                     CPU part\t: 0xd0c\nCPU revision\t: 1\n";
+        let expected = "ARM implementer 0x41 part 0xd0c variant 0x4 revision 1";
+        assert_eq!(cpu_model(arm64).as_deref(), Some(expected));
+        assert_eq!(cpu_model(""), None);
+    }
 
     #[test]
     fn a_label_has_a_name_and_a_value() {

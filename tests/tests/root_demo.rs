@@ -292,7 +292,7 @@ fn without_counters_energy_is_a_marked_model_with_one_line_of_advice() {
     let report = Demo::start_with("two-paths", "2", &["--sysfs-root", root]).report();
     assert_energy_sums(&report, "model");
     let advice = text(&report["energy"], "advice");
-    assert!(advice.contains("modprobe") && advice.lines().count() == 1, "{advice}");
+    assert!(advice.contains("docs/energy.md") && advice.lines().count() == 1, "{advice}");
     for connection in list(&report, "connections") {
         let [lo, active, hi] =
             ["lo_uj", "active_uj", "hi_uj"].map(|field| number(&connection["energy"], field));

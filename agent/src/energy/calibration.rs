@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::setup::cpu_model;
 use serde::{Deserialize, Serialize};
 
 use crate::procfs;
@@ -101,12 +102,11 @@ impl MachineSetup {
 
     fn read(proc: &Path, sys: &Path, cpus: u32) -> Self {
         let cpuinfo = procfs::read(proc.join("cpuinfo")).unwrap_or_default();
-        let field = |name: &str| procfs::cpuinfo_field(&cpuinfo, name).map(str::to_owned);
         let cpu = sys.join("devices/system/cpu");
         let flag = |name: &str| procfs::read(cpu.join(name)).map(|value| value == "1");
         Self {
-            cpu_model: field("model name"),
-            microcode: field("microcode"),
+            cpu_model: cpu_model(&cpuinfo),
+            microcode: procfs::cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             cpus,
             governor: procfs::read(cpu.join("cpu0/cpufreq/scaling_governor")),
             turbo: flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost")),

@@ -17,8 +17,19 @@ use crate::procfs;
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-const NO_COUNTERS: &str = "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host \
-                           can export its counters (docs/energy.md)";
+/// What is missing, and what to do. RAPL is of Intel and AMD.
+const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
+    (
+        "no energy counters",
+        "load the driver: modprobe -a intel_rapl_msr intel_rapl_common; in a virtual machine, the host can export \
+         its counters (docs/energy.md)",
+    )
+} else {
+    (
+        "no energy counters: Linux reads none of this processor architecture",
+        "in a virtual machine, the host can export its counters (docs/energy.md)",
+    )
+};
 
 /// Where energy figures can come from.
 #[derive(Clone, Debug)]
@@ -81,7 +92,8 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     let best = usable(by_perf, &mut notes).or_else(|| usable(powercap::scan(&hardware.root), &mut notes));
     let Some(zones) = best else {
         if notes.is_empty() {
-            notes.push(Note { what: "no energy counters".to_owned(), fix: Some(NO_COUNTERS.to_owned()) });
+            let (what, fix) = NO_COUNTERS;
+            notes.push(Note { what: what.to_owned(), fix: Some(fix.to_owned()) });
         }
         return Discovery { source: EnergySource::Model, zones: Vec::new(), topology, notes };
     };
@@ -171,7 +183,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let found = discover(&hardware(root.path()));
         assert_eq!(found.source, EnergySource::Model);
-        assert!(found.notes[0].fix.as_deref().unwrap().contains("modprobe"));
+        assert!(found.notes[0].fix.as_deref().unwrap().contains("docs/energy.md"));
     }
 
     #[test]

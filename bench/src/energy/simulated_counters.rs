@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mpwatch_lab::raplsim::live::{GroundTruth, LiveSimulation, LoadScope, SimulationSettings};
 use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout, ZoneSpec};
+use mpwatch_model::setup::cpu_model;
 use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 
@@ -144,7 +145,7 @@ fn this_machine() -> String {
     let flag = |path: &str| read(&format!("/sys/devices/system/cpu/{path}")).map(|value| value == "1");
     let turbo = flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost"));
     let words = [
-        ("cpu_model", field("model name")),
+        ("cpu_model", cpu_model(&cpuinfo)),
         ("microcode", field("microcode")),
         ("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
     ];
