@@ -46,10 +46,17 @@ impl KernelRecord {
         format!("kernel {}\n", self.release) + &missing.chain(verified).collect::<String>()
     }
 
-    /// The first two numbers of the release, and whether it is a kernel with `PREEMPT_RT`. They name the file of the record.
+    /// The first two numbers of the release, and whether it is a kernel with `PREEMPT_RT` or for arm64. They name the file of the record.
     pub fn series(&self) -> String {
-        let numbers = self.release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
-        if self.release.contains("-rt-") { numbers + "-rt" } else { numbers }
+        let mut series = self.release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+        if self.release.contains("-rt-") {
+            series += "-rt";
+        }
+        // Debian's name of the architecture.
+        if self.release.ends_with("-arm64") {
+            series += "-arm64";
+        }
+        series
     }
 
     /// Reads the record of a series. `None`: there is none.
@@ -91,7 +98,8 @@ pub fn load_all() -> Vec<KernelRecord> {
     let mut kernels: Vec<_> = entries.map(|entry| read(entry.expect("a record").path())).collect();
     kernels.sort_by_key(|kernel| {
         let series = kernel.series();
-        series.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>()
+        let numbers: Vec<u32> = series.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect();
+        (numbers, series)
     });
     kernels
 }
