@@ -23,8 +23,17 @@ pub fn text(value: &impl Serialize, layout: Layout) -> serde_json::Result<String
     }
 }
 
+/// Writes what [`text`] returns, without building the text in memory: a report has about 8 kB per connection. The writer should be buffered.
+pub fn write(value: &impl Serialize, layout: Layout, output: &mut impl Write) -> io::Result<()> {
+    match layout {
+        Layout::Line => serde_json::to_writer(output, value)?,
+        Layout::Pretty => serde_json::to_writer_pretty(output, value)?,
+    }
+    Ok(())
+}
+
 /// Writes a snapshot as a line of a stream, without building the text (tens of megabytes) in memory. The writer should be buffered.
 pub fn line(snapshot: &Snapshot, output: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *output, snapshot)?;
+    write(snapshot, Layout::Line, output)?;
     output.write_all(b"\n")
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Standard output and report files.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub(super) fn print_report(
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
-        Format::Json => json::text(report, Layout::Pretty)?,
+        Format::Json => return write_json(report, options.output.as_deref()),
         Format::Csv => sheet::text(report, series, SheetOf::Subflows)?,
         Format::CsvConnections => sheet::text(report, series, SheetOf::Connections)?,
         Format::CsvSamples => sheet::text(report, series, SheetOf::Samples)?,
@@ -45,6 +46,26 @@ pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
         Some(file) => std::fs::write(file, text)
             .with_context(|| format!("cannot write the report to {}", file.display())),
     }
+}
+
+/// Prints a report as JSON, or writes it to a file, piece by piece: the text of a long run is larger than everything else in memory.
+fn write_json(report: &Report, file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else {
+        let mut output = buffered(io::stdout().lock());
+        json::write(report, Layout::Pretty, &mut output)?;
+        output.write_all(b"\n")?;
+        return Ok(output.flush()?);
+    };
+    let write = || -> io::Result<()> {
+        let mut output = buffered(File::create(file)?);
+        json::write(report, Layout::Pretty, &mut output)?;
+        output.flush()
+    };
+    write().with_context(|| format!("cannot write the report to {}", file.display()))
+}
+
+fn buffered<W: io::Write>(output: W) -> BufWriter<W> {
+    BufWriter::with_capacity(64 << 10, output)
 }
 
 /// Refuses a format of which a command without a database has no rows.
@@ -88,7 +109,7 @@ pub(super) fn print_table(text: &str) -> anyhow::Result<()> {
 
 /// Prints a snapshot as one line of JSON.
 pub(super) fn print_line(snapshot: &Snapshot) -> anyhow::Result<()> {
-    let mut output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let mut output = buffered(io::stdout().lock());
     json::line(snapshot, &mut output)?;
     Ok(output.flush()?)
 }
