@@ -72,6 +72,13 @@ fn the_service_is_sandboxed() {
     assert!(level <= MAX_EXPOSURE, "{text}");
 }
 
+/// The daemon uses about 100, and with as many clients as it serves at the same time twice that. The usual soft limit is 1 024.
+#[test]
+fn the_service_may_open_more_files_than_usual() {
+    let [limit] = &settings("LimitNOFILE")[..] else { panic!("one limit of descriptors") };
+    assert!(limit.parse::<u64>().unwrap() > 1_024, "{limit}");
+}
+
 #[test]
 fn the_manifest_has_the_capabilities_of_the_service() {
     let of_unit: BTreeSet<String> =

@@ -125,7 +125,7 @@ fn check_bounds(connection: &Value) {
         );
     }
     let initial: Vec<&Value> = subflows.iter().filter(|subflow| subflow["initial"] == true).collect();
-    assert!(initial.len() < 2 || connection["protocol"] == "mptcp", "{connection:#}");
+    assert!(initial.len() < 2, "{connection:#}");
     if let Some(first) = initial.first() {
         assert_eq!((&connection["local"], &connection["remote"]), (&first["local"], &first["remote"]));
     }

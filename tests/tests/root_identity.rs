@@ -342,3 +342,63 @@ fn segments_that_a_full_queue_of_this_host_refuses_were_not_sent() {
         ["bytes_sent", "bytes_retransmitted"].map(|field| number(&connection["subflows"][0], field));
     assert_eq!(sent - again, BYTES as u64, "{connection:#}");
 }
+
+#[test]
+fn connections_of_listeners_that_share_a_port_are_whole() {
+    const COUNT: usize = 20;
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = lab(JoinBy::ClientSubflow);
+    only_one_subflow(&lab);
+    let observer = Observer::start(&[]);
+    let listeners = lab
+        .server()
+        .enter(|| {
+            [(); 2].map(|()| {
+                let listener = stream(Protocol::MPTCP);
+                listener.set_reuse_port(true).unwrap();
+                let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                listener.bind(&SocketAddr::new(any, address(&lab).port()).into()).unwrap();
+                listener.listen(64).unwrap();
+                listener.set_nonblocking(true).unwrap();
+                listener
+            })
+        })
+        .unwrap();
+    let clients = lab.client().enter(|| {
+        for _ in 0..COUNT {
+            let mut socket = stream(Protocol::MPTCP);
+            socket.connect(&address(&lab).into()).unwrap();
+            socket.write_all(&PAYLOAD).unwrap();
+        }
+    });
+    clients.unwrap();
+    let mut accepted = [0; 2];
+    poll_until("all connections", emulation::timeout(TIMEOUT), || {
+        for (count, listener) in accepted.iter_mut().zip(&listeners) {
+            while let Ok((mut socket, _)) = listener.accept() {
+                socket.set_nonblocking(false).unwrap();
+                assert_eq!(socket.read_to_end(&mut Vec::new()).unwrap(), PAYLOAD.len());
+                *count += 1;
+            }
+        }
+        (accepted.iter().sum::<usize>() == COUNT).then_some(())
+    })
+    .unwrap();
+    assert!(accepted.iter().all(|&count| count > 0), "the kernel spreads connections: {accepted:?}");
+    let report = observer.finish_after_close(&lab);
+    let remotes = |connections: &[&Value]| -> BTreeSet<String> {
+        connections.iter().map(|connection| text(connection, "remote").to_owned()).collect()
+    };
+    let servers = report.connections_in(lab.server().name());
+    assert_eq!((servers.len(), ids(&servers).len(), remotes(&servers).len()), (COUNT, COUNT, COUNT));
+    for connection in servers {
+        assert_eq!(text(connection, "local"), address(&lab).to_string());
+        assert_eq!((&connection["role"], &connection["seen_open"]), (&"server".into(), &true.into()));
+        // Kernels before 6.5 do not count the bytes of a connection.
+        let bytes = connection["bytes_received"].as_u64();
+        assert!(bytes.is_none_or(|bytes| bytes == PAYLOAD.len() as u64), "{connection:#}");
+    }
+    assert_eq!(report.connections_in(lab.client().name()).len(), COUNT);
+}

@@ -16,8 +16,11 @@ use super::command::program;
 use super::emulation;
 use super::json::list;
 
-/// Timeout for sockets to close, and for mpwatch to print its report.
+/// Timeout for sockets to close.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Timeout for the program to end. A report of 100 000 sockets as JSON takes some 15 s of CPU time, several times as long on a busy machine.
+const END_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A running `mpwatch record`.
 pub struct Observer {
@@ -93,7 +96,7 @@ impl Observer {
         });
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
         kill(pid, Signal::SIGINT).expect("a child process can be interrupted");
-        let status = poll_until("mpwatch to end", emulation::timeout(TIMEOUT), || {
+        let status = poll_until("mpwatch to end", emulation::timeout(END_TIMEOUT), || {
             self.child.try_wait().expect("a child process")
         });
         let status = status.expect("mpwatch ends when it is interrupted");
