@@ -97,12 +97,7 @@ fn a_kernel_without_btf_is_refused_with_exit_code_3() {
     }
     let empty = tempfile::tempdir().unwrap();
     for arguments in TRACING_COMMANDS {
-        if Path::new(BTF).exists() {
-            assert_refused(&run_with_replaced(empty.path(), "/sys/kernel/btf", arguments), BTF);
-        } else {
-            println!("Linux {} has no BTF", release());
-            assert_refused(&mpwatch(arguments), BTF);
-        }
+        assert_refused(&run_with_replaced(empty.path(), "/sys/kernel/btf", arguments), BTF);
     }
 }
 
