@@ -45,8 +45,8 @@ pub(crate) struct Windows {
     is_open: bool,
     opened: u32,
     has_closed: bool,
-    /// The window that is due waits for a tick.
-    is_put_off: bool,
+    /// The tick that the window that is due has waited for.
+    waited_for: Option<Instant>,
     /// The latest window could not be opened.
     has_skipped: bool,
     /// The kernel's idle time of all CPUs when the open window opened, and in all windows.
@@ -69,7 +69,7 @@ impl Windows {
             is_open: true,
             opened: 1,
             has_closed: false,
-            is_put_off: false,
+            waited_for: None,
             has_skipped: false,
             idle_before: ticks::idle_time(),
             idle: Nanos(0),
@@ -109,11 +109,11 @@ impl Windows {
         if self.is_open {
             return Next::Close;
         }
-        if now + LENGTH > tick && !std::mem::replace(&mut self.is_put_off, true) {
+        if now + LENGTH > tick && self.waited_for.replace(tick).is_none() {
             self.due = tick.max(now + Duration::from_millis(1));
             return Next::Wait;
         }
-        self.is_put_off = false;
+        self.waited_for = None;
         Next::Open
     }
 
