@@ -140,5 +140,5 @@ fn a_closed_connection_waits_for_a_window_of_the_ledger_for_a_limited_time() {
         !tracker.snapshot().connections.is_empty()
     };
     let reported: Vec<u64> = (4..100).filter(is_reported).collect();
-    assert_eq!(reported, Vec::from_iter(4..=43), "{reported:?}");
+    assert_eq!(reported, (4..=43).collect::<Vec<_>>());
 }
