@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values computed from other values of a connection or subflow: rows of the metric table with a column name
+//! Values computed from other values of a connection, subflow or report: rows of the metric table with a column name
 //! ([`Metric::column`](crate::metric::row::Metric::column)). JSON, CSV and SQLite add that column automatically.
 
 use schemars::Schema;
@@ -67,7 +67,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
     }
 }
 
-/// Implements [`Tabled`], `HasEnergy`, serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
+/// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
         impl $crate::derived::Tabled for $subject {
@@ -77,12 +77,6 @@ macro_rules! tabled {
 
             fn serialize_fields<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 <$subject>::serialize(self, serializer)
-            }
-        }
-
-        impl $crate::metric::row::HasEnergy for $subject {
-            fn energy(&self) -> Option<&$crate::energy::FlowEnergy> {
-                self.energy.as_ref()
             }
         }
 

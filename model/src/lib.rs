@@ -15,6 +15,7 @@ pub mod event;
 pub mod filter;
 pub mod finding;
 pub mod flow_class;
+pub mod goodput;
 pub mod histogram;
 pub mod host;
 pub mod id;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
+use crate::derived;
 use crate::energy::SnapshotEnergy;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::idle::{IdleConnections, OpenCounts};
@@ -105,6 +106,8 @@ impl Snapshot {
 
 /// All connections of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(transform = derived::extend_schema::<Report>)]
 pub struct Report {
     /// Version of this format.
     pub schema: u32,

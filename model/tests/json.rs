@@ -4,8 +4,9 @@
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::derived::columns;
-use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::derived::{Tabled, columns};
+use mpwatch_model::snapshot::{Report, Snapshot};
+use schemars::JsonSchema;
 
 #[test]
 fn json_has_the_fields_and_the_computed_values() {
@@ -19,12 +20,29 @@ fn json_has_the_fields_and_the_computed_values() {
 }
 
 #[test]
+fn a_report_has_the_goodput_of_its_connections() {
+    let mut report = fixture::report(vec![fixture::closed(1), fixture::closed(2)]);
+    let json = serde_json::to_value(&report).unwrap();
+    // 2 * 120.0018 MB in 12.75 s, or in the 12 s from their opening to their end.
+    let rates = ["goodput_bps", "open_goodput_bps"].map(|key| json[key].to_string());
+    assert_eq!(rates, ["150590494.0", "160002400.0"]);
+    assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+    report.connections.clear();
+    let json = serde_json::to_value(&report).unwrap();
+    assert!(json["goodput_bps"].is_null() && json["open_goodput_bps"].is_null(), "no connection: unknown");
+}
+
+#[test]
 fn the_schema_describes_the_computed_values() {
-    let schema = schemars::schema_for!(Connection).to_value();
-    for (column, metric) in columns::<Connection>() {
-        assert_eq!(schema["properties"][column]["description"], metric.help);
-        assert!(schema["required"].as_array().unwrap().contains(&column.into()), "{column}");
+    fn check<T: Tabled + JsonSchema>() {
+        let schema = schemars::schema_for!(T).to_value();
+        for (column, metric) in columns::<T>() {
+            assert_eq!(schema["properties"][column]["description"], metric.help);
+            assert!(schema["required"].as_array().unwrap().contains(&column.into()), "{column}");
+        }
     }
+    check::<Connection>();
+    check::<Report>();
 }
 
 #[test]

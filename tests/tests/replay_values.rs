@@ -131,12 +131,21 @@ fn check_bounds(connection: &Value) {
     }
 }
 
+/// The payload of a report is carried while a connection is open, which is a part of the period.
+fn check_goodput(report: &Value) {
+    let [over_period, while_open] = ["goodput_bps", "open_goodput_bps"].map(|key| report[key].as_f64());
+    let is_empty = report["connections"].as_array().unwrap().is_empty();
+    assert_eq!(over_period.is_none(), is_empty, "{}", report["run"]);
+    assert!(over_period <= while_open, "{over_period:?} {while_open:?}");
+}
+
 #[test]
 fn derived_values_keep_their_bounds() {
     for recording in recordings() {
         let report: Value = serde_json::from_str(&replay(&recording, &["--format", "json"])).unwrap();
         let connections = report["connections"].as_array().unwrap();
         connections.iter().for_each(check_bounds);
+        check_goodput(&report);
         let ids: BTreeSet<&str> = connections.iter().filter_map(|one| one["id"].as_str()).collect();
         assert_eq!(ids.len(), connections.len(), "ids are unique in {}", recording.display());
     }

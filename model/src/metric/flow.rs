@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metrics of connections and subflows. A value that is computed from others names its column after `=>`.
 
-use super::row::{HasEnergy, InfoMetric, metrics};
+use super::row::{HasEnergy, InfoMetric, has_energy, metrics};
 use crate::connection::Connection;
 use crate::derived::tabled;
 use crate::energy::FlowEnergy;
@@ -11,6 +11,7 @@ use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 tabled!(Connection, CONNECTION);
 tabled!(Subflow, SUBFLOW);
+has_energy!(Connection, Subflow);
 
 fn bytes(value: Bytes) -> f64 {
     value.0 as f64
