@@ -135,7 +135,7 @@ fn many_samples_do_not_make_the_drawing_longer() {
             .collect();
     }
     let text = html::report(&fixture::report(week), &samples);
-    assert!(text.len() < 1_400_000, "{} bytes", text.len());
+    assert!(text.len() < 1_900_000, "{} bytes", text.len());
 }
 
 /// What the links of a page save: file names with their content, decoded.
@@ -162,7 +162,13 @@ fn every_plot_can_be_saved_with_its_data() {
     let text = page(vec![fixture::closed(1), fixture::connection(2, 1)]);
     let files = saved(&text);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    for plot in ["energy-by-subflows", "throughput-00000001", "smoothed-rtt-00000001", "cwnd-00000002"] {
+    for plot in [
+        "energy-by-subflows",
+        "throughput-00000001",
+        "smoothed-rtt-00000001",
+        "cwnd-00000002",
+        "rtt-00000001",
+    ] {
         for extension in ["svg", "csv"] {
             assert!(
                 names.contains(&format!("{plot}.{extension}").as_str()),
@@ -170,7 +176,9 @@ fn every_plot_can_be_saved_with_its_data() {
             );
         }
     }
-    assert_eq!(text.matches("class=\"plot\"").count() * 2, files.len());
+    let figures = |class: &str| text.matches(&format!("<figure class=\"{class}\"")).count();
+    let (plots, lanes) = (figures("plot") + figures("ranges"), figures("lanes"));
+    assert_eq!((plots * 2 + lanes, lanes), (files.len(), 2), "{names:?}");
     for (name, content) in &files {
         if content.starts_with("<svg") {
             assert!(content.contains("xmlns='http://www.w3.org/2000/svg'") && content.ends_with("</svg>"));
@@ -179,6 +187,7 @@ fn every_plot_can_be_saved_with_its_data() {
             assert!(content.lines().count() > 1, "{name}: {content}");
         }
     }
+    assert!(names.contains(&"lanes-00000001.svg"), "{names:?}");
     let window = files.iter().find(|(name, _)| name == "cwnd-00000001.csv").unwrap();
     assert_eq!(window.1.lines().take(2).collect::<Vec<_>>(), ["subflow,time_s,cwnd_segments", "1 eth1,1,10"]);
 }

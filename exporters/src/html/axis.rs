@@ -44,6 +44,16 @@ impl Range {
         Self { axis, low, high, unit: unit_of(axis.unit, high) }
     }
 
+    /// Up to the next labelled value, so that the largest value is between two of them. A logarithmic axis stays as it is.
+    #[must_use]
+    pub(super) fn up_to_label(mut self, parts: u32) -> Self {
+        let step = round_step(self.high / self.unit.0, parts) * self.unit.0;
+        if !self.axis.log && step > 0.0 {
+            self.high = (self.high / step - 1e-9).ceil() * step;
+        }
+        self
+    }
+
     /// Where a value is: 0 at the beginning of the axis, 1 at its end.
     pub(super) fn part(&self, value: f64) -> f64 {
         let part = if self.axis.log {
@@ -198,6 +208,16 @@ mod tests {
     fn numbers_have_six_digits() {
         let numbers = [37_333_333.333, 0.012_345_678, 12.5, 10.0, 0.0, -2.000_000_1].map(number);
         assert_eq!(numbers, ["37333300", "0.0123457", "12.5", "10", "0", "-2"]);
+    }
+
+    #[test]
+    fn an_axis_reaches_the_next_label() {
+        for (value, last) in [(29.1e6, "30"), (30e6, "30"), (170e6, "200"), (94.1e6, "100")] {
+            let axis = Axis { title: "", unit: Unit::BitsPerSecond, column: "", log: false };
+            let range = Range::of(axis, [value].into_iter()).up_to_label(5);
+            let top = range.ticks(5).pop().unwrap();
+            assert_eq!((top.label.as_str(), range.part(top.value) > 0.999_999), (last, true), "{value}");
+        }
     }
 
     #[test]

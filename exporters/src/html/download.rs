@@ -28,18 +28,29 @@ fn style() -> String {
 
 /// Links to save a drawing and its data under this name.
 pub(super) fn links(name: &str, drawing: &str, data: &str) -> String {
+    paragraph(&format!("{} {}", svg(name, drawing), link(name, "csv", "text/csv;charset=utf-8", data)))
+}
+
+/// A link to save a drawing under this name.
+pub(super) fn drawing_link(name: &str, drawing: &str) -> String {
+    paragraph(&svg(name, drawing))
+}
+
+fn paragraph(links: &str) -> String {
+    format!("<p class=\"save\">Save as {links}</p>")
+}
+
+fn svg(name: &str, drawing: &str) -> String {
     // Texts of a drawing have quotes as entities, so these all delimit attributes.
-    let drawing = drawing.replace('"', "'");
-    let link = |extension: &str, kind: &str, content: &str| {
-        format!(
-            "<a download=\"{name}.{extension}\" href=\"data:{kind},{}\">{}</a>",
-            encoded(content),
-            extension.to_uppercase()
-        )
-    };
-    let (drawing, data) =
-        (link("svg", "image/svg+xml;charset=utf-8", &drawing), link("csv", "text/csv;charset=utf-8", data));
-    format!("<p class=\"save\">Save as {drawing} {data}</p>")
+    link(name, "svg", "image/svg+xml;charset=utf-8", &drawing.replace('"', "'"))
+}
+
+fn link(name: &str, extension: &str, kind: &str, content: &str) -> String {
+    format!(
+        "<a download=\"{name}.{extension}\" href=\"data:{kind},{}\">{}</a>",
+        encoded(content),
+        extension.to_uppercase()
+    )
 }
 
 /// Text inside a URI that is inside an attribute.

@@ -9,7 +9,8 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Microjoules, Micros};
 
-use super::axis::round_step;
+use super::axis::{number, round_step};
+use super::download;
 use super::markup::{escape, figure, svg};
 
 /// Measures of a small drawing, in its own units.
@@ -96,7 +97,7 @@ struct Range {
 
 fn ranges(
     connection: &Connection,
-    caption: &str,
+    (caption, quantity, columns): (&str, &str, [&str; 3]),
     read: impl Fn(&Subflow) -> Option<Range>,
     show: impl Fn(f64) -> String,
 ) -> String {
@@ -127,7 +128,16 @@ fn ranges(
             high.max(low + 1.0)
         );
     }
-    figure("ranges", caption, &svg("", caption, (HALF, bottom + 20.0), &body))
+    let size = (HALF, bottom + 20.0);
+    let rows = known.iter().map(|(index, subflow, range)| {
+        let values = [range.low, range.value, range.high].map(number);
+        std::iter::once(crate::csv::cell(&label(subflow, *index))).chain(values).collect::<Vec<_>>()
+    });
+    let header = std::iter::once("subflow").chain(columns).map(str::to_owned).collect();
+    let data = crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default();
+    let file = format!("{quantity}-{}", connection.id.short());
+    let links = download::links(&file, &download::standalone(size, &body), &data);
+    figure("ranges", caption, &format!("{}{links}", svg("", caption, size, &body)))
 }
 
 /// The RTTs of each subflow: lowest, median, 99th percentile.
@@ -137,7 +147,8 @@ pub(super) fn rtts(connection: &Connection) -> String {
         let low = subflow.rtt_min.map_or(value, Micros::seconds).min(value);
         Some(Range { low, value, high: subflow.rtt_p99?.seconds() })
     };
-    ranges(connection, "RTT: min, median (dot), 99th percentile", range, seconds)
+    let caption = "RTT: min, median (dot), 99th percentile";
+    ranges(connection, (caption, "rtt", ["min_s", "median_s", "p99_s"]), range, seconds)
 }
 
 /// The energy above idle of each subflow, with its bounds.
@@ -151,5 +162,8 @@ pub(super) fn energies(connection: &Connection) -> String {
     };
     let kind = if source.is_measured() { "measured" } else { "ESTIMATED" };
     let caption = format!("Energy above idle (dot) and its bounds; {kind} ({})", source.as_str());
-    ranges(connection, &caption, range, |value| metric::display(Unit::Joules, Some(value)))
+    let columns = ["low_joules", "active_joules", "high_joules"];
+    ranges(connection, (&caption, "energy", columns), range, |value| {
+        metric::display(Unit::Joules, Some(value))
+    })
 }

@@ -10,6 +10,7 @@ use mpwatch_model::outage;
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::timeline::TimelineEvent;
 
+use super::download;
 use super::drawing::{Scale, colour, name, seconds};
 use super::markup::{escape, figure, svg};
 use super::rates::{Clock, Step, steps};
@@ -55,7 +56,7 @@ const BROAD: Layout = Layout {
 const NARROW: Layout = Layout {
     class: " class=\"narrow\"",
     width: 340.0,
-    left: 2.0,
+    left: 6.0,
     lane: 72.0,
     bar: 36.0,
     parts: 4,
@@ -76,8 +77,13 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     let fastest = rates.iter().flatten().map(Step::rate).fold(0.0, f64::max);
     let life = Life { connection, clock, rates, fastest };
     let caption = life.caption();
-    let drawings: String = [BROAD, NARROW].iter().map(|layout| life.draw(layout, &caption)).collect();
-    figure("lanes", &caption, &drawings)
+    let drawn = [BROAD, NARROW].map(|layout| (life.draw(&layout), layout));
+    let drawings: String =
+        drawn.iter().map(|((size, body), layout)| svg(layout.class, &caption, *size, body)).collect();
+    let (size, body) = &drawn[0].0;
+    let file = format!("lanes-{}", connection.id.short());
+    let link = download::drawing_link(&file, &download::standalone(*size, body));
+    figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 
 /// A connection as it is drawn.
@@ -103,7 +109,8 @@ impl Life<'_> {
         )
     }
 
-    fn draw(&self, layout: &Layout, caption: &str) -> String {
+    /// The size of a drawing and what is in it.
+    fn draw(&self, layout: &Layout) -> ((f64, f64), String) {
         let scale = Scale { to: self.clock.end, left: layout.left, width: layout.width, parts: layout.parts };
         let band = if outage::outages(self.connection).is_empty() { 0.0 } else { BAND };
         let drawing = Drawing { life: self, layout, scale, band };
@@ -116,7 +123,7 @@ impl Life<'_> {
         body.push_str(&drawing.outages());
         body.push_str(&drawing.events());
         body.push_str(&drawing.brackets());
-        svg(layout.class, caption, (layout.width, bottom + 20.0), &body)
+        ((layout.width, bottom + 20.0), body)
     }
 
     /// When a subflow began and ended to carry data.

@@ -23,6 +23,8 @@ const LEGEND_LINE: f64 = 18.0;
 const SAMPLE: f64 = 28.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.8;
+/// Most parts of the vertical axis.
+const Y_PARTS: u32 = 5;
 /// Number of dash patterns of the style sheet.
 const DASHES: usize = 4;
 
@@ -76,7 +78,7 @@ impl Plot {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let area = Area {
             x: Range::of(self.x, points().map(|point| point.0).chain([self.x_to])),
-            y: Range::of(self.y, points().map(|point| point.1)),
+            y: Range::of(self.y, points().map(|point| point.1)).up_to_label(Y_PARTS),
             top: TOP + LEGEND_LINE * self.legend().1,
         };
         let mut body = self.legend().0;
@@ -138,7 +140,7 @@ impl Area {
     fn axes(&self) -> String {
         let (right, bottom) = (WIDTH - RIGHT, self.bottom());
         let mut text = String::new();
-        for tick in self.y.ticks(5) {
+        for tick in self.y.ticks(Y_PARTS) {
             let y = self.at_y(tick.value);
             let _ = writeln!(
                 text,
