@@ -28,6 +28,7 @@ Terms are separated by spaces and must all hold; !TERM negates.
   rtt>20ms                       smoothed RTT of any open subflow, in us, ms or s
   subflows<2                     open subflows
   shared                         at least two subflows share a bottleneck
+  failed                         a path of it failed, also if it works again
   mptcp tcp fallback open closed stale";
 
 /// A parsed filter. `Display` prints it as text that parses to the same filter.

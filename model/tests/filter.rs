@@ -40,7 +40,7 @@ fn each_term_tests_its_part_of_a_connection() {
         "subflows>=2",
         "mptcp",
         "open",
-        "!tcp !fallback !closed !stale",
+        "!tcp !fallback !closed !stale !failed",
         "  mptcp   open  ",
         "!peer:192.168/16",
     ] {
@@ -90,7 +90,8 @@ fn one_filter_can_have_every_kind_of_term() {
 #[test]
 fn a_comparison_with_an_unknown_value_does_not_hold() {
     let mut connection = fixture::failover(1);
-    assert!(passes("stale", &connection));
+    assert!(passes("stale", &connection) && passes("failed", &connection));
+    assert!(!passes("failed", &fixture::connection(1, 2)));
     connection.subflows.iter_mut().for_each(|subflow| subflow.srtt = None);
     connection.bytes_sent = None;
     for either in ["rtt>0us", "rtt<100s", "bytes>0", "bytes<1T"] {
@@ -101,17 +102,14 @@ fn a_comparison_with_an_unknown_value_does_not_hold() {
 #[test]
 fn an_error_names_the_reason_the_term_and_its_column() {
     let error = |filter: &str| Filter::parse(filter).unwrap_err().to_string();
-    assert_eq!(
-        error("mptcp stat:x"),
-        "`stat` is unknown; did you mean `state`? (filter term `stat:x`, column 7)"
-    );
+    assert_eq!(error("mptcp stat:x"), "`stat` is unknown; did you mean `state`? (term `stat:x`, column 7)");
     assert_eq!(
         error("äö"),
-        "`äö` is unknown; known are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale (filter term `äö`, column 1)"
+        "`äö` is unknown; known are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale, failed (term `äö`, column 1)"
     );
     assert_eq!(
         error("rtt>20"),
-        "`20` is not a time with its unit, such as 800us, 20ms or 1s (filter term `rtt>20`, column 1)"
+        "`20` is not a time with its unit, such as 800us, 20ms or 1s (term `rtt>20`, column 1)"
     );
     assert!(error("peer:nginx").contains("`nginx` is not an address or network, such as 10.0/16"));
     assert!(error("role:boss").starts_with("`boss` is not client or server"));
@@ -121,11 +119,11 @@ fn an_error_names_the_reason_the_term_and_its_column() {
     assert!(error("port").contains("needs a value: port:"));
     assert_eq!(
         error("rate>"),
-        "needs a value: rate>1M; it is a number of bit/s, such as 500k or 1.5M (filter term `rate>`, column 1)"
+        "needs a value: rate>1M; it is a number of bit/s, such as 500k or 1.5M (term `rate>`, column 1)"
     );
     assert_eq!(
         error("role:"),
-        "needs a value: role:VALUE, where VALUE is client or server (filter term `role:`, column 1)"
+        "needs a value: role:VALUE, where VALUE is client or server (term `role:`, column 1)"
     );
     assert!(error("rate=3").contains("compare with <"));
     assert!(error("!").contains("is unknown"));

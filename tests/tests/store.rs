@@ -86,6 +86,25 @@ fn old_file(folder: &Path, dump: &str, schema: i64) -> String {
     file.to_string_lossy().into_owned()
 }
 
+#[test]
+fn the_queries_of_the_manual_find_the_failed_path() {
+    let (_folder, db, _) = filled("failover", "json");
+    let database = rusqlite::Connection::open(&db).unwrap();
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/store.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let queries: Vec<&str> =
+        manual.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [failed, cost] = queries[..] else { panic!("two queries: {queries:?}") };
+    let mut query = database.prepare(failed).unwrap();
+    let rows = query.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, f64>(4)?))).unwrap();
+    let rows: Vec<(String, f64)> = rows.map(Result::unwrap).collect();
+    assert!(matches!(rows[..], [(_, seconds)] if seconds > 0.0), "one failed path: {rows:?}");
+    let mut query = database.prepare(cost).unwrap();
+    let initial = query.query_map([], |row| row.get::<_, bool>(1)).unwrap();
+    let initial: BTreeSet<bool> = initial.map(Result::unwrap).collect();
+    assert_eq!(initial.len(), 2, "initial and joined subflows");
+}
+
 const VIEWS: [&str; 8] =
     ["v_run", "v_connection", "v_subflow", "v_bottleneck", "v_event", "v_sample", "v_energy", "v_peer_daily"];
 
@@ -155,10 +174,11 @@ fn docs_describe_every_column_of_every_view() {
 
 /// Removes what earlier files lack, and rates of connections, which had another meaning.
 fn without_observed(value: &mut Value) {
-    const LATER: [&str; 7] = [
+    const LATER: [&str; 8] = [
         "observed",
         "goodput_bps",
         "active_goodput_bps",
+        "open_goodput_bps",
         "j_per_gb",
         "excess_ratio",
         "send_bps",

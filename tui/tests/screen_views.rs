@@ -21,7 +21,7 @@ fn a_filter_is_completed_and_its_error_is_shown_in_full() {
     stage.press("/").type_text("p").has("filter: p   tab: peer: port: proc:").lacks("unknown");
     stage.type_text("r").press("tab").has("filter: proc:").type_text("perf").has("3 connections ");
     stage.press("ctrl-u").type_text("nonsense:3").has("filter: nonsense:3");
-    stage.has("✗ `nonsense` is unknown; known are peer, local,").has("(filter term `nonsense:3`, column 1)");
+    stage.has("✗ `nonsense` is unknown; known are peer, local,").has("(term `nonsense:3`, column 1)");
     let text = stage.press("ctrl-u").type_text("rate>1M").text();
     assert!(text.ends_with("enter keeps the filter, esc clears it"), "{text}");
     // A part of a name matches; behind `=` the name is exact.

@@ -21,7 +21,7 @@ pub struct FilterError {
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (filter term `{}`, column {})", self.problem, self.term, self.position)
+        write!(f, "{} (term `{}`, column {})", self.problem, self.term, self.position)
     }
 }
 

@@ -8,6 +8,7 @@ use super::value::{Comparison, Network, Pattern, Quantity, Subject};
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{Protocol, Role, TcpState};
+use crate::outage;
 use crate::words;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ words! {
         Open = "open",
         Closed = "closed",
         Stale = "stale",
+        Failed = "failed",
     }
 }
 
@@ -117,6 +119,7 @@ impl Word {
             Self::Open => c.is_open(),
             Self::Closed => !c.is_open(),
             Self::Stale => c.subflows.iter().any(|s| s.stale && s.closed.is_none()),
+            Self::Failed => c.subflows.iter().any(|s| s.path_failures > 0 || outage::has_failed(c, s)),
         }
     }
 }

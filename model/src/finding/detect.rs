@@ -4,9 +4,10 @@
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{CarriedBy, CloseReason};
-use crate::outage;
+use crate::outage::{self, PathFailure};
 use crate::snapshot::Report;
 use crate::subflow::Subflow;
+use crate::unit::Micros;
 
 use super::bottleneck;
 use super::fact::{Fact, FailedPath, Finding, MainOutage};
@@ -56,8 +57,17 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
         noticed: failure.map(|failure| connection.offset(failure.noticed)),
         recovered: failure.and_then(|failure| failure.recovered).map(|at| connection.offset(at)),
         recoveries: failure.map_or(0, |failure| failure.recoveries),
+        until_close: failure.and_then(|failure| until_close(connection, failure)),
         ended: ended.map(|closed| (closed.reason, connection.offset(closed.at))),
     }))
+}
+
+/// How long a connection lasted after a failure from which the path did not recover.
+fn until_close(connection: &Connection, failure: PathFailure) -> Option<Micros> {
+    let closed =
+        connection.closed_at.filter(|closed| failure.recovered.is_none() && *closed > failure.noticed)?;
+    let micros = (closed.as_nanosecond() - failure.at.as_nanosecond()) / 1_000;
+    u64::try_from(micros).ok().map(Micros)
 }
 
 fn closed_late(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {

@@ -101,6 +101,8 @@ pub struct FailedPath {
     pub recovered: Option<Offset>,
     /// How often it worked again, for a short time or for good.
     pub recoveries: usize,
+    /// From the failure of a path that did not work again to the close of its connection. `None`: it is open, or the path works again.
+    pub until_close: Option<Micros>,
     /// How and when the subflow ended. `None`: it is open, without acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
 }

@@ -129,18 +129,22 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
 /// For how long the path failed, or how often it worked for a short time.
 fn recovered(path: &FailedPath) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    match (path.at, path.recovered) {
-        (Some(at), Some(end)) => {
-            let micros = u64::try_from(end.0.saturating_sub(at.0)).unwrap_or(0);
-            let shortly = match path.recoveries {
-                0 | 1 => String::new(),
-                several => format!(", worked for a short time {}", times(several - 1)),
-            };
-            format!("; works again since {end}, after {}{shortly}", seconds(Micros(micros)))
-        }
-        _ if path.recoveries > 0 => format!("; worked for a short time {}", times(path.recoveries)),
-        _ => String::new(),
+    if let (Some(at), Some(end)) = (path.at, path.recovered) {
+        let micros = u64::try_from(end.0.saturating_sub(at.0)).unwrap_or(0);
+        let shortly = match path.recoveries {
+            0 | 1 => String::new(),
+            several => format!(", worked for a short time {}", times(several - 1)),
+        };
+        return format!("; works again since {end}, after {}{shortly}", seconds(Micros(micros)));
     }
+    let shortly = match path.recoveries {
+        0 => String::new(),
+        several => format!("; worked for a short time {}", times(several)),
+    };
+    let rest = path
+        .until_close
+        .map(|rest| format!("; did not work again in the {} until the connection closed", seconds(rest)));
+    shortly + &rest.unwrap_or_default()
 }
 
 const NO_ACKS: &str = "no acknowledgements";
