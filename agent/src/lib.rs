@@ -42,11 +42,9 @@ pub mod fuzz;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::of_process();
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let outcome = config::environment::check(names).map_err(anyhow::Error::from);
     match outcome.and_then(|()| command::run(&cli)) {

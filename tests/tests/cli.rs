@@ -220,8 +220,10 @@ fn a_command_refuses_options_that_it_cannot_follow() {
 fn a_misspelt_option_and_an_empty_id_are_refused_with_a_hint() {
     for command in ["top", "record", "daemon"] {
         let outcome = mpwatch(&[command, "--intervall", "2s"]);
-        assert_fails(&outcome, 2, &["--intervall", "similar argument exists: '--interval'"]);
+        assert_fails(&outcome, 2, &["--intervall", "did you mean `--interval`?"]);
     }
+    let outcome = mpwatch(&["ls", "--intervall", "2s"]);
+    assert_fails(&outcome, 2, &["`--interval` is an option of `top`, `daemon`, `record`"]);
     assert_fails(&mpwatch(&["show", ""]), 2, &["a value is required for '<ID>'"]);
 }
 

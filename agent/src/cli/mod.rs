@@ -2,6 +2,7 @@
 //! The command line. Parsing, help, man page and completions all follow from this one tree.
 
 mod compare;
+mod hints;
 mod options;
 mod service;
 
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::filter::HELP;
@@ -44,6 +45,16 @@ pub(crate) struct Cli {
     /// Without a command, mpwatch runs `top`.
     #[command(flatten)]
     pub(crate) top: TopOptions,
+}
+
+impl Cli {
+    /// The arguments of this process. Prints a message and exits if they are wrong.
+    pub(crate) fn of_process() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+            hints::with_hint(error, Self::command(), &words.collect::<Vec<_>>()).exit()
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hints at the right option for one that a command does not have.
+
+use clap::Command;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use crate::config::suggest;
+
+/// Replaces the parser's suggestion, which may have nothing but a few letters in common with the wrong option. `words` are the arguments.
+pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -> Error {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
+    if error.kind() != ErrorKind::UnknownArgument || !wrong.starts_with("--") {
+        return error;
+    }
+    let wrong = wrong.clone();
+    tree.build();
+    let name = words.iter().find(|word| tree.find_subcommand(word).is_some());
+    let command = name.and_then(|name| tree.find_subcommand(name)).unwrap_or(&tree);
+    let hint = nearest(command, &wrong).map(|hint| format!("did you mean `{hint}`?"));
+    let hint = hint.or_else(|| of_others(&tree, &wrong));
+    error.remove(ContextKind::SuggestedArg);
+    let usage = command.clone().render_usage();
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    match hint {
+        Some(hint) => {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]))
+        }
+        None => error.remove(ContextKind::Suggested),
+    };
+    error
+}
+
+/// The option of a command that is most like a wrong one.
+fn nearest(command: &Command, wrong: &str) -> Option<String> {
+    let options: Vec<&str> =
+        command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(|one| one.get_long()).collect();
+    let hint = suggest(wrong.trim_start_matches('-'), &options)?;
+    hint.split('`').nth(1).map(|name| format!("--{name}"))
+}
+
+/// The nearest option of other commands, and which have it.
+fn of_others(tree: &Command, wrong: &str) -> Option<String> {
+    let found: Vec<(String, &str)> = tree
+        .get_subcommands()
+        .filter_map(|command| Some((nearest(command, wrong)?, command.get_name())))
+        .collect();
+    let option = &found.first()?.0;
+    let commands: Vec<String> =
+        found.iter().filter(|(one, _)| one == option).map(|(_, name)| format!("`{name}`")).collect();
+    Some(format!("`{option}` is an option of {}", commands.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn message(arguments: &str) -> String {
+        let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+        let error = Cli::try_parse_from(std::iter::once("mpwatch").chain(arguments.split(' '))).unwrap_err();
+        with_hint(error, Cli::command(), &words).to_string()
+    }
+
+    #[test]
+    fn a_wrong_option_names_the_nearest_one_or_the_commands_that_have_it() {
+        let text = message("ls --intervall 1s");
+        assert!(text.contains("tip: `--interval` is an option of `top`, "), "{text}");
+        assert!(!text.contains("--filter"), "{text}");
+        let text = message("top --intervall 1s");
+        assert!(text.contains("tip: did you mean `--interval`?"), "{text}");
+        assert!(!message("ls --qqqqq").contains("tip: did"), "{}", message("ls --qqqqq"));
+    }
+}
