@@ -2,6 +2,7 @@
 //! Drawings in ASCII, for terminals without UTF-8. Every character has one of the same width, so that it can be replaced at the end.
 
 use ratatui::buffer::Buffer;
+use ratatui::style::Color;
 use unicode_width::UnicodeWidthChar as _;
 
 /// Replaces every character of a drawn screen.
@@ -13,6 +14,10 @@ pub(crate) fn replace(buffer: &mut Buffer) {
                 cell.set_char(ascii(letter));
             }
             _ => {}
+        }
+        // Charts draw a block in the colour of its character, which would hide the character.
+        if cell.bg == cell.fg {
+            cell.set_bg(Color::Reset);
         }
     }
 }
@@ -64,9 +69,21 @@ fn ascii(letter: char) -> char {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::buffer::Cell;
+    use ratatui::layout::Rect;
     use unicode_width::UnicodeWidthStr as _;
 
     use super::*;
+
+    #[test]
+    fn a_block_of_a_chart_is_visible_as_its_character() {
+        let mut cell = Cell::default();
+        cell.set_char('█').set_fg(Color::Cyan).set_bg(Color::Cyan);
+        let mut buffer = Buffer::filled(Rect::new(0, 0, 1, 1), cell);
+        replace(&mut buffer);
+        let cell = &buffer.content[0];
+        assert_eq!((cell.symbol(), cell.fg, cell.bg), ("#", Color::Cyan, Color::Reset));
+    }
 
     #[test]
     fn the_replacement_has_the_same_width() {
