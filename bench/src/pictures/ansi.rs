@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses the output of `tmux capture-pane -e`: text with escape sequences for its style (SGR), in the colours of a dark terminal.
+//! Parses the output of `tmux capture-pane -e`: text with escape sequences for its style (SGR), in the colours of a terminal.
 
-/// Colour of the terminal.
-pub(super) const BACKGROUND: &str = "#16181d";
-const FOREGROUND: &str = "#d4d7dd";
-const FAINT: &str = "#868c98";
+/// Colours of a terminal.
+#[derive(Clone, Copy)]
+pub(super) struct Terminal {
+    pub(super) background: &'static str,
+    foreground: &'static str,
+    faint: &'static str,
+}
+
+pub(super) const DARK: Terminal = Terminal { background: "#16181d", foreground: "#d4d7dd", faint: "#868c98" };
+pub(super) const LIGHT: Terminal =
+    Terminal { background: "#ffffff", foreground: "#1c2128", faint: "#6a717c" };
 
 /// The sixteen colours of the palette.
 const PALETTE: [&str; 16] = [
@@ -41,12 +48,12 @@ impl Run {
         self.text.chars().count()
     }
 
-    pub(super) fn style(&self) -> Style {
+    pub(super) fn style(&self, terminal: Terminal) -> Style {
         let Marks { foreground, background, bold, dim, reversed } = self.marks.clone();
-        let usual = if dim { FAINT } else { FOREGROUND };
+        let usual = if dim { terminal.faint } else { terminal.foreground };
         let foreground = foreground.unwrap_or_else(|| usual.to_owned());
         if reversed {
-            let behind = background.unwrap_or_else(|| BACKGROUND.to_owned());
+            let behind = background.unwrap_or_else(|| terminal.background.to_owned());
             return Style { foreground: behind, background: Some(foreground), bold };
         }
         Style { foreground, background, bold }
@@ -134,11 +141,11 @@ mod tests {
         let texts: Vec<Vec<&str>> =
             lines.iter().map(|line| line.iter().map(|run| run.text.as_str()).collect()).collect();
         assert_eq!(texts, [vec!["a", "b"], vec!["c", "d", "e"]]);
-        let orange = lines[0][1].style();
+        let orange = lines[0][1].style(DARK);
         assert_eq!((orange.foreground.as_str(), orange.bold), ("#ff8700", true));
-        assert_eq!(lines[1][0].style().foreground, "#ff8700");
-        assert_eq!(lines[1][1].style().foreground, BACKGROUND);
-        assert_eq!(lines[1][2].style().foreground, "#010203");
+        assert_eq!(lines[1][0].style(DARK).foreground, "#ff8700");
+        assert_eq!(lines[1][1].style(DARK).foreground, DARK.background);
+        assert_eq!(lines[1][2].style(DARK).foreground, "#010203");
         assert_eq!(indexed(255), "#eeeeee");
     }
 }

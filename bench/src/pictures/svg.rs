@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use crate::pictures::ansi::{self, Run, Style};
+use crate::pictures::ansi::{self, Run, Style, Terminal};
 
 /// Width and height of a character, in pixels.
 const CELL: (usize, usize) = (8, 17);
 const MARGIN: usize = 10;
 
 /// Draws a screen of this many columns, with its escape sequences.
-pub(super) fn picture(screen: &str, columns: u16, title: &str) -> String {
+pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Terminal) -> String {
     let lines: Vec<Vec<Run>> = ansi::lines(screen);
     let columns = usize::from(columns);
     let (width, height) = (columns * CELL.0 + 2 * MARGIN, lines.len() * CELL.1 + 2 * MARGIN);
@@ -19,14 +19,14 @@ pub(super) fn picture(screen: &str, columns: u16, title: &str) -> String {
          <title>{title}</title>\n\
          <style>text{{font:13px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}}</style>\n\
          <rect width=\"{width}\" height=\"{height}\" rx=\"6\" fill=\"{}\"/>\n",
-        ansi::BACKGROUND,
+        terminal.background,
         title = escaped(title),
     );
     for (row, line) in lines.iter().enumerate() {
         let top = MARGIN + row * CELL.1;
         let mut left = MARGIN;
         for run in line {
-            draw(&mut svg, run, (left, top));
+            draw(&mut svg, run, terminal, (left, top));
             left += run.width() * CELL.0;
         }
     }
@@ -34,9 +34,10 @@ pub(super) fn picture(screen: &str, columns: u16, title: &str) -> String {
     svg
 }
 
-/// Draws the background of a run, its block characters as rectangles without gaps between them, and the other characters as text.
-fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
-    let Style { foreground, background, bold } = run.style();
+/// Draws the background of a run, its block and Braille characters as shapes, so that they do not depend on a font, and the other
+/// characters as text.
+fn draw(svg: &mut String, run: &Run, terminal: Terminal, (left, top): (usize, usize)) {
+    let Style { foreground, background, bold } = run.style(terminal);
     let width = run.width() * CELL.0;
     if let Some(colour) = background {
         let _ = writeln!(
@@ -55,8 +56,18 @@ fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
             );
         }
     }
-    let text: String =
-        run.text.chars().map(|letter| if eighths(letter).is_some() { ' ' } else { letter }).collect();
+    let dots = run.text.chars().enumerate().fold(String::new(), |mut path, (column, letter)| {
+        dots(letter).for_each(|(x, y)| {
+            let (x, y) = ((left + column * CELL.0) as f64 + x, top as f64 + y);
+            let _ = write!(path, "M{x} {y:.1}h2v2h-2z");
+        });
+        path
+    });
+    if !dots.is_empty() {
+        let _ = writeln!(svg, "<path fill=\"{foreground}\" d=\"{dots}\"/>");
+    }
+    let is_shape = |letter: char| eighths(letter).is_some() || is_braille(letter);
+    let text: String = run.text.chars().map(|letter| if is_shape(letter) { ' ' } else { letter }).collect();
     let text = text.trim_end();
     if text.trim_start().is_empty() {
         return;
@@ -81,6 +92,19 @@ fn eighths(letter: char) -> Option<(f64, f64)> {
     }
 }
 
+fn is_braille(letter: char) -> bool {
+    ('\u{2800}'..='\u{28ff}').contains(&letter)
+}
+
+/// Where the dots of a Braille character are in its cell.
+fn dots(letter: char) -> impl Iterator<Item = (f64, f64)> {
+    // By bit: column and row.
+    const PLACES: [(u8, u8); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
+    let bits = if is_braille(letter) { u32::from(letter) - 0x2800 } else { 0 };
+    let set = PLACES.into_iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1);
+    set.map(|(_, (column, row))| (1.0 + 4.0 * f64::from(column), 1.0 + 4.25 * f64::from(row)))
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -91,10 +115,12 @@ mod tests {
 
     #[test]
     fn a_picture_has_the_text_and_blocks_of_the_screen() {
-        let svg = picture("\x1b[1ma<b\x1b[0m  \x1b[36m▄█\x1b[7m x\x1b[0m\nplain", 120, "a & b");
+        let svg =
+            picture("\x1b[1ma<b\x1b[0m  \x1b[36m▄█\x1b[7m x\x1b[0m\nplain ⠁⢀", 120, "a & b", ansi::DARK);
         assert!(svg.contains("<title>a &amp; b</title>"));
         assert!(svg.contains("font-weight=\"bold\">a&lt;b</text>"), "{svg}");
         assert!(svg.contains("height=\"8.5\"") && svg.contains("height=\"17.0\""), "{svg}");
         assert!(svg.contains(">plain</text>"), "{svg}");
+        assert!(svg.contains("M59 28.0h2v2h-2zM71 40.8h2v2h-2z"), "dots of Braille characters: {svg}");
     }
 }
