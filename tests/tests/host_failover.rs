@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A path fails and the connection ends. Afterwards the stream of snapshots, the database, its reports and a live view that was open all
+//! the time report the same failure: time, cause, outage and bytes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+#[allow(dead_code, reason = "this target uses a part of it")]
+#[path = "daemon/service.rs"]
+mod service;
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, Transfer, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::tmux::Tmux;
+use mpwatch_tests::{list, may_run_as_root, mpwatch, number, program, text};
+use serde_json::Value;
+
+use service::{DaemonDir, TIMEOUT};
+
+const BYTES: u64 = 6_000_000;
+/// Timeout of the end of all subflows: the kernel tries the failed path again for a while.
+const END: Duration = Duration::from_mins(2);
+/// Snapshots after the end of the connection; the view shows a closed connection by itself for two.
+const LATER: usize = 100;
+
+/// `mpwatch top --batch --json`, attached to the daemon.
+struct Stream {
+    child: Child,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    snapshots: usize,
+    /// The last object of each connection, and the number of its snapshot.
+    last: HashMap<String, (usize, Value)>,
+}
+
+impl Stream {
+    fn start(daemon_dir: &DaemonDir) -> Self {
+        let mut child = Command::new(program())
+            .args(["top", "--batch", "--json", "--socket"])
+            .arg(daemon_dir.socket())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (lines, sink) = (BufReader::new(child.stdout.take().unwrap()).lines(), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let snapshot: Value = serde_json::from_str(&line).expect("a line is a snapshot");
+                let mut seen = sink.lock().unwrap();
+                seen.snapshots += 1;
+                let number = seen.snapshots;
+                for one in list(&snapshot, "connections") {
+                    seen.last.insert(text(one, "id").to_owned(), (number, one.clone()));
+                }
+            }
+        });
+        let stream = Self { child, seen };
+        poll_until("a snapshot", TIMEOUT, || (stream.seen.lock().unwrap().snapshots > 0).then_some(()))
+            .unwrap();
+        stream
+    }
+
+    /// The last object of the closed connection in this namespace, once it was absent from [`LATER`] snapshots.
+    fn long_closed(&self, netns: &str) -> Value {
+        let find = || {
+            let seen = self.seen.lock().unwrap();
+            let (number, one) = seen.last.values().find(|(_, one)| one["netns"] == netns)?;
+            (one["closed_at"].is_string() && seen.snapshots >= number + LATER).then(|| one.clone())
+        };
+        poll_until("the end of the connection, and time to pass", END, find).unwrap()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The live view, attached to the daemon.
+fn live_view(daemon_dir: &DaemonDir, netns: &str) -> Tmux {
+    let command = format!(
+        "exec env -u NO_COLOR LC_ALL=C.UTF-8 MPWATCH_SCREEN_CONFIG= {} top --netns {netns} --socket {}",
+        program().display(),
+        daemon_dir.socket().display()
+    );
+    let view = Tmux::start((160, 50), &["sh", "-c", &command]);
+    poll_until("the view", TIMEOUT, || view.screen().contains("1 Connections").then_some(())).unwrap();
+    view
+}
+
+/// An upload over two paths. The first one fails halfway and stays dead.
+fn failover(lab: &Topology) {
+    let control = Arc::new(Control::default());
+    let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    let half = || (control.received() > BYTES / 2).then_some(());
+    poll_until("half of it to arrive", TIMEOUT, half).unwrap();
+    lab.path(0).unwrap().fail(PathFailure::Blackhole).unwrap();
+    let outcome = transfer.join().unwrap();
+    assert_eq!((outcome.client.first_error(), outcome.server.received()), (None, BYTES));
+}
+
+/// What two outputs have to agree on.
+fn story(connection: &Value) -> Value {
+    let of = |subflow: &Value| {
+        serde_json::json!([
+            subflow["local"],
+            subflow["bytes_sent"],
+            subflow["bytes_retransmitted"],
+            subflow["path_failures"],
+            subflow["closed"]
+        ])
+    };
+    serde_json::json!({
+        "bytes": [connection["bytes_sent"], connection["bytes_received"], connection["bytes_reinjected"]],
+        "duration": connection["age_s"],
+        "closed_at": connection["closed_at"],
+        "subflows": list(connection, "subflows").iter().map(of).collect::<Vec<_>>(),
+        "timeline": connection["timeline"],
+    })
+}
+
+/// Text on one line, as if it had not been wrapped.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn long_after_a_failover_all_outputs_report_the_same_failure() {
+    if !may_run_as_root() {
+        return;
+    }
+    let link = |rtt| LinkSpec::rate(30.0, Duration::from_millis(50)).rtt(Duration::from_millis(rtt));
+    let paths = [10, 20].map(|rtt| PathSpec { link: link(rtt), ..PathSpec::default() }).to_vec();
+    let lab =
+        Topology::build(&TopologySpec { paths, quick_timeouts: true, ..TopologySpec::default() }).unwrap();
+    let netns = lab.client().name();
+    let daemon_dir = DaemonDir::new();
+    let _daemon = daemon_dir.start(&[]);
+    let (stream, view) = (Stream::start(&daemon_dir), live_view(&daemon_dir, netns));
+    failover(&lab);
+    let streamed = stream.long_closed(netns);
+    assert_eq!(number(&streamed, "bytes_sent"), BYTES);
+
+    let database = daemon_dir.database();
+    let report = |format: &str| {
+        let database = database.to_str().unwrap();
+        let outcome = mpwatch(&["report", "--db", database, "--netns", netns, "--format", format]);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        outcome.stdout
+    };
+    let stored: Value = serde_json::from_str(&report("json")).unwrap();
+    let [stored] = list(&stored, "connections") else { panic!("one connection in {stored:#}") };
+    assert_eq!(story(stored), story(&streamed), "database and snapshots");
+
+    let page = report("text");
+    let problem = |kind: &str| {
+        let found = page.lines().find(|text| text.starts_with("  ! ") && text.contains(kind));
+        let problem = found.unwrap_or_else(|| panic!("no problem `{kind}` in {page}"));
+        problem.trim_start_matches("  ! ").split_once(": ").unwrap().1.to_owned()
+    };
+    let (failure, outage) = (problem("failed at"), problem("outage from"));
+    assert!(failure.starts_with("path 1 (") && failure.contains("until the connection closed"), "{failure}");
+    assert!(!page.contains("aborted"), "{page}");
+
+    // Closed connections: recent, then all.
+    assert!(!view.screen().contains("FAILED"), "the connection has left the view: {}", view.screen());
+    view.press(&["o"]);
+    let shown = poll_until("the failure on the screen", TIMEOUT, || {
+        let screen = view.screen();
+        (screen.contains("FAILED") && screen.contains("outage from")).then_some(screen)
+    });
+    let screen = shown.unwrap_or_else(|error| panic!("{error}; the screen:\n{}", view.screen()));
+    for sentence in [failure, outage] {
+        assert!(unwrapped(&screen).contains(&unwrapped(&sentence)), "`{sentence}` on the screen:\n{screen}");
+    }
+    // A later live view attaches to a daemon that no longer sends the connection; the report has it.
+    let listed = daemon_dir.run_attached(&["ls", "--json", "--netns", netns]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(list(&listed, "connections").len(), 0);
+}
