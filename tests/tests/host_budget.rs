@@ -119,7 +119,12 @@ fn every_step_is_taken_under_load_and_undone_without() {
     // It was cancelled: its report means nothing.
     let _ = traffic.join();
     let down = snapshots.until(0);
+    // A step may be taken again: the cost without traffic is just below the budget.
     let taken: Vec<u64> = down.iter().filter_map(reductions).collect();
-    assert_eq!(taken, (0..=STEPS).rev().collect::<Vec<_>>(), "one step after the other");
+    assert!(
+        taken.windows(2).all(|pair| pair[0].abs_diff(pair[1]) == 1),
+        "one step after the other: {taken:?}"
+    );
+    assert_eq!((taken.first(), taken.last()), (Some(&STEPS), Some(&0)));
     assert_eq!(missing(down.last().unwrap()).len(), 0);
 }
