@@ -92,6 +92,10 @@ fn print(rows: &[Row]) {
 }
 
 impl Row {
+    fn is_close(&self) -> bool {
+        self.energy_error.abs() <= MAX_ERROR + SHORT_LIVED / self.cpu_seconds
+    }
+
     /// Whether other MPTCP traffic on the machine makes the result invalid.
     fn is_disturbed(&self) -> bool {
         self.foreign > 0.02
@@ -103,7 +107,7 @@ impl Row {
 fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
     let mut row = measure(scenario, ledger);
     for _ in 0..2 {
-        if row.energy_error.abs() <= MAX_ERROR && !row.is_disturbed() {
+        if row.is_close() && !row.is_disturbed() {
             break;
         }
         println!("repeating: {row:?}");
@@ -115,6 +119,9 @@ fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
 /// Bounds of the relative error of the energy. They are far above the errors on an idle machine (docs/energy.md), because other
 /// programs may run: their MPTCP traffic is charged as ours, and their short-lived processes reduce our share.
 const MAX_ERROR: f64 = 0.15;
+/// Besides, processes that lived for milliseconds may have taken this part of our energy, in CPU seconds: on a fast machine, a tenth of what
+/// the smallest scenario uses.
+const SHORT_LIVED: f64 = 0.03;
 const MAX_MEAN_ERROR: f64 = 0.08;
 /// Maximum effect of a bystander, including that of other programs.
 const MAX_BYSTANDER_EFFECT: f64 = 0.1;
@@ -133,7 +140,7 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
         return;
     }
     let [mean, worst] = mean_and_worst(&rows);
-    assert!(mean <= MAX_MEAN_ERROR && worst <= MAX_ERROR, "mean {mean}, worst {worst}");
+    assert!(mean <= MAX_MEAN_ERROR && rows.iter().all(Row::is_close), "mean {mean}, worst {worst}");
     for (name, effect) in bystander_effects(&rows) {
         assert!(effect.abs() <= MAX_BYSTANDER_EFFECT, "{name}: {effect}");
     }
