@@ -8,9 +8,3 @@ use std::path::Path;
 pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
-
-/// The first field of this name in `/proc/cpuinfo`.
-pub(crate) fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
-}

@@ -30,6 +30,21 @@ pub struct CounterSample {
     pub active: Option<Microjoules>,
 }
 
+impl CounterSample {
+    /// The counters of a subflow, as they were read at a time.
+    pub fn of(subflow: &Subflow, at: Timestamp) -> Self {
+        Self {
+            at,
+            bytes_sent: subflow.bytes_sent,
+            bytes_received: subflow.bytes_received,
+            bytes_retransmitted: subflow.bytes_retransmitted,
+            srtt: subflow.srtt,
+            cwnd_segments: subflow.cwnd_segments,
+            active: subflow.energy.and_then(|energy| energy.active),
+        }
+    }
+}
+
 /// The samples of each subflow in the order of time. Short connections have none.
 pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 
@@ -63,7 +78,7 @@ impl SeriesCollector {
         for connection in snapshot.connections.iter().filter(|one| one.flow_class == FlowClass::Long) {
             for subflow in connection.subflows.iter().filter(|subflow| subflow.closed.is_none()) {
                 let samples = self.series.entry((connection.id, subflow.id)).or_default();
-                samples.push(sample(subflow, snapshot.at));
+                samples.push(CounterSample::of(subflow, snapshot.at));
                 most = most.max(samples.len());
             }
         }
@@ -76,18 +91,6 @@ impl SeriesCollector {
     /// The samples.
     pub fn finish(self) -> CounterSeries {
         self.series
-    }
-}
-
-fn sample(subflow: &Subflow, at: Timestamp) -> CounterSample {
-    CounterSample {
-        at,
-        bytes_sent: subflow.bytes_sent,
-        bytes_received: subflow.bytes_received,
-        bytes_retransmitted: subflow.bytes_retransmitted,
-        srtt: subflow.srtt,
-        cwnd_segments: subflow.cwnd_segments,
-        active: subflow.energy.and_then(|energy| energy.active),
     }
 }
 

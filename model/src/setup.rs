@@ -49,13 +49,16 @@ impl Setup {
     }
 }
 
+/// The first field of this name in the text of `/proc/cpuinfo`. `None`: it has none.
+pub fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
 /// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers in place of a name: who made the CPU, which one it
 /// is, and its variant.
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
-    let field = |name: &str| {
-        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
-    };
+    let field = |name: &str| cpuinfo_field(cpuinfo, name);
     let by_number = || {
         let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
         let (variant, revision) = (field("CPU variant")?, field("CPU revision")?);

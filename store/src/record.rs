@@ -95,15 +95,7 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     open.map(move |(subflow, place)| SampleRow {
         connection: key.id,
         place,
-        sample: CounterSample {
-            at: key.seen_at,
-            bytes_sent: subflow.bytes_sent,
-            bytes_received: subflow.bytes_received,
-            bytes_retransmitted: subflow.bytes_retransmitted,
-            srtt: subflow.srtt,
-            cwnd_segments: subflow.cwnd_segments,
-            active: subflow.energy.and_then(|energy| energy.active),
-        },
+        sample: CounterSample::of(subflow, key.seen_at),
     })
 }
 

@@ -13,16 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
-use mpwatch_lab::traffic::{Control, Transfer, Workload};
-use mpwatch_lab::{Topology, poll_until};
+use mpwatch_lab::poll_until;
+use mpwatch_lab::topology::PathFailure;
 use mpwatch_tests::tmux::Tmux;
-use mpwatch_tests::{list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{failover, list, may_run_as_root, mpwatch, number, program, text};
 use serde_json::Value;
 
 use service::{DaemonDir, TIMEOUT};
 
-const BYTES: u64 = 6_000_000;
 /// Timeout of the end of all subflows: the kernel tries the failed path again for a while.
 const END: Duration = Duration::from_mins(2);
 /// Snapshots after the end of the connection; the view shows a closed connection by itself for two.
@@ -99,18 +97,6 @@ fn live_view(daemon_dir: &DaemonDir, netns: &str) -> Tmux {
     view
 }
 
-/// An upload over two paths. The first one fails halfway and stays dead.
-fn failover(lab: &Topology) {
-    let control = Arc::new(Control::default());
-    let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let half = || (control.received() > BYTES / 2).then_some(());
-    poll_until("half of it to arrive", TIMEOUT, half).unwrap();
-    lab.path(0).unwrap().fail(PathFailure::Blackhole).unwrap();
-    let outcome = transfer.join().unwrap();
-    assert_eq!((outcome.client.first_error(), outcome.server.received()), (None, BYTES));
-}
-
 /// What two outputs have to agree on.
 fn story(connection: &Value) -> Value {
     let of = |subflow: &Value| {
@@ -141,17 +127,14 @@ fn long_after_a_failover_all_outputs_report_the_same_failure() {
     if !may_run_as_root() {
         return;
     }
-    let link = |rtt| LinkSpec::rate(30.0, Duration::from_millis(50)).rtt(Duration::from_millis(rtt));
-    let paths = [10, 20].map(|rtt| PathSpec { link: link(rtt), ..PathSpec::default() }).to_vec();
-    let lab =
-        Topology::build(&TopologySpec { paths, quick_timeouts: true, ..TopologySpec::default() }).unwrap();
+    let lab = failover::two_paths();
     let netns = lab.client().name();
     let daemon_dir = DaemonDir::new();
     let _daemon = daemon_dir.start(&[]);
     let (stream, view) = (Stream::start(&daemon_dir), live_view(&daemon_dir, netns));
-    failover(&lab);
+    failover::upload(&lab, PathFailure::Blackhole);
     let streamed = stream.long_closed(netns);
-    assert_eq!(number(&streamed, "bytes_sent"), BYTES);
+    assert_eq!(number(&streamed, "bytes_sent"), failover::BYTES);
 
     let database = daemon_dir.database();
     let report = |format: &str| {

@@ -8,9 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
+use mpwatch_lab::topology::PathFailure;
 use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::failover::{self, BYTES};
 use mpwatch_tests::{
     CommandOutput, Observer, OpenConnection, list, may_run_as_root, mpwatch, number, program, text,
 };
@@ -20,7 +21,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-const BYTES: u64 = 6_000_000;
 
 /// A running `mpwatch record` with an output format.
 struct Recorder {
@@ -103,25 +103,6 @@ impl Drop for Recorder {
     }
 }
 
-/// Two paths on which a transfer takes about a second.
-fn two_paths() -> Topology {
-    let link = |rtt| LinkSpec::rate(30.0, Duration::from_millis(50)).rtt(Duration::from_millis(rtt));
-    let paths = [10, 20].map(|rtt| PathSpec { link: link(rtt), ..PathSpec::default() }).to_vec();
-    Topology::build(&TopologySpec { paths, quick_timeouts: true, ..TopologySpec::default() }).unwrap()
-}
-
-/// An upload over two paths. The first path fails halfway.
-fn failover(lab: &Topology) {
-    let control = Arc::new(Control::default());
-    let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
-    let half = || (control.received() > BYTES / 2).then_some(());
-    poll_until("half of it to arrive", TIMEOUT, half).unwrap();
-    lab.path(0).unwrap().fail(PathFailure::LinkDown).unwrap();
-    let outcome = transfer.join().unwrap();
-    assert_eq!((outcome.client.first_error(), outcome.server.received()), (None, BYTES));
-}
-
 #[test]
 fn a_replay_prints_what_the_recorder_printed() {
     if !may_run_as_root() {
@@ -129,8 +110,8 @@ fn a_replay_prints_what_the_recorder_printed() {
     }
     let folder = TempDir::new().unwrap();
     let recorders = ["text", "json", "csv"].map(|format| Recorder::start(folder.path(), format));
-    let lab = two_paths();
-    failover(&lab);
+    let lab = failover::two_paths();
+    failover::upload(&lab, PathFailure::LinkDown);
     for recorder in &recorders {
         recorder.signal(Signal::SIGINT);
     }
@@ -151,8 +132,8 @@ fn filters_apply_to_a_replay_as_they_do_to_a_live_run() {
     }
     let folder = TempDir::new().unwrap();
     let recorder = Recorder::start(folder.path(), "json");
-    let lab = two_paths();
-    failover(&lab);
+    let lab = failover::two_paths();
+    failover::upload(&lab, PathFailure::LinkDown);
     recorder.wait_for_closes_in(&lab);
     recorder.signal(Signal::SIGINT);
     let file = recorder.path().to_owned();
@@ -256,7 +237,7 @@ fn an_idle_connection_stays_open_with_its_totals() {
     if !may_run_as_root() {
         return;
     }
-    let lab = two_paths();
+    let lab = failover::two_paths();
     let observer = Observer::start_every("100ms", &[]);
     let control = Arc::new(Control::holding());
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
@@ -299,7 +280,7 @@ fn make_the_recordings_of_the_replay_tests() {
         Workload::Requests { count: 30, request_bytes: 200, response_bytes: 10_000, think_time: think };
     let runs: [(&str, Traffic<'_>, usize); 4] = [
         ("two_paths", &|lab| run(lab, Workload::upload(BYTES)), 2),
-        ("failover", &failover, 2),
+        ("failover", &|lab| failover::upload(lab, PathFailure::LinkDown), 2),
         ("requests", &|lab| run(lab, requests), 2),
         ("fallback", &fallback, 1),
     ];
@@ -316,7 +297,7 @@ fn make_the_recordings_of_the_replay_tests() {
 /// Records traffic. Returns the number of connections in the recording.
 fn record_into(file: &Path, traffic: Traffic<'_>) -> usize {
     let recorder = Recorder::into_file(file.to_owned(), "json", "500ms");
-    let lab = two_paths();
+    let lab = failover::two_paths();
     traffic(&lab);
     recorder.wait_for_closes_in(&lab);
     recorder.signal(Signal::SIGINT);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::setup::cpu_model;
+use mpwatch_model::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs;
@@ -106,7 +106,7 @@ impl MachineSetup {
         let flag = |name: &str| procfs::read(cpu.join(name)).map(|value| value == "1");
         Self {
             cpu_model: cpu_model(&cpuinfo),
-            microcode: procfs::cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
+            microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             cpus,
             governor: procfs::read(cpu.join("cpu0/cpufreq/scaling_governor")),
             turbo: flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost")),

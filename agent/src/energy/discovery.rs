@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::cpus;
 use mpwatch_model::energy::EnergySource;
+use mpwatch_model::setup::cpuinfo_field;
 
 use super::estimate::CpuPower;
 use super::perf;
 use super::powercap::{self, FoundZone};
 use super::topology::Topology;
 use super::zone::{Backend, Role, Zone, assign_roles};
-use crate::procfs;
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
@@ -52,7 +52,7 @@ impl Hardware {
     /// The running machine. `root` replaces `/sys`.
     pub(crate) fn detect(root: Option<&Path>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let flags = procfs::cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
+        let flags = cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
         Self {
             root: root.unwrap_or(Path::new("/sys")).to_owned(),
             perf: root.is_none().then_some(perf::open as perf::Open),

@@ -4,9 +4,8 @@
 //! Carbon Footprint and GreenKube. The best linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
 
 use mpwatch_model::energy::window::Estimate;
+use mpwatch_model::setup::cpuinfo_field;
 use mpwatch_model::unit::{Microjoules, Nanos};
-
-use crate::procfs::cpuinfo_field;
 
 /// Power of one CPU in microwatts, and bounds of its error as factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
