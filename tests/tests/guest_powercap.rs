@@ -139,7 +139,8 @@ fn energy_is_that_of_the_power_law_across_a_wrap() {
 
     let _driver = Driver::load(WRAP / 1_000).unwrap();
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
-    let observer = Observer::start_every("1s", &[&options[..], &["--no-bottlenecks"]].concat());
+    let observer =
+        Observer::start_every("1s", &[&options[..], &["--no-bottlenecks", "--ledger", "exact"]].concat());
     // The search, and two windows.
     Driver::wait_for_readings(1 + 2 * 2);
     let workload = Workload::upload_for(Duration::from_secs(6));
