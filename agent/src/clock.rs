@@ -31,6 +31,32 @@ impl ClockPair {
         let now = |clock| Nanos(read(clock).unwrap_or_default().unsigned_abs());
         Self { monotonic: now(ClockId::CLOCK_MONOTONIC), boot: now(ClockId::CLOCK_BOOTTIME) }
     }
+
+    /// How long the machine was suspended since an earlier time.
+    pub(crate) fn suspended_since(self, earlier: Self) -> Nanos {
+        self.boot.since(earlier.boot).since(self.monotonic.since(earlier.monotonic))
+    }
+}
+
+/// Measures how long the machine was suspended.
+pub(crate) struct SuspendMeter {
+    last: ClockPair,
+    now: Box<dyn FnMut() -> ClockPair + Send>,
+}
+
+impl SuspendMeter {
+    /// Measures on the system's clocks from now on.
+    pub(crate) fn start() -> Self {
+        Self { last: ClockPair::now(), now: Box::new(ClockPair::now) }
+    }
+
+    /// Time suspended since the last call. Zero if the clocks differ by less than [`TOLERANCE_NS`], which takes no suspension.
+    pub(crate) fn take(&mut self) -> Nanos {
+        let now = (self.now)();
+        let asleep = now.suspended_since(self.last);
+        self.last = now;
+        if asleep.0 < TOLERANCE_NS { Nanos(0) } else { asleep }
+    }
 }
 
 /// Now, on the clock of the kernel's records (`bpf_ktime_get_boot_ns`).
@@ -127,6 +153,17 @@ mod tests {
         let changes: Vec<_> = (0..4).map(|_| calendar.change()).collect();
         assert_eq!(changes, [None, Some(20 * DAY_NS), None, Some(19 * DAY_NS)]);
         assert_eq!((calendar.change(), calendar.boot_epoch_ns()), (None, 19 * DAY_NS), "a failed reading");
+    }
+
+    #[test]
+    fn suspended_time_is_what_only_the_boot_clock_counts() {
+        let at = |monotonic, boot| ClockPair { monotonic: Nanos(monotonic), boot: Nanos(boot) };
+        let (noise, asleep) = (TOLERANCE_NS / 2, 3_600_000_000_000);
+        let mut readings =
+            vec![at(200, 1_200), at(300, 1_300 + noise), at(400, 1_400 + noise + asleep)].into_iter();
+        let mut meter =
+            SuspendMeter { last: at(100, 1_100), now: Box::new(move || readings.next().unwrap()) };
+        assert_eq!([meter.take(), meter.take(), meter.take()], [Nanos(0), Nanos(0), Nanos(asleep)]);
     }
 
     #[test]

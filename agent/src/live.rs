@@ -16,7 +16,7 @@ use mpwatch_model::setup::Setup;
 
 use crate::budget::{Budget, Reduces};
 use crate::cli::CounterOptions;
-use crate::clock::{self, Calendar};
+use crate::clock::{self, Calendar, SuspendMeter};
 use crate::cost::CostMeter;
 use crate::energy::meter::Meter;
 use crate::mib::Mib;
@@ -54,6 +54,7 @@ pub(crate) struct Live {
     tracer: Tracer,
     start: Start,
     calendar: Calendar,
+    suspended: SuspendMeter,
     notes: Notes,
     interval: Duration,
     next_tick: Instant,
@@ -106,6 +107,7 @@ impl Live {
             tracer,
             start,
             calendar,
+            suspended: SuspendMeter::start(),
             notes,
             interval,
             next_tick: Instant::now(),
@@ -215,6 +217,7 @@ impl Live {
         if let Some(boot_epoch_ns) = self.calendar.change() {
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
+        tick.suspended = self.suspended.take();
         tick.overhead = self.keep_budget(sink)?;
         sink(&KernelEvent::Tick(tick))
     }

@@ -91,6 +91,9 @@ impl Start {
 pub struct Tick {
     /// Boot-clock time.
     pub at: Nanos,
+    /// How long the machine was suspended since the previous tick.
+    #[serde(default)]
+    pub suspended: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
     /// Host-wide counters since the start of tracing.

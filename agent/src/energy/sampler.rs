@@ -134,10 +134,7 @@ impl Sampler {
             boot: before.boot + Nanos(after.boot.since(before.boot).0 / 2),
         };
         let elapsed = self.last.map(|last| now.monotonic.since(last.monotonic));
-        let was_suspended = self.last.is_some_and(|last| {
-            now.boot.since(last.boot).0.saturating_sub(now.monotonic.since(last.monotonic).0)
-                > MIN_SUSPENSION_NS
-        });
+        let was_suspended = self.last.is_some_and(|last| now.suspended_since(last).0 > MIN_SUSPENSION_NS);
         self.last = Some(now);
         window.elapsed = elapsed.unwrap_or_default();
         self.step(window, ledger, was_suspended);

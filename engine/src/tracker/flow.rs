@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use mpwatch_model::event::{ConnectionRecord, MskView, Process, SubflowRecord};
+use mpwatch_model::event::{ConnectionRecord, MIN_STALL, MskView, Process, SubflowRecord};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::observed::Observed;
 use mpwatch_model::timeline::TimelineEvent;
@@ -16,6 +16,7 @@ use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState};
+use super::suspension::Suspensions;
 use super::timeline::Timeline;
 
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
@@ -248,7 +249,7 @@ impl Flow {
         }
     }
 
-    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> TickOutcome {
+    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos, suspensions: &Suspensions) -> TickOutcome {
         let mut outcome =
             TickOutcome { timeline_dropped: self.timeline.take_dropped(), ..TickOutcome::default() };
         self.cpu.divide(&mut self.subflows);
@@ -262,7 +263,7 @@ impl Flow {
             }
         }
         outcome.vanished += u64::from(self.end_tick_of_socket(now));
-        self.report_stalls();
+        self.report_stalls(suspensions);
         if let Some(totals) = self.totals() {
             let life = self.life(now);
             self.observation.on_tick(totals, life, now, interval);
@@ -353,7 +354,7 @@ impl Flow {
         }
     }
 
-    fn report_stalls(&mut self) {
+    fn report_stalls(&mut self, suspensions: &Suspensions) {
         // After a fallback there are no scheduler events, so the beginning of a wait is unknown.
         if self.fell_back {
             return;
@@ -367,7 +368,10 @@ impl Flow {
         let reported_until = self.stalls_until;
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
             self.stalls_until = to;
-            self.timeline.traced(from, TimelineEvent::Stalled { gap: to.since(from).micros() });
+            let gap = suspensions.awake(from, to);
+            if gap >= MIN_STALL {
+                self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros() });
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod seen;
 mod socket;
 mod stall;
 mod subflow;
+mod suspension;
 mod timeline;
 mod view;
 mod wire;
@@ -46,6 +47,7 @@ use flow::Flow;
 use flows::Flows;
 use index::{Index, Key};
 use names::Names;
+use suspension::Suspensions;
 use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
@@ -79,6 +81,7 @@ pub struct Tracker {
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
+    suspensions: Suspensions,
     vanished: u64,
     timeline_dropped: u64,
     archive: VecDeque<Connection>,
@@ -101,6 +104,7 @@ impl Tracker {
             pending: Pending::default(),
             method: DetectionMethod::default(),
             previous_tick: None,
+            suspensions: Suspensions::default(),
             vanished: 0,
             timeline_dropped: 0,
             archive: VecDeque::new(),
@@ -291,7 +295,8 @@ impl Tracker {
     fn on_tick(&mut self, tick: &Tick) {
         self.previous_tick =
             Some(self.tick.at).filter(|_| self.previous_tick.is_some() || self.tick.at != self.start.at);
-        self.previous_tick.get_or_insert(tick.at);
+        let previous = *self.previous_tick.get_or_insert(tick.at);
+        self.suspensions.note(previous, tick.at, tick.suspended);
         self.tick = tick.clone();
         let renamed = self.names.take_changed();
         self.flows.check_idle(&renamed, tick.at);
@@ -299,7 +304,7 @@ impl Tracker {
         let interval = self.interval();
         let mut flows = self.flows.sorted_mut();
         for flow in &mut flows {
-            let outcome = flow.on_tick(tick.at, interval);
+            let outcome = flow.on_tick(tick.at, interval, &self.suspensions);
             self.vanished += outcome.vanished;
             self.timeline_dropped += outcome.timeline_dropped;
         }
@@ -312,8 +317,9 @@ impl Tracker {
         }
     }
 
+    /// The time between the last two ticks in which the machine ran.
     fn interval(&self) -> Nanos {
-        self.previous_tick.map_or(Nanos(0), |previous| self.tick.at.since(previous))
+        self.previous_tick.map_or(Nanos(0), |previous| self.suspensions.awake(previous, self.tick.at))
     }
 
     fn connections(&mut self, with_idle: bool) -> Vec<Connection> {

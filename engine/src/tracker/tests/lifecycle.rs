@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 use mpwatch_model::clock::ClockChange;
-use mpwatch_model::event::{KernelEvent, NetnsName, SubflowRecord};
+use mpwatch_model::event::{KernelEvent, NetnsName, Stall, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::timeline::TimelineEvent;
-use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use proptest::prelude::*;
 
 use super::records::{SECOND, closed_connection, closed_subflow, connection, msk, subflow, tick, tracker};
@@ -294,4 +294,32 @@ fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
     assert_eq!(observed.observed.unwrap().wire_bytes_estimate, Some(Bytes(wire)));
     let expected = 1.0 - 100_000.0 / wire as f64;
     assert!((observed.excess_ratio().unwrap() - expected).abs() < 1e-9, "{:?}", observed.excess_ratio());
+}
+
+#[test]
+fn time_in_which_the_machine_was_suspended_is_no_stall() {
+    for (stalled, stall) in [(3_600, None), (3_610, Some(Micros(10_000_000)))] {
+        let mut tracker = tracker(Closed::Keep);
+        tracker.apply(&KernelEvent::Connection(connection(SECOND, 500)));
+        tracker.apply(&KernelEvent::Subflow(subflow(11, SECOND, 500)));
+        tick(&mut tracker, 2 * SECOND);
+
+        let (from, to) = (Nanos(2 * SECOND), Nanos((2 + stalled) * SECOND));
+        let mut resumed = subflow(11, to.0, 1_500);
+        resumed.stalls = vec![Stall { from, to, unacked: true }];
+        resumed.progress = Some(to);
+        tracker.apply(&KernelEvent::Connection(connection(to.0, 1_500)));
+        tracker.apply(&KernelEvent::Subflow(resumed));
+        let tick = Tick { at: Nanos(3_613 * SECOND), suspended: Nanos(3_600 * SECOND), ..Tick::default() };
+        tracker.apply(&KernelEvent::Tick(tick));
+
+        let report = tracker.report();
+        let found = report.connections[0].timeline.iter().find_map(|entry| match entry.event {
+            TimelineEvent::Stalled { gap } => Some(gap),
+            _ => None,
+        });
+        assert_eq!(found, stall);
+        // 1 000 bytes in the 11 s between the ticks in which the machine ran.
+        assert_eq!(report.connections[0].send, Some(BitsPerSecond(727)));
+    }
 }

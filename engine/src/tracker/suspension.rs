@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Suspensions of the machine. The boot clock goes on meanwhile, so that a connection seems to make no progress. Pure.
+
+use std::collections::VecDeque;
+
+use mpwatch_model::unit::Nanos;
+
+/// Most suspensions that are remembered. A stall is reported at the next tick, or when another subflow makes progress.
+const MAX_REMEMBERED: usize = 16;
+
+/// The machine was suspended between two ticks.
+#[derive(Clone, Copy, Debug)]
+struct Suspension {
+    from: Nanos,
+    to: Nanos,
+    /// How long, at most `to - from`.
+    asleep: Nanos,
+}
+
+/// The latest suspensions, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Suspensions(VecDeque<Suspension>);
+
+impl Suspensions {
+    /// Adds a suspension between these ticks; none if `asleep` is zero.
+    pub(super) fn note(&mut self, from: Nanos, to: Nanos, asleep: Nanos) {
+        if asleep == Nanos(0) {
+            return;
+        }
+        if self.0.len() == MAX_REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(Suspension { from, to, asleep });
+    }
+
+    /// How long the machine ran from one time to another.
+    pub(super) fn awake(&self, from: Nanos, to: Nanos) -> Nanos {
+        let asleep = self.0.iter().map(|suspension| {
+            let overlap = suspension.to.min(to).since(suspension.from.max(from));
+            overlap.min(suspension.asleep).0
+        });
+        Nanos(to.since(from).0.saturating_sub(asleep.sum()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_awake_is_without_suspensions() {
+        let mut suspensions = Suspensions::default();
+        suspensions.note(Nanos(100), Nanos(200), Nanos(80));
+        suspensions.note(Nanos(300), Nanos(400), Nanos(0));
+        for (from, to, awake) in [(0, 90, 90), (0, 500, 420), (150, 160, 0), (200, 400, 200)] {
+            assert_eq!(suspensions.awake(Nanos(from), Nanos(to)), Nanos(awake), "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn the_latest_suspensions_are_remembered() {
+        let mut suspensions = Suspensions::default();
+        for nth in 0..100 {
+            suspensions.note(Nanos(nth * 10), Nanos(nth * 10 + 10), Nanos(5));
+        }
+        assert_eq!(suspensions.0.len(), MAX_REMEMBERED);
+        assert_eq!(suspensions.awake(Nanos(990), Nanos(1_000)), Nanos(5));
+    }
+}
