@@ -41,7 +41,7 @@ fn a_connection_whose_syn_was_lost_before_mpwatch_started_has_the_bytes_of_the_a
         return;
     }
     let delayed = LinkSpec::default().rtt(Duration::from_millis(4));
-    let lab = Topology::two_paths(delayed.clone(), delayed).unwrap();
+    let lab = Topology::two_paths(delayed, delayed).unwrap();
     lab.path(0).unwrap().fail(PathFailure::Blackhole).unwrap();
     let spec = lab.traffic(Workload::upload(SHORT_BYTES)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &Arc::default()).unwrap();

@@ -154,7 +154,8 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
 	/* An active open, also if it is older than mpwatch: its SYN counts as one byte. */
 	if (old == TCP_SYN_SENT)
-		state->observed.syn_bytes = payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
+		state->observed.syn_bytes =
+			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
 	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
 	if (msk) {
 		note_handshake(&state->handshake, msk);
