@@ -125,6 +125,7 @@ fn unit_word(unit: Unit) -> &'static str {
         Unit::Ratio => "0 to 1",
         Unit::Segments => "segments",
         Unit::Joules => "joules",
+        Unit::Watts => "W",
         Unit::JoulesPerGigabyte => "J/GB",
         Unit::Count => "",
     }

@@ -11,4 +11,5 @@ pub mod links;
 pub mod markdown;
 pub mod prometheus;
 pub mod schema;
+pub mod study;
 pub mod text;

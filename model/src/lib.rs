@@ -34,6 +34,7 @@ pub mod service;
 pub mod setup;
 pub mod snapshot;
 pub mod statistics;
+pub mod study;
 pub mod subflow;
 pub mod timeline;
 pub mod unit;

@@ -60,6 +60,7 @@ mod tests {
             Unit::Ratio => "_ratio",
             Unit::Segments => "_segments",
             Unit::Joules => "_joules",
+            Unit::Watts => "_watts",
             Unit::JoulesPerGigabyte => "_joules_per_gigabyte",
             Unit::Count => "",
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two samples without assuming a distribution: the Hodges-Lehmann estimate of the shift between them, with the confidence
-//! interval that belongs to the Mann-Whitney test. Exact, without random numbers, in O(n log n).
+//! interval that belongs to the Mann-Whitney test. Exact, without random numbers, in O(n log n). For a few repetitions of one experiment,
+//! [`mean_interval`] and [`relative_change`] assume that values (or their logarithms) are normally distributed.
 
 use serde::Serialize;
 
@@ -70,6 +71,51 @@ pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     }
     let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     Some(shift(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
+}
+
+/// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; beyond, that of the normal distribution is close enough.
+const T_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// The two-sided 95 % quantile of Student's t. Degrees of freedom are rounded down, which is on the safe side.
+fn student_t(freedom: f64) -> f64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 31")]
+    let whole = freedom.clamp(1.0, 31.0) as usize;
+    T_95.get(whole - 1).copied().unwrap_or(Z_95)
+}
+
+/// Mean, and variance of the mean. `None`: fewer than two values.
+fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() >= 2).then(|| (mean, squares / (count - 1.0) / count))
+}
+
+/// The 95 % confidence interval of the mean of normally distributed values. `None`: fewer than two.
+pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let (mean, variance) = mean_and_variance(values)?;
+    let half = student_t(values.len() as f64 - 1.0) * variance.sqrt();
+    Some((mean - half, mean + half))
+}
+
+/// By which factor the values of `b` are larger than those of `a`, minus 1: Welch's interval of the logarithms, which are taken as normally
+/// distributed. For few values, where [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than
+/// zero.
+pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
+    if !a.iter().chain(b).all(|value| *value > 0.0) {
+        return None;
+    }
+    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+    let ((mean_a, variance_a), (mean_b, variance_b)) =
+        (mean_and_variance(&logarithms(a))?, mean_and_variance(&logarithms(b))?);
+    let variance = variance_a + variance_b;
+    let part = |variance: f64, values: &[f64]| variance.powi(2) / (values.len() as f64 - 1.0);
+    let freedom = variance.powi(2) / (part(variance_a, a) + part(variance_b, b)).max(f64::MIN_POSITIVE);
+    let (estimate, half) = (mean_b - mean_a, student_t(freedom) * variance.sqrt());
+    Some(Shift { estimate, low: estimate - half, high: estimate + half }.map(f64::exp_m1))
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
@@ -169,6 +215,25 @@ mod tests {
             missed += u32::from(!(found.low..=found.high).contains(&0.3));
         }
         assert!((20..=70).contains(&missed), "{missed} of 1000");
+    }
+
+    #[test]
+    fn the_interval_of_a_mean_is_students() {
+        // Mean 12, standard error 1, t = 4.303.
+        let (low, high) = mean_interval(&[12.0 - 3.0_f64.sqrt(), 12.0, 12.0 + 3.0_f64.sqrt()]).unwrap();
+        assert!((low - 7.697).abs() < 1e-6 && (high - 16.303).abs() < 1e-6, "{low} {high}");
+        assert_eq!((mean_interval(&[1.0]), mean_interval(&[])), (None, None));
+        assert_eq!((student_t(0.5), student_t(2.9), student_t(1e9)), (12.706, 4.303, Z_95));
+    }
+
+    #[test]
+    fn a_change_is_relative_and_its_interval_covers_the_truth() {
+        let found = relative_change(&[10.0, 10.2, 9.8], &[20.0, 20.4, 19.6]).unwrap();
+        assert!((found.estimate - 1.0).abs() < 1e-6 && found.low > 0.8 && found.high < 1.2, "{found:?}");
+        assert_eq!(relative_change(&[1.0], &[2.0, 3.0]), None);
+        assert_eq!(relative_change(&[1.0, 0.0], &[2.0, 3.0]), None);
+        let equal = relative_change(&[5.0, 5.0], &[5.0, 5.0]).unwrap();
+        assert_eq!((equal.estimate, equal.is_shown()), (0.0, false));
     }
 
     fn sample() -> impl Strategy<Value = Vec<f64>> {

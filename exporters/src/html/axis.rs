@@ -150,6 +150,7 @@ fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
         Unit::Bytes => largest(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
         Unit::Seconds => largest(&[(1e-6, "us"), (1e-3, "ms"), (1.0, "s")]),
         Unit::Joules => largest(&[(1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")]),
+        Unit::Watts => largest(&[(1e-3, "mW"), (1.0, "W")]),
         Unit::JoulesPerGigabyte => (1.0, "J/GB"),
         Unit::Ratio => (0.01, "%"),
         Unit::Segments => (1.0, "segments"),

@@ -15,7 +15,9 @@ mod over_time;
 mod page;
 mod plot;
 mod rates;
+mod study;
 mod style;
 
 pub use comparison::comparison;
 pub use page::report;
+pub use study::study;

@@ -38,7 +38,12 @@ pub(super) fn plots(flow: Flow<'_>, samples: &CounterSeries) -> String {
         })
         .collect();
     let plot = |y: Axis, caption: &str, steps: bool, points: fn(&Life<'_>) -> Vec<(f64, f64)>| {
-        let curve = |life: &Life<'_>| Curve { name: life.name.clone(), points: points(life), steps };
+        let curve = |life: &Life<'_>| Curve {
+            name: life.name.clone(),
+            points: points(life),
+            steps,
+            intervals: Vec::new(),
+        };
         let curves = lives.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
         let file = format!("{}-{}", y.title.replace(' ', "-").to_lowercase(), flow.end.id.short());
         Plot { file, caption: caption.to_owned(), x: TIME, y, of: "subflow", curves, x_to: clock.end }.html()

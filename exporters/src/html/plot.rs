@@ -25,6 +25,8 @@ const SAMPLE: f64 = 28.0;
 const LETTER: f64 = 6.8;
 /// Most parts of the vertical axis.
 const Y_PARTS: u32 = 5;
+/// Half the width of the ends of an interval.
+const CAP: f64 = 3.0;
 /// Number of dash patterns of the style sheet.
 const DASHES: usize = 4;
 
@@ -48,6 +50,16 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
     /// Each value holds until the next point.
     pub(crate) steps: bool,
+    /// The interval of each point. Empty: none has any.
+    pub(crate) intervals: Vec<Option<(f64, f64)>>,
+}
+
+impl Curve {
+    /// Its points, each with its interval.
+    fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> {
+        let intervals = self.intervals.iter().copied().chain(std::iter::repeat(None));
+        self.points.iter().copied().zip(intervals)
+    }
 }
 
 impl Plot {
@@ -65,26 +77,37 @@ impl Plot {
 
     /// A row for each point.
     pub(crate) fn csv(&self) -> String {
-        let header = [self.of, self.x.column, self.y.column].map(str::to_owned).to_vec();
+        let has_intervals = self.curves.iter().any(|curve| !curve.intervals.is_empty());
+        let columns = if has_intervals { 5 } else { 3 };
+        let header = [self.of, self.x.column, self.y.column, "low", "high"].map(str::to_owned);
         let rows = self.curves.iter().flat_map(|curve| {
-            let row = |(x, y): &(f64, f64)| vec![crate::csv::cell(&curve.name), number(*x), number(*y)];
-            curve.points.iter().map(row)
+            curve.with_intervals().map(|((x, y), interval)| {
+                let (low, high) = interval.unzip();
+                let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
+                vec![crate::csv::cell(&curve.name), number(x), number(y), bound(low), bound(high)]
+            })
         });
-        crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default()
+        let cut = |mut row: Vec<String>| {
+            row.truncate(columns);
+            row
+        };
+        crate::csv::text(std::iter::once(header.to_vec()).chain(rows).map(cut)).unwrap_or_default()
     }
 
     /// Its size and what is in it.
     fn drawing(&self) -> ((f64, f64), String) {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let ends = || self.curves.iter().flat_map(|curve| &curve.intervals).flatten().map(|(_, high)| *high);
         let area = Area {
             x: Range::of(self.x, points().map(|point| point.0).chain([self.x_to])),
-            y: Range::of(self.y, points().map(|point| point.1)).up_to_label(Y_PARTS),
+            y: Range::of(self.y, points().map(|point| point.1).chain(ends())).up_to_label(Y_PARTS),
             top: TOP + LEGEND_LINE * self.legend().1,
         };
         let mut body = self.legend().0;
         body.push_str(&area.axes());
         for (index, curve) in self.curves.iter().enumerate() {
             let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", style(index), area.path(curve));
+            body.push_str(&area.intervals(curve, colour(index)));
         }
         ((WIDTH, area.bottom() + BOTTOM), body)
     }
@@ -172,6 +195,25 @@ impl Area {
             self.x.title(),
             self.y.title()
         );
+        text
+    }
+
+    /// A dot for each point, and its interval.
+    fn intervals(&self, curve: &Curve, colour: usize) -> String {
+        let mut text = String::new();
+        for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
+            let (x, y) = (self.at_x(x), self.at_y(y));
+            let _ = writeln!(text, "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
+            if let Some((low, high)) = interval {
+                let [low, high] = [low, high].map(|end| self.at_y(end));
+                let left = x - CAP;
+                let width = 2.0 * CAP;
+                let _ = writeln!(
+                    text,
+                    "<path class=\"axis\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h{width}M{left:.1} {high:.1}h{width}\"/>"
+                );
+            }
+        }
         text
     }
 

@@ -127,8 +127,11 @@ impl TopologySpec {
             .all(|link| !link.is_rate_limited() && !link.is_impaired())
     }
 
-    /// Rejects an invalid specification before anything is built.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Checks it before anything is built.
+    ///
+    /// # Errors
+    /// If it has too many paths, or parts that do not fit together.
+    pub fn check(&self) -> Result<()> {
         let invalid = |what: String, advice| Err(Error::Invalid { what, advice });
         if !(1..=MAX_PATHS).contains(&self.paths.len()) {
             return invalid(format!("a topology of {} paths", self.paths.len()), "the kernel allows 1 to 9");

@@ -14,6 +14,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
         Unit::Seconds => format!("{} s", significant(value)),
         Unit::Ratio => format!("{:.1} %", value * 100.0),
         Unit::Joules => prefixed(value, "J"),
+        Unit::Watts => prefixed(value, "W"),
         Unit::JoulesPerGigabyte => format!("{} J/GB", significant(value)),
         Unit::Segments | Unit::Count => format!("{value:.0}"),
     }

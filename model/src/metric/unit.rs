@@ -16,6 +16,8 @@ pub enum Unit {
     Segments,
     /// Joules.
     Joules,
+    /// Watts.
+    Watts,
     /// Joules per gigabyte (10^9) of payload.
     JoulesPerGigabyte,
     /// A plain number.

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A study as one HTML file: for each experiment its question, what the paper says and what was measured, plots and a table.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::metric::Unit;
+use mpwatch_model::study::quantity::Quantity;
+use mpwatch_model::study::{Cell, Experiment, Origin, Plot as Wanted, Study};
+
+use super::axis::Axis;
+use super::markup::{escape, facts, list, table};
+use super::page::frame;
+use super::plot::{Curve, Plot};
+use crate::study::{Agreement, energy_note, table as table_of, verdicts};
+use crate::text::words::capital;
+
+/// The study as a page.
+pub fn study(study: &Study) -> String {
+    let title = format!("mpwatch study of {}", study.origin.host.name);
+    let mut text = frame(&title, &title);
+    let _ = write!(
+        text,
+        "<p>{}</p>\n<div class=\"origin\">\n{}</div>\n",
+        escape(&energy_note(study)),
+        origin(study)
+    );
+    for experiment in &study.experiments {
+        text.push_str(&section(study, experiment));
+    }
+    text.push_str("</main>\n</body>\n</html>\n");
+    text
+}
+
+fn origin(study: &Study) -> String {
+    let Origin { host, cpu, cpus, seed, quick, .. } = &study.origin;
+    let period = study.from.zip(study.to).map(|(from, to)| {
+        format!("{} to {} UTC", from.strftime("%Y-%m-%d %H:%M"), to.strftime("%Y-%m-%d %H:%M"))
+    });
+    let scale = if *quick { "quick: fewer cells, smaller transfers" } else { "full" };
+    facts(&[
+        ("Kernel", host.kernel.clone()),
+        ("CPU", format!("{cpus} x {}", if cpu.is_empty() { "unknown" } else { cpu })),
+        ("mpwatch", host.mpwatch.clone()),
+        ("Scale", scale.to_owned()),
+        ("Seed", seed.to_string()),
+        ("Time", period.unwrap_or_default()),
+    ])
+}
+
+fn section(study: &Study, experiment: &Experiment) -> String {
+    let about = experiment.description;
+    let compared = verdicts(experiment).into_iter().fold(String::new(), |mut text, (agreement, sentence)| {
+        let class = match agreement {
+            Agreement::Agrees => "better",
+            Agreement::Differs => "worse",
+            Agreement::Undecided | Agreement::OtherSize => "undecided",
+        };
+        let _ = writeln!(text, "<li class=\"{class}\">{}</li>", escape(&sentence));
+        text
+    });
+    let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, *wanted)).collect();
+    let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
+    format!(
+        "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\
+         <div class=\"plots\">{plots}</div>\n{}{}</section>\n",
+        escape(about.name),
+        escape(about.title),
+        escape(about.question),
+        escape(about.method),
+        escape(about.paper),
+        list("problems", &failures),
+        table(&table_of(experiment))
+    )
+}
+
+/// The cells of a curve, each with its place on the horizontal axis.
+type Points<'a> = Vec<(f64, &'a Cell)>;
+
+/// A quantity over a factor, a curve for each combination of the other factors, and one for what the paper says.
+fn plot(study: &Study, experiment: &Experiment, wanted: Wanted) -> String {
+    let quantity = wanted.quantity;
+    let mut groups: Vec<(String, Points<'_>)> = Vec::new();
+    for cell in &experiment.cells {
+        let Some(x) = cell.factor(wanted.over).and_then(|value| value.parse().ok()) else { continue };
+        let name = curve_name(cell, wanted.over);
+        match groups.iter_mut().find(|(found, _)| *found == name) {
+            Some((_, points)) => points.push((x, cell)),
+            None => groups.push((name, vec![(x, cell)])),
+        }
+    }
+    let curves = groups.iter().map(|(name, points)| measured_curve(name, points, quantity));
+    let papers = groups.iter().flat_map(|(_, points)| paper_curves(experiment, points, quantity));
+    let note =
+        if quantity.is_energy() && study.origin.simulated_energy { " (energy is simulated)" } else { "" };
+    let plot = Plot {
+        file: format!("{}-{}", experiment.description.name, quantity.name()),
+        caption: format!("{} by {}{note}: mean and 95 % interval", capital(quantity.title()), wanted.over),
+        x: Axis { title: wanted.over, unit: unit_of(wanted.over), column: wanted.over, log: wanted.log },
+        y: Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log: false },
+        of: "cell",
+        curves: curves.chain(papers).collect(),
+        x_to: 0.0,
+    };
+    plot.html()
+}
+
+fn measured_curve(name: &str, points: &Points<'_>, quantity: Quantity) -> Curve {
+    let known: Vec<_> = points.iter().filter_map(|(x, cell)| Some((*x, cell.measured(quantity)?))).collect();
+    Curve {
+        name: if name.is_empty() { "measured".to_owned() } else { name.to_owned() },
+        points: known.iter().map(|(x, measured)| (*x, measured.mean)).collect(),
+        steps: false,
+        intervals: known.iter().map(|(_, measured)| measured.interval).collect(),
+    }
+}
+
+/// The paper's values for these cells, a curve for each of its machines or networks. A change begins at the cell of comparison.
+fn paper_curves(experiment: &Experiment, points: &Points<'_>, quantity: Quantity) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for (x, cell) in points {
+        for published in cell.measured(quantity).map_or(&[][..], |measured| &measured.published) {
+            let Some(value) = experiment.absolute(cell, quantity, published.value) else { continue };
+            let name = format!("paper: {}", published.setup);
+            match curves.iter_mut().find(|curve| curve.name == name) {
+                Some(curve) => {
+                    curve.points.push((*x, value));
+                    curve.intervals.push(None);
+                }
+                None => curves.push(Curve {
+                    name,
+                    points: vec![(*x, value)],
+                    steps: false,
+                    intervals: vec![None],
+                }),
+            }
+        }
+    }
+    curves
+}
+
+/// The factors of a cell but the one of the horizontal axis.
+fn curve_name(cell: &Cell, over: &str) -> String {
+    let others = cell.factors.iter().filter(|factor| factor.name != over);
+    let words: Vec<String> = others.map(|factor| format!("{} {}", factor.name, factor.value)).collect();
+    words.join(", ")
+}
+
+/// The unit of a factor.
+fn unit_of(factor: &str) -> Unit {
+    if factor == "bytes" { Unit::Bytes } else { Unit::Count }
+}

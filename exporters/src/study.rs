@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A study as text and CSV. [`crate::html::study`] draws it.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::energy::EnergySource;
+use mpwatch_model::statistics::Shift;
+use mpwatch_model::study::quantity::Quantity;
+use mpwatch_model::study::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
+
+use crate::csv;
+use crate::text::grid::{Align, Grid};
+
+/// A part for each experiment: what the paper says and what was measured, and a table in lines of at most this width.
+pub fn text(study: &Study, width: usize) -> String {
+    let mut text = String::new();
+    for experiment in &study.experiments {
+        let about = experiment.description;
+        let _ = writeln!(text, "{}: {} [{}]\n  {}", about.name, about.title, about.paper, about.question);
+        for (_, sentence) in verdicts(experiment) {
+            let _ = writeln!(text, "  {sentence}");
+        }
+        text.push('\n');
+        text.push_str(&table(experiment).text_within("  ", width));
+        for failure in experiment.cells.iter().flat_map(|cell| &cell.failures) {
+            let _ = writeln!(text, "  failed: {failure}");
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{}", energy_note(study));
+    text
+}
+
+/// Where the joules come from, in a sentence.
+pub(crate) fn energy_note(study: &Study) -> String {
+    let sources = study.experiments.iter().flat_map(|one| &one.cells).map(|cell| cell.energy);
+    match sources.filter(|source| *source != EnergySource::Absent).max() {
+        None => "No run has energy figures.".to_owned(),
+        Some(EnergySource::Simulated) => {
+            "Energy is simulated (source `simulated`): this machine has no energy counters. The joules follow the CPU time of both ends by \
+             a fixed power law, so that only their ratios mean something."
+                .to_owned()
+        }
+        Some(source) if source.is_measured() => format!("Energy is measured (source `{}`).", source.as_str()),
+        Some(source) => format!("Energy is an estimate (source `{}`).", source.as_str()),
+    }
+}
+
+/// A row for each cell and quantity.
+pub(crate) fn table(experiment: &Experiment) -> Grid {
+    let columns = vec![
+        ("cell", Align::Left),
+        ("quantity", Align::Left),
+        ("runs", Align::Right),
+        ("mean", Align::Right),
+        ("95 % interval", Align::Right),
+        ("change", Align::Right),
+        ("paper", Align::Left),
+    ];
+    let of_cell = |cell: &Cell| -> Vec<Vec<String>> {
+        let name = name(cell);
+        cell.measured.iter().map(|measured| row(&name, cell, measured)).collect()
+    };
+    Grid { columns, rows: experiment.cells.iter().flat_map(of_cell).collect() }
+}
+
+/// `paths 2, rate 20`.
+pub(crate) fn name(cell: &Cell) -> String {
+    let words: Vec<String> = cell.factors.iter().map(|one| format!("{} {}", one.name, one.value)).collect();
+    words.join(", ")
+}
+
+fn row(name: &str, cell: &Cell, measured: &Measured) -> Vec<String> {
+    let Measured { quantity, values, mean, interval, change, published } = measured;
+    let mark = if quantity.is_energy() { cell.energy.mark() } else { "" };
+    let interval =
+        interval.map(|(low, high)| format!("{} to {}", quantity.display(low), quantity.display(high)));
+    let papers: Vec<String> = published.iter().map(|one| paper(*quantity, *one)).collect();
+    vec![
+        name.to_owned(),
+        quantity.title().to_owned(),
+        values.len().to_string(),
+        format!("{mark}{}", quantity.display(*mean)),
+        interval.unwrap_or_else(|| "-".to_owned()),
+        change.map_or_else(|| "-".to_owned(), change_text),
+        papers.join("; "),
+    ]
+}
+
+/// A change with a larger upper end is not known.
+const MAX_CHANGE: f64 = 10.0;
+
+/// `+6.4 % (+5.0 to +7.9)`.
+fn change_text(change: Shift) -> String {
+    if change.high > MAX_CHANGE && !change.is_shown() {
+        return "unclear".to_owned();
+    }
+    let percent = |value: f64| value * 100.0;
+    format!(
+        "{:+.1} % ({:+.1} to {:+.1})",
+        percent(change.estimate),
+        percent(change.low),
+        percent(change.high)
+    )
+}
+
+/// `+6.4 % (i7-3770)`.
+fn paper(quantity: Quantity, reported: Reported) -> String {
+    let value = match reported.value {
+        PublishedValue::Absolute(value) => quantity.display(value),
+        PublishedValue::Change(change) => format!("{:+.1} %", change * 100.0),
+    };
+    format!("{value} ({})", reported.setup)
+}
+
+/// Whether the measured change confirms that of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// The interval excludes 0 on the side of the paper, and the change is of half to twice the size; or the paper has no change, and ours is
+    /// within 5 %.
+    Agrees,
+    /// The interval excludes 0 on the side of the paper, but the change is smaller or larger.
+    OtherSize,
+    /// The interval excludes 0 on the other side; or the paper has no change, and ours has.
+    Differs,
+    /// Too few runs, or the interval contains 0.
+    Undecided,
+}
+
+/// A change of less than this is none.
+const NO_CHANGE: f64 = 0.05;
+
+impl Agreement {
+    /// `None`: the paper has no change of this value.
+    pub(crate) fn of(measured: &Measured, published: Reported) -> Option<Self> {
+        let PublishedValue::Change(paper) = published.value else { return None };
+        let Some(change) = measured.change else { return Some(Self::Undecided) };
+        let is_none = change.estimate.abs() <= NO_CHANGE;
+        Some(match (paper.abs() <= NO_CHANGE, change.is_shown()) {
+            (true, _) if is_none => Self::Agrees,
+            (_, false) => Self::Undecided,
+            (false, true) if (0.5..=2.0).contains(&(change.estimate / paper)) => Self::Agrees,
+            (false, true) if (change.estimate > 0.0) == (paper > 0.0) => Self::OtherSize,
+            (_, true) => Self::Differs,
+        })
+    }
+}
+
+/// The values of the paper beside ours, in sentences.
+pub(crate) fn verdicts(experiment: &Experiment) -> Vec<(Agreement, String)> {
+    let mut found = Vec::new();
+    for cell in &experiment.cells {
+        for measured in &cell.measured {
+            for published in &measured.published {
+                let Some(agreement) = Agreement::of(measured, *published) else { continue };
+                found.push((agreement, sentence(cell, measured, *published, agreement)));
+            }
+        }
+    }
+    found
+}
+
+fn sentence(cell: &Cell, measured: &Measured, published: Reported, agreement: Agreement) -> String {
+    let word = match agreement {
+        Agreement::Agrees => "agrees",
+        Agreement::OtherSize => "same direction, other size",
+        Agreement::Differs => "differs",
+        Agreement::Undecided => "not shown",
+    };
+    let ours = measured.change.map_or_else(|| "too few runs".to_owned(), change_text);
+    format!(
+        "{}, {}: measured {ours}, paper {}: {word}",
+        name(cell),
+        measured.quantity.title(),
+        paper(measured.quantity, published)
+    )
+}
+
+/// A row for each run's value.
+///
+/// # Errors
+/// If memory is short.
+pub fn csv(study: &Study) -> Result<String, ::csv::Error> {
+    let columns =
+        ["experiment", "cell", "run", "quantity", "value", "energy_source"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    for experiment in &study.experiments {
+        for cell in &experiment.cells {
+            for measured in &cell.measured {
+                for (run, value) in measured.values.iter().enumerate() {
+                    let source = if measured.quantity.is_energy() { cell.energy.as_str() } else { "" };
+                    rows.push(vec![
+                        experiment.description.name.into(),
+                        mpwatch_model::study::key(&cell.factors).into(),
+                        run.into(),
+                        measured.quantity.name().into(),
+                        (*value).into(),
+                        source.into(),
+                    ]);
+                }
+            }
+        }
+    }
+    csv::table(columns, &rows)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a study measures. One row of the table declares a quantity for results, tables, plots and CSV.
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::{self, Unit};
+
+/// Declares the quantities: variant, name in files, title, unit, whether less is better, meaning.
+macro_rules! quantities {
+    ($($variant:ident $name:literal $title:literal $unit:ident $lower:literal $help:literal;)*) => {
+        /// A quantity of a study.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Quantity {
+            $(#[doc = $help] #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Quantity {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn row(self) -> (&'static str, &'static str, Unit, bool, &'static str) {
+                match self { $(Self::$variant => ($name, $title, Unit::$unit, $lower, $help),)* }
+            }
+        }
+    };
+}
+
+quantities! {
+    Goodput "goodput_bps" "goodput" BitsPerSecond false "Payload of the measured connections over the time from the first connect to the last byte.";
+    CompletionTime "completion_s" "completion time" Seconds true "Median time from connect to the last byte at the receiver of a connection.";
+    SlowestCompletion "slowest_completion_s" "slowest completion" Seconds true "Longest time from connect to the last byte at the receiver of a connection.";
+    Power "power_w" "power" Watts true "Mean power of the machine's energy zones during the traffic, idle power included.";
+    MachineEnergy "machine_j" "energy of the machine" Joules true "Mean power times the time from the first connect to the last byte.";
+    FlowEnergy "flow_j" "energy of the flows" Joules true "Energy above idle that is charged to the measured connections, both ends.";
+    EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte true "The same per gigabyte (10^9 bytes) of payload.";
+    CpuTime "cpu_s" "CPU time of the flows" Seconds true "CPU time of the network path that is charged to the measured connections, both ends.";
+    CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds true "The same per gigabyte (10^9 bytes) of payload.";
+    Retransmitted "retransmitted_ratio" "retransmitted" Ratio true "Retransmitted share of the bytes that the subflows sent.";
+    Excess "excess_ratio" "excess traffic" Ratio true "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";
+    Rtt "rtt_s" "RTT" Seconds true "Median round-trip time of the sending subflows, weighted by their samples.";
+    SecondSubflow "second_subflow_s" "second subflow after" Seconds true "Time until the second subflow was established.";
+    SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes true "Payload sent when the second subflow was established.";
+    EffectiveBytes "effective_bytes" "bytes until it is effective" Bytes true "Payload sent when the second subflow had carried 10 % of all payload.";
+    Outage "outage_s" "outage" Seconds true "Longest outage of a connection: how long no subflow made progress.";
+    Completed "completed_ratio" "completed" Ratio false "Share of the connections whose payload arrived completely.";
+    Jain "jain_index" "Jain index" Ratio false "Jain's fairness index of the subflows' rates (1: equal).";
+    Utilization "path_utilization" "paths used" Ratio false "Mean share of the paths that carried at least 10 % of a connection's payload.";
+    Groups "bottleneck_groups" "bottlenecks found" Count false "Number of distinct bottlenecks that mpwatch saw for a connection.";
+    ExtraSubflows "extra_subflows" "extra subflows found" Count true "Subflows beyond one per bottleneck, as mpwatch saw them.";
+    ShortCompletion "short_completion_s" "completion time of short flows" Seconds true "Median time from connect to the last byte at the receiver of a short flow.";
+    DeadlinesMissed "deadlines_missed_ratio" "deadlines missed" Ratio true "Share of the short flows that took longer than 200 ms.";
+    RateCorrelation "rate_correlation" "correlation of rates" Count false "Correlation of the rates of the first two subflows over snapshots (-1: what one gains the other loses).";
+    Timeouts "timeouts" "timeouts" Count true "Retransmission timeouts of all subflows.";
+}
+
+impl Quantity {
+    /// Its name in files; it ends in the unit.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Its title in tables and plots.
+    pub fn title(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Its unit.
+    pub fn unit(self) -> Unit {
+        self.row().2
+    }
+
+    /// Whether less is better.
+    pub fn lower_is_better(self) -> bool {
+        self.row().3
+    }
+
+    /// What it means.
+    pub fn help(self) -> &'static str {
+        self.row().4
+    }
+
+    /// The quantity with this name in files.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|one| one.name() == name)
+    }
+
+    /// Whether it is computed from joules, which may be estimates.
+    pub fn is_energy(self) -> bool {
+        self.unit().is_energy() || self == Self::Power
+    }
+
+    /// The range that its values can have. An interval of few runs may extend beyond it.
+    pub fn range(self) -> (f64, f64) {
+        match self.unit() {
+            _ if self == Self::RateCorrelation => (-1.0, 1.0),
+            Unit::Ratio => (0.0, 1.0),
+            _ => (0.0, f64::INFINITY),
+        }
+    }
+
+    /// A value with its unit.
+    pub fn display(self, value: f64) -> String {
+        match self {
+            Self::RateCorrelation => format!("{value:+.2}"),
+            // The mean of whole numbers.
+            _ if self.unit() == Unit::Count => format!("{value:.1}"),
+            _ => metric::display(self.unit(), Some(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantity_is_found_by_its_name_which_is_also_that_of_json() {
+        for quantity in Quantity::ALL {
+            assert_eq!(Quantity::by_name(quantity.name()), Some(*quantity));
+            assert_eq!(serde_json::to_value(quantity).unwrap(), quantity.name());
+            assert!(quantity.help().ends_with('.'), "{}", quantity.name());
+        }
+        assert_eq!(Quantity::by_name("watts"), None);
+    }
+
+    #[test]
+    fn values_have_their_unit_and_range() {
+        assert_eq!(Quantity::Power.display(21.54), "21.5 W");
+        assert_eq!(Quantity::RateCorrelation.display(-0.987), "-0.99");
+        assert_eq!(Quantity::Groups.display(1.5), "1.5");
+        assert_eq!(Quantity::Completed.range(), (0.0, 1.0));
+        assert_eq!(Quantity::RateCorrelation.range(), (-1.0, 1.0));
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The data of a study: descriptions of experiments, records of runs, and results.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::quantity::Quantity;
+use crate::energy::EnergySource;
+use crate::host::Host;
+use crate::statistics::Shift;
+
+/// The format of [`Study`] as JSON.
+pub const SCHEMA: u32 = 1;
+
+/// What an experiment is about, and how to show it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Description {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Key of the paper (docs/study.md lists them).
+    pub paper: &'static str,
+    /// What it answers.
+    pub question: &'static str,
+    /// What is built and measured here, and where that differs from the paper.
+    pub method: &'static str,
+    /// What is measured, in the order of tables.
+    pub quantities: &'static [Quantity],
+    /// Factors whose values are replaced in a cell to get the cell that it is compared with. Empty: cells are not compared.
+    pub baseline: &'static [(&'static str, &'static str)],
+    /// Its plots.
+    #[serde(skip)]
+    pub plots: &'static [Plot],
+    /// What the paper reports.
+    #[serde(skip)]
+    pub published: &'static [Published],
+}
+
+/// A quantity over a factor.
+#[derive(Clone, Copy, Debug)]
+pub struct Plot {
+    /// The vertical axis.
+    pub quantity: Quantity,
+    /// The factor of the horizontal axis; its values are numbers.
+    pub over: &'static str,
+    /// Whether the horizontal axis is logarithmic.
+    pub log: bool,
+}
+
+/// A value that a paper reports for a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// The cell, by the factors that identify it.
+    pub cell: &'static [(&'static str, &'static str)],
+    /// What was measured.
+    pub quantity: Quantity,
+    /// The value.
+    pub value: PublishedValue,
+    /// On which machine or network.
+    pub setup: &'static str,
+}
+
+/// A value of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PublishedValue {
+    /// In the unit of the quantity.
+    Absolute(f64),
+    /// Relative to the cell that it is compared with: 0.1 is 10 % more.
+    Change(f64),
+}
+
+/// A setting that an experiment varies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Factor {
+    /// Its name, for example `paths`.
+    pub name: String,
+    /// Its value, for example `3`.
+    pub value: String,
+}
+
+impl Factor {
+    /// A factor with a value.
+    pub fn new(name: &str, value: &impl ToString) -> Self {
+        Self { name: name.to_owned(), value: value.to_string() }
+    }
+}
+
+/// `paths=3 transport=mptcp`: identifies a cell within its experiment.
+pub fn key(factors: &[Factor]) -> String {
+    let words: Vec<String> = factors.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+    words.join(" ")
+}
+
+/// What one run measured, or why it failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The cell.
+    pub factors: Vec<Factor>,
+    /// From 0.
+    pub repetition: u32,
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// When it began.
+    pub began: Timestamp,
+    /// How long it took, with building and removing its network.
+    pub took_s: f64,
+    /// Where its joules came from.
+    pub energy: EnergySource,
+    /// What was measured. Empty: it failed.
+    pub values: Vec<(Quantity, f64)>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Which runs a study is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The machine.
+    pub host: Host,
+    /// Model name of its CPU. Empty: unknown.
+    pub cpu: String,
+    /// Number of its CPUs.
+    pub cpus: u32,
+    /// Seed of the study.
+    pub seed: u64,
+    /// Whether sizes and times were reduced (`--quick`).
+    pub quick: bool,
+    /// Whether the joules are those of a simulation.
+    pub simulated_energy: bool,
+}
+
+/// The results of a study.
+#[derive(Clone, Debug, Serialize)]
+pub struct Study {
+    /// Version of this format.
+    pub schema: u32,
+    /// Where and how it was run.
+    pub origin: Origin,
+    /// From the begin of the first run.
+    pub from: Option<Timestamp>,
+    /// To the end of the last run.
+    pub to: Option<Timestamp>,
+    /// Its experiments.
+    pub experiments: Vec<Experiment>,
+}
+
+/// The results of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Experiment {
+    /// What it is about.
+    #[serde(flatten)]
+    pub description: &'static Description,
+    /// Its cells, in the order of the definition.
+    pub cells: Vec<Cell>,
+}
+
+/// The results of all runs of a cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Identifies the cell.
+    pub factors: Vec<Factor>,
+    /// Runs that succeeded.
+    pub runs: u32,
+    /// Why the others failed.
+    pub failures: Vec<String>,
+    /// Where the joules of its runs came from; the least reliable of all runs. `absent`: no run has any.
+    pub energy: EnergySource,
+    /// A value for each quantity that was measured.
+    pub measured: Vec<Measured>,
+}
+
+/// A quantity over all runs of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// What was measured.
+    pub quantity: Quantity,
+    /// One value for each run.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.
+    pub interval: Option<(f64, f64)>,
+    /// From the cell that it is compared with to this one, relative (0.1: 10 % more). `null`: this is that cell, or too few runs.
+    pub change: Option<Shift>,
+    /// What the paper reports.
+    pub published: Vec<Reported>,
+}
+
+/// A value of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reported {
+    /// The value.
+    #[serde(flatten)]
+    pub value: PublishedValue,
+    /// On which machine or network.
+    pub setup: &'static str,
+}
+
+impl Cell {
+    /// The value of a factor. `None`: the cell does not have it.
+    pub fn factor(&self, name: &str) -> Option<&str> {
+        self.factors.iter().find(|factor| factor.name == name).map(|factor| factor.value.as_str())
+    }
+
+    /// What was measured. `None`: nothing.
+    pub fn measured(&self, quantity: Quantity) -> Option<&Measured> {
+        self.measured.iter().find(|measured| measured.quantity == quantity)
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the runs of an experiment to the results of its cells.
+
+use crate::energy::EnergySource;
+use crate::statistics::{Shift, mean_interval, relative_change};
+
+use super::quantity::Quantity;
+use super::results::{
+    Cell, Description, Experiment, Factor, Measured, Published, PublishedValue, Reported, RunRecord, key,
+};
+
+impl Experiment {
+    /// The results of these cells, in this order. Cells without runs are listed, too.
+    pub fn of(description: &'static Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
+        let of_cell = |factors: &Vec<Factor>| Cell::of(description, factors, runs);
+        Self { description, cells: cells.iter().map(of_cell).collect() }
+    }
+
+    /// What the paper's value means here, in the unit of the quantity: a change is relative to the mean of the cell of comparison. `None`: that
+    /// has no value.
+    pub fn absolute(&self, cell: &Cell, quantity: Quantity, published: PublishedValue) -> Option<f64> {
+        match published {
+            PublishedValue::Absolute(value) => Some(value),
+            PublishedValue::Change(change) => {
+                let wanted = baseline(self.description, &cell.factors)?;
+                let compared = self.cells.iter().find(|cell| cell.factors == wanted)?;
+                Some(compared.measured(quantity)?.mean * (1.0 + change))
+            }
+        }
+    }
+
+    /// The values of a factor, in the order of the cells.
+    pub fn values_of(&self, factor: &str) -> Vec<&str> {
+        let mut values = Vec::new();
+        for value in self.cells.iter().filter_map(|cell| cell.factor(factor)) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    }
+}
+
+impl Cell {
+    fn of(description: &Description, factors: &[Factor], runs: &[RunRecord]) -> Self {
+        let own = || of_cell(runs, description.name, factors);
+        let baseline = baseline(description, factors);
+        let measured = description.quantities.iter().filter_map(|&quantity| {
+            let values = values_of(own(), quantity);
+            let compared = baseline.as_deref().map(|cell| of_cell(runs, description.name, cell));
+            let change = compared.and_then(|runs| relative_change(&values_of(runs, quantity), &values));
+            let published = published(description, factors, quantity);
+            Measured::of(quantity, values, change, published)
+        });
+        let succeeded = || own().filter(|run| run.error.is_none());
+        Self {
+            runs: u32::try_from(succeeded().count()).unwrap_or(u32::MAX),
+            failures: own().filter_map(|run| run.error.clone()).collect(),
+            energy: succeeded().map(|run| run.energy).max().unwrap_or(EnergySource::Absent),
+            measured: measured.collect(),
+            factors: factors.to_vec(),
+        }
+    }
+}
+
+impl Measured {
+    /// `None`: no run has a value.
+    fn of(
+        quantity: Quantity,
+        values: Vec<f64>,
+        change: Option<Shift>,
+        published: Vec<Reported>,
+    ) -> Option<Self> {
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let (smallest, largest) = quantity.range();
+        let within = |(low, high): (f64, f64)| (low.max(smallest), high.min(largest));
+        let interval = mean_interval(&values).map(within);
+        (!values.is_empty()).then_some(Self { quantity, values, mean, interval, change, published })
+    }
+}
+
+fn of_cell<'a>(
+    runs: &'a [RunRecord],
+    experiment: &'a str,
+    factors: &[Factor],
+) -> impl Iterator<Item = &'a RunRecord> + use<'a> {
+    let wanted = key(factors);
+    runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
+}
+
+fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<f64> {
+    runs.flat_map(|run| &run.values)
+        .filter(|(found, value)| *found == quantity && value.is_finite())
+        .map(|(_, value)| *value)
+        .collect()
+}
+
+/// The cell that a cell is compared with. `None`: none, or it is that cell.
+fn baseline(description: &Description, factors: &[Factor]) -> Option<Vec<Factor>> {
+    let mut replaced = factors.to_vec();
+    for factor in &mut replaced {
+        if let Some((_, value)) = description.baseline.iter().find(|(name, _)| *name == factor.name) {
+            (*value).clone_into(&mut factor.value);
+        }
+    }
+    (replaced != factors).then_some(replaced)
+}
+
+fn published(description: &Description, factors: &[Factor], quantity: Quantity) -> Vec<Reported> {
+    let is_of_cell = |one: &&Published| {
+        let has = |(name, value): &(&str, &str)| {
+            factors.iter().any(|factor| factor.name == *name && factor.value == *value)
+        };
+        one.quantity == quantity && one.cell.iter().all(has)
+    };
+    let found = description.published.iter().filter(is_of_cell);
+    found.map(|one| Reported { value: one.value, setup: one.setup }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::study::SCHEMA;
+
+    static DESCRIPTION: Description = Description {
+        name: "energy",
+        title: "",
+        paper: "",
+        question: "",
+        method: "",
+        quantities: &[Quantity::Power, Quantity::Goodput],
+        baseline: &[("paths", "1")],
+        plots: &[],
+        published: &[Published {
+            cell: &[("paths", "2")],
+            quantity: Quantity::Power,
+            value: PublishedValue::Change(0.064),
+            setup: "i7-3770",
+        }],
+    };
+
+    fn run(paths: u32, repetition: u32, power: f64) -> RunRecord {
+        RunRecord {
+            experiment: "energy".to_owned(),
+            factors: vec![Factor::new("paths", &paths)],
+            repetition,
+            seed: 1,
+            began: Timestamp::UNIX_EPOCH,
+            took_s: 1.0,
+            energy: EnergySource::Model,
+            values: vec![(Quantity::Power, power)],
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_cell_has_its_mean_its_change_and_the_papers_value() {
+        let mut runs: Vec<RunRecord> = [10.0, 10.1, 9.9].into_iter().map(|power| run(1, 0, power)).collect();
+        runs.extend([12.0, 12.1, 11.9].into_iter().map(|power| run(2, 0, power)));
+        runs.push(RunRecord { error: Some("no route".to_owned()), values: Vec::new(), ..run(2, 3, 0.0) });
+        let cells = [1, 2, 3].map(|paths| vec![Factor::new("paths", &paths)]);
+        let found = Experiment::of(&DESCRIPTION, &cells, &runs);
+        assert_eq!(found.values_of("paths"), ["1", "2", "3"]);
+        let [one, two, none] = &found.cells[..] else { panic!("three cells") };
+        assert_eq!((one.runs, two.runs, none.runs), (3, 3, 0));
+        assert_eq!(two.failures, ["no route"]);
+        assert!(none.measured.is_empty());
+        assert_eq!(one.measured(Quantity::Power).unwrap().change, None);
+        assert_eq!(two.measured(Quantity::Goodput), None);
+        let power = two.measured(Quantity::Power).unwrap();
+        let change = power.change.unwrap();
+        assert!((power.mean - 12.0).abs() < 1e-9);
+        assert!(
+            (change.estimate - 0.2).abs() < 0.001 && change.low > 0.17 && change.high < 0.23,
+            "{change:?}"
+        );
+        assert_eq!(power.published[0].value, PublishedValue::Change(0.064));
+        let paper = found.absolute(two, Quantity::Power, PublishedValue::Change(0.064)).unwrap();
+        assert!((paper - 10.64).abs() < 1e-9, "{paper}");
+        assert_eq!(found.absolute(one, Quantity::Power, PublishedValue::Change(0.1)), None);
+        assert_eq!(SCHEMA, 1);
+    }
+}
