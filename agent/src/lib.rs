@@ -32,7 +32,9 @@ mod session;
 mod setup;
 mod sheet;
 mod signals;
+mod simulation;
 mod source;
+mod study;
 mod time_spec;
 mod windows;
 

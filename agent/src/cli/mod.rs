@@ -5,6 +5,7 @@ mod compare;
 mod hints;
 mod options;
 mod service;
+mod study;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
 pub(crate) use service::{ConfigCommand, DaemonOptions};
+pub(crate) use study::{StudyCommand, StudyRunOptions};
 
 use crate::paths;
 use crate::quantity::{parse_interval, parse_step};
@@ -98,6 +100,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Repeat experiments of published papers in private namespaces, and compare the results with the papers
+    #[command(subcommand)]
+    Study(StudyCommand),
     /// Print the completion script of a shell
     Completions {
         /// Name of the shell

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch demo`: observes real MPTCP traffic in private namespaces. Nothing outside them is changed; they are removed at the end.
 
-mod simulation;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +14,6 @@ use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::series::CounterSeries;
 use mpwatch_tui::screen::{Link, Settings};
 
-use self::simulation::Simulation;
 use super::database::Database;
 use super::output::{on_a_terminal, print_report};
 use super::trace::{describe, interval, labels_by_name};
@@ -25,6 +22,7 @@ use crate::error::Failure;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::session;
 use crate::signals::stop_flag;
+use crate::simulation::Simulation;
 use crate::source::EventSource as _;
 
 /// Time between two snapshots.

@@ -16,6 +16,7 @@ mod replay;
 mod report;
 mod selftest;
 mod show;
+mod study;
 mod top;
 mod trace;
 
@@ -44,6 +45,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),
+        Some(Command::Study(command)) => study::run(command)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.
             let mut script = Vec::new();

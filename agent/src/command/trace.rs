@@ -49,7 +49,7 @@ pub(super) fn describe(live: &mut Live, labels: BTreeMap<String, String>, netns:
 
 impl TraceOptions {
     /// Attaches to this machine's kernel.
-    pub(super) fn start(&self, interval: Duration, stop: Arc<AtomicBool>) -> anyhow::Result<Live> {
+    pub(crate) fn start(&self, interval: Duration, stop: Arc<AtomicBool>) -> anyhow::Result<Live> {
         let defaults = Settings::default();
         let settings = Settings {
             trace_tcp: self.tcp,
@@ -62,7 +62,7 @@ impl TraceOptions {
         Live::start(interval, settings, &self.counters, self.budget, stop)
     }
 
-    pub(super) fn tracker(&self, closed: Closed) -> TrackerSettings {
+    pub(crate) fn tracker(&self, closed: Closed) -> TrackerSettings {
         TrackerSettings { closed, method: self.method.unwrap_or_default(), shares_idle: false }
     }
 }

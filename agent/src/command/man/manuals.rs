@@ -211,6 +211,25 @@ pub(super) static MANUALS: &[Manual] = &[
         exit: VIEW,
     },
     Manual {
+        command: "study",
+        examples: &[
+            ("See that every experiment works on this machine", "mpwatch study run all --quick"),
+            (
+                "Compare TCP with MPTCP over two to five paths, ten runs each",
+                "mpwatch study run energy --repeat 10 --out energy",
+            ),
+            ("Continue after an interruption", "mpwatch study run energy --repeat 10 --out energy --resume"),
+        ],
+        files: &[
+            ("mpwatch-study/study.html", "Plots, tables and the papers' values."),
+            ("mpwatch-study/study.db", "Every run, for --resume and for queries."),
+            BTF,
+            COUNTERS,
+        ],
+        environment: Environment::Tracing,
+        exit: VIEW,
+    },
+    Manual {
         command: "completions",
         examples: &[("Complete commands in this bash", "mpwatch completions bash")],
         files: &[(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters for machines without any: linear in the CPU time of the demo's own threads, and marked in all outputs.
+//! Simulated energy counters for machines without any: linear in the CPU time of this process, which runs
+//! both ends of the traffic of a demo or a study, and marked in all outputs.
 
 use std::time::Duration;
 
@@ -23,14 +24,14 @@ const CALIBRATION: &str = "power.toml";
 const TICK: Duration = Duration::from_millis(10);
 
 /// Counters that advance until this is dropped.
-pub(super) struct Simulation {
+pub(crate) struct Simulation {
     _live: LiveSimulation,
     folder: TempDir,
 }
 
 impl Simulation {
     /// Starts counters that follow this process, which runs both ends of the traffic.
-    pub(super) fn start(cpus: u32) -> anyhow::Result<Self> {
+    pub(crate) fn start(cpus: u32) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let machine = SimulatedMachine { packages: 1, cpus, power: POWER };
         let tree = PowercapTree::create(folder.path(), Platform::Intel1, SysfsLayout::Linked)?;
@@ -50,7 +51,7 @@ impl Simulation {
     }
 
     /// Where the simulated counters are.
-    pub(super) fn counters(&self) -> CounterOptions {
+    pub(crate) fn counters(&self) -> CounterOptions {
         let root = self.folder.path();
         let power_file = Some(root.join(CALIBRATION));
         CounterOptions { sysfs_root: Some(root.to_owned()), power_file, simulated: true }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `study`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum StudyCommand {
+    /// List the experiments
+    List,
+    /// Run experiments in private namespaces; Ctrl-C keeps the finished runs
+    Run(StudyRunOptions),
+    /// Write the report of a finished or interrupted study again
+    Report {
+        /// Folder that `study run` wrote
+        #[arg(value_name = "DIR", default_value = DEFAULT_FOLDER)]
+        folder: PathBuf,
+    },
+}
+
+/// Folder of results.
+const DEFAULT_FOLDER: &str = "mpwatch-study";
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StudyRunOptions {
+    /// Names of experiments, as in `mpwatch study list`; or `all`
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Run each cell this many times [default: 5, or 2 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) repeat: Option<u32>,
+    /// Seed of the order of runs and of everything random in them
+    #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "resume")]
+    pub(crate) seed: u64,
+    /// Write results to this folder: study.db, study.html, study.json and study.csv
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_FOLDER)]
+    pub(crate) out: PathBuf,
+    /// Run fewer cells with smaller transfers, to see that everything works
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) quick: bool,
+    /// Continue a study in the folder of --out: runs that succeeded are not repeated
+    #[arg(long)]
+    pub(crate) resume: bool,
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an experiment consists of: cells, and in each a network, traffic, and possibly a failure. Plain data.
+
+use std::time::Duration;
+
+use mpwatch_lab::topology::TopologySpec;
+use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::{Description, Factor};
+
+/// How large the runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// As in docs/study.md.
+    Full,
+    /// Fewer cells, smaller transfers: to see that everything works.
+    Quick,
+}
+
+impl Scale {
+    /// One of two values.
+    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+}
+
+/// An experiment.
+#[derive(Clone, Copy)]
+pub(crate) struct Experiment {
+    pub(crate) description: &'static Description,
+    /// Its cells at this scale.
+    pub(crate) cells: fn(Scale) -> Vec<Cell>,
+}
+
+/// One combination of factors.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) factors: Vec<Factor>,
+    pub(crate) scenario: Scenario,
+}
+
+impl Cell {
+    /// A cell with these factors.
+    pub(crate) fn new(factors: &[(&str, &dyn ToString)], scenario: Scenario) -> Self {
+        let factors = factors.iter().map(|(name, value)| Factor::new(name, &value.to_string())).collect();
+        Self { factors, scenario }
+    }
+}
+
+/// What happens in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) network: TopologySpec,
+    /// Runs at the same time. The run ends when all loads that are measured have ended.
+    pub(crate) traffic: Vec<Load>,
+    pub(crate) failure: Option<Failure>,
+    /// Limit for the traffic: a transfer that has not ended by then never will.
+    pub(crate) timeout: Duration,
+}
+
+/// Connections of one kind, and what they are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) role: Role,
+    pub(crate) transport: Transport,
+    pub(crate) workload: Workload,
+    /// Total number of connections, and how many are open at the same time.
+    pub(crate) connections: u32,
+    pub(crate) concurrency: u32,
+    pub(crate) congestion: &'static str,
+}
+
+/// What a load is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Most quantities are about it.
+    Measured,
+    /// Short flows beside it, which have quantities of their own.
+    Short,
+    /// It only takes bandwidth.
+    Background,
+}
+
+impl Load {
+    /// One upload that is measured.
+    pub(crate) fn upload(transport: Transport, bytes: u64) -> Self {
+        Self::of(Role::Measured, transport, Workload::upload(bytes))
+    }
+
+    /// One connection.
+    pub(crate) fn of(role: Role, transport: Transport, workload: Workload) -> Self {
+        Self { role, transport, workload, connections: 1, concurrency: 1, congestion: "cubic" }
+    }
+
+    /// As many connections, all at the same time.
+    pub(crate) fn times(self, connections: u32) -> Self {
+        Self { connections, concurrency: connections, ..self }
+    }
+}
+
+/// A path fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    /// Index of the path.
+    pub(crate) path: usize,
+    /// When, after the start of the traffic.
+    pub(crate) after: Duration,
+}
+
+/// Name of a transport as a factor.
+pub(crate) fn transport_name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "tcp",
+        Transport::Mptcp => "mptcp",
+    }
+}
+
+/// Both transports, TCP first: it is what MPTCP is compared with.
+pub(crate) const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Mptcp];

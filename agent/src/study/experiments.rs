@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All experiments. Each is one file: its description, with the paper's values, and its cells.
+
+mod congestion;
+mod energy;
+mod failover;
+mod overlap;
+mod second_path;
+mod sharing;
+mod sizes;
+mod throttled;
+
+use super::experiment::Experiment;
+
+/// All experiments, in the order of `mpwatch study list`.
+pub(crate) static ALL: &[Experiment] = &[
+    energy::EXPERIMENT,
+    sharing::EXPERIMENT,
+    second_path::EXPERIMENT,
+    sizes::EXPERIMENT,
+    failover::EXPERIMENT,
+    congestion::EXPERIMENT,
+    throttled::EXPERIMENT,
+    overlap::EXPERIMENT,
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use mpwatch_model::study::key;
+
+    use super::super::experiment::{Role, Scale};
+    use super::*;
+
+    #[test]
+    fn names_and_cells_are_unique_and_every_plot_has_its_factor() {
+        let mut names = HashSet::new();
+        for experiment in ALL {
+            let description = experiment.description;
+            assert!(names.insert(description.name));
+            for scale in [Scale::Full, Scale::Quick] {
+                let cells = (experiment.cells)(scale);
+                let keys: HashSet<String> = cells.iter().map(|cell| key(&cell.factors)).collect();
+                assert_eq!(keys.len(), cells.len(), "{}", description.name);
+                for plot in description.plots {
+                    let has_factor =
+                        |name: &str| cells.iter().all(|cell| cell.factors.iter().any(|f| f.name == name));
+                    assert!(has_factor(plot.over), "{}: {}", description.name, plot.over);
+                    assert!(description.quantities.contains(&plot.quantity), "{}", description.name);
+                }
+                for cell in &cells {
+                    let traffic = &cell.scenario.traffic;
+                    assert!(traffic.iter().any(|load| load.role == Role::Measured), "{}", description.name);
+                    cell.scenario.network.check().unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_published_value_belongs_to_a_cell_and_a_quantity_of_its_experiment() {
+        for Experiment { description, cells } in ALL {
+            let cells = cells(Scale::Full);
+            for published in description.published {
+                let matches = |cell: &&super::super::experiment::Cell| {
+                    published.cell.iter().all(|(name, value)| {
+                        cell.factors.iter().any(|factor| factor.name == *name && factor.value == *value)
+                    })
+                };
+                assert!(cells.iter().any(|cell| matches(&cell)), "{}: {published:?}", description.name);
+                assert!(
+                    description.quantities.contains(&published.quantity),
+                    "{}: {published:?}",
+                    description.name
+                );
+            }
+        }
+    }
+}

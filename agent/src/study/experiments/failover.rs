@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `failover`: a link fails during a transfer.
+
+use std::time::Duration;
+
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::Transport;
+use mpwatch_model::study::quantity::Quantity;
+use mpwatch_model::study::{Description, Published, PublishedValue};
+
+use super::super::experiment::{
+    Cell, Experiment, Failure, Load, Scale, Scenario, TRANSPORTS, transport_name,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+
+/// Rate of a path, bytes per second.
+const RATE: f64 = 50e6 / 8.0;
+
+static DESCRIPTION: Description = Description {
+    name: "failover",
+    title: "a link fails during a transfer",
+    paper: "ICPE19",
+    question: "Does a transfer survive the failure of a link, and what does that cost?",
+    method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. The first path's link goes down after a \
+             third of the time that TCP takes without a failure, and stays down. A transfer that has not ended after four times that \
+             time is not complete. TCP's retry limits are lowered, so that the kernel gives up within seconds.",
+    quantities: &[
+        Quantity::Completed,
+        Quantity::CompletionTime,
+        Quantity::Outage,
+        Quantity::Goodput,
+        Quantity::Retransmitted,
+    ],
+    baseline: &[("failure", "no")],
+    plots: &[],
+    published: &[
+        Published {
+            cell: &[("transport", "mptcp"), ("failure", "yes")],
+            quantity: Quantity::CompletionTime,
+            value: PublishedValue::Change(0.17),
+            setup: "94 s became 110 s",
+        },
+        Published {
+            cell: &[("transport", "tcp"), ("failure", "yes")],
+            quantity: Quantity::Completed,
+            value: PublishedValue::Absolute(0.0),
+            setup: "TCP never completes",
+        },
+    ],
+};
+
+fn cells(scale: Scale) -> Vec<Cell> {
+    let seconds = scale.pick(6.0, 3.0);
+    let both = |fails: bool| TRANSPORTS.map(|transport| cell(transport, fails, seconds));
+    [both(false), both(true)].into_iter().flatten().collect()
+}
+
+fn cell(transport: Transport, fails: bool, seconds: f64) -> Cell {
+    let link = LinkSpec::rate(RATE * 8.0 / 1e6, Duration::from_millis(30)).rtt(Duration::from_millis(10));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some megabytes")]
+    let bytes = (RATE * seconds) as u64;
+    let network = TopologySpec {
+        paths: vec![PathSpec { link, ..PathSpec::default() }; 2],
+        quick_timeouts: true,
+        ..TopologySpec::default()
+    };
+    let scenario = Scenario {
+        network,
+        traffic: vec![Load::upload(transport, bytes)],
+        failure: fails.then(|| Failure { path: 0, after: Duration::from_secs_f64(seconds / 3.0) }),
+        timeout: Duration::from_secs_f64(seconds * 4.0),
+    };
+    let failure = if fails { "yes" } else { "no" };
+    Cell::new(&[("transport", &transport_name(transport)), ("failure", &failure)], scenario)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `throttled`: the rates of two subflows under a cap that they share.
+
+use std::time::Duration;
+
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::quantity::Quantity;
+use mpwatch_model::study::{Description, Published, PublishedValue};
+
+use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+
+static DESCRIPTION: Description = Description {
+    name: "throttled",
+    title: "two subflows under one rate cap, and under one each",
+    paper: "ICPE19",
+    question: "Do the rates of two subflows move in opposite directions when a cloud caps their sum?",
+    method: "One upload over two paths of 10 and 30 ms. Either one token bucket of 40 Mbit/s limits both paths together (factor cap: \
+             shared), or one of 20 Mbit/s each of them. Rates are means over seconds. The paper throttled virtual \
+             machines, and shows the rates in Fig. 13; it gives no number.",
+    quantities: &[Quantity::RateCorrelation, Quantity::Goodput, Quantity::Jain, Quantity::Groups],
+    baseline: &[],
+    plots: &[],
+    published: &[Published {
+        cell: &[("cap", "shared")],
+        quantity: Quantity::RateCorrelation,
+        value: PublishedValue::Absolute(-1.0),
+        setup: "opposite directions, constant sum",
+    }],
+};
+
+fn cells(scale: Scale) -> Vec<Cell> {
+    let duration = Duration::from_secs(scale.pick(20, 8));
+    [true, false].map(|shared| cell(shared, duration)).into()
+}
+
+fn cell(shared: bool, duration: Duration) -> Cell {
+    let queue = Duration::from_millis(30);
+    let delay = |rtt| LinkSpec::default().rtt(Duration::from_millis(rtt));
+    let capped = |rtt| LinkSpec::rate(20.0, queue).rtt(Duration::from_millis(rtt));
+    let paths = [10, 30].map(|rtt| PathSpec {
+        link: if shared { delay(rtt) } else { capped(rtt) },
+        bottleneck: shared.then_some(0),
+        ..PathSpec::default()
+    });
+    let network = TopologySpec {
+        paths: paths.into(),
+        bottlenecks: if shared { vec![LinkSpec::rate(40.0, queue)] } else { Vec::new() },
+        ..TopologySpec::default()
+    };
+    let scenario = Scenario {
+        network,
+        traffic: vec![Load::of(Role::Measured, Transport::Mptcp, Workload::upload_for(duration))],
+        failure: None,
+        timeout: Duration::from_mins(1),
+    };
+    let cap = if shared { "shared" } else { "separate" };
+    Cell::new(&[("cap", &cap)], scenario)
+}
