@@ -122,3 +122,30 @@ pub(crate) fn map(object: &Object, name: &str) -> Result<MapHandle, TracerError>
 fn absent(what: &str) -> libbpf_rs::Error {
     libbpf_rs::Error::from(io::Error::other(format!("{what} is not in the BPF object")))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    /// A call of the helper `bpf_tail_call`.
+    fn is_tail_call(instruction: &libbpf_sys::bpf_insn) -> bool {
+        const CALL: u8 = 0x85;
+        const HELPER: u8 = 0;
+        const TAIL_CALL: i32 = 12;
+        (instruction.code, instruction.src_reg(), instruction.imm) == (CALL, HELPER, TAIL_CALL)
+    }
+
+    /// Else it may have a private stack, which two runs on one CPU would share (lifecycle.bpf.c).
+    #[test]
+    fn a_program_that_others_call_has_a_tail_call_of_its_own() {
+        let object = ObjectBuilder::default().open_memory(crate::abi::OBJECT).unwrap();
+        let mut called = HOOKS.iter().filter(|hook| matches!(hook.attach, Attach::Called { .. })).peekable();
+        assert!(called.peek().is_some());
+        for hook in called {
+            let program = object.progs().find(|program| program.name() == hook.program).unwrap();
+            assert!(program.insns().iter().any(is_tail_call), "{}", hook.program);
+        }
+    }
+}

@@ -152,8 +152,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
-	/* An active open, also if it is older than mpwatch: its SYN counts as one byte. */
-	if (old == TCP_SYN_SENT)
+	if (old == TCP_SYN_SENT) /* mpwatch may be younger, but the SYN counts as one byte. */
 		state->observed.syn_bytes =
 			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
 	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
@@ -329,11 +328,25 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
+/* Holds take_in_state; user space inserts it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} state_changes SEC(".maps");
+
+/*
+ * A program without a tail call may run on a stack of the CPU (Linux 6.13 and later), as the kernel does not re-enter programs. This one is
+ * re-entered, and the shared stack led to writes into kernel memory. So it has a tail call, which is never made: no state is negative.
+ */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 {
 	__u16 protocol = sk->sk_protocol;
 
+	if (new < 0)
+		bpf_tail_call(ctx, &state_changes, 0);
 	disable_preemption();
 	if (protocol == IPPROTO_TCP)
 		on_subflow_state(sk, old, new);
@@ -345,18 +358,9 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 	return 0;
 }
 
-/* Holds take_in_state; user space inserts it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(__u32));
-} state_changes SEC(".maps");
-
 /*
- * The kernel does not re-enter a program on one CPU: it would miss a change of state in a softirq that interrupts the program. A second
- * program on the tracepoint sees that change. Both tail-call take_in_state, which is verified once, and which no other task preempts: on
- * Linux 7.x that task's changes of state, and those of a softirq that interrupts it, would be missed by both.
+ * The kernel does not re-enter a program on one CPU: a second program sees changes of state in a softirq that interrupts the first one. Both
+ * tail-call take_in_state, which no other task preempts: on Linux 7.x both would miss the changes of a softirq that interrupts that task.
  */
 SEC("tp_btf/inet_sock_set_state")
 int on_set_state(void *ctx)
