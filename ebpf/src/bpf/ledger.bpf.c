@@ -2,6 +2,17 @@
 /* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
 
+/* A program of the ledger that may run where tasks can be preempted. */
+#define MARK(tracepoint, name, take, args...) \
+	SEC("tp_btf/" #tracepoint)            \
+	int BPF_PROG(name, ##args)            \
+	{                                     \
+		disable_preemption();         \
+		take;                         \
+		enable_preemption();          \
+		return 0;                     \
+	}
+
 static __always_inline void settle_softirq(struct cpu_ledger *cpu, __u64 clock)
 {
 	__s64 used = clock - cpu->soft_since;
@@ -120,15 +131,14 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 	return 0;
 }
 
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(ledger_softirq_entry, unsigned int vector)
+static __always_inline void take_softirq_entry(unsigned int vector)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 	__u8 account = MPW_ACCOUNT_IRQ, class = MPW_CPU_TIMER;
 	__u64 clock;
 
 	if (!cpu)
-		return 0;
+		return;
 	if (vector == NET_RX_SOFTIRQ || vector == NET_TX_SOFTIRQ) {
 		account = MPW_ACCOUNT_NET_SHARED;
 		class = vector == NET_RX_SOFTIRQ ? MPW_CPU_RX_SOFTIRQ : MPW_CPU_TX;
@@ -141,21 +151,22 @@ int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 	cpu->softirq.current = (struct cpu_user){.account = account};
 	cpu->soft_class = class;
 	cpu->soft_since = clock;
-	return 0;
 }
 
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(ledger_softirq_exit)
+MARK(softirq_entry, ledger_softirq_entry, take_softirq_entry(vector), unsigned int vector)
+
+static __always_inline void take_softirq_exit(void)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu)
-		return 0;
+		return;
 	cpu->is_unsure = 0;
 	if (in_softirq(cpu))
 		settle_softirq(cpu, softirq_clock(cpu));
-	return 0;
 }
+
+MARK(softirq_exit, ledger_softirq_exit, take_softirq_exit())
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(ledger_irq_entry)
@@ -180,23 +191,22 @@ int BPF_PROG(ledger_irq_exit)
 }
 
 /* A packet enters the stack. Its cost is charged when it reaches its socket. */
-SEC("tp_btf/netif_receive_skb")
-int BPF_PROG(ledger_packet)
+static __always_inline void take_packet(void)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu)
-		return 0;
+		return;
 	if (in_softirq(cpu))
 		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 	else if (cpu->kind == TASK_KERNEL)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
-	return 0;
 }
 
+MARK(netif_receive_skb, ledger_packet, take_packet())
+
 /* A softirq sends a packet: from a timer or a queue. In the receive path it is the answer to the current ACK. */
-SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(ledger_transmit, struct sk_buff *skb)
+static __always_inline void take_transmit(struct sk_buff *skb)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 	struct subflow_state *state;
@@ -204,53 +214,54 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	struct sock *sk;
 
 	if (!cpu || !in_softirq(cpu))
-		return 0;
+		return;
 	current = &cpu->softirq.current;
 	if (current->tag && cpu->soft_class == MPW_CPU_RX_SOFTIRQ)
-		return 0;
+		return;
 	sk = skb->sk;
 	if (!sk)
-		return 0;
+		return;
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state || (current->tag && current->tag == state->observed.cookie))
-		return 0;
+		return;
 	if (current->tag)
 		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 	charge_subflow(state);
-	return 0;
 }
+
+MARK(net_dev_start_xmit, ledger_transmit, take_transmit(skb), struct sk_buff *skb)
 
 /* The process has run its own code until here. */
-SEC("tp_btf/sys_enter")
-int BPF_PROG(ledger_sys_enter)
+static __always_inline void take_sys_enter(void)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu)
-		return 0;
+		return;
 	cpu->is_unsure = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
-		return 0;
+		return;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 1;
-	return 0;
 }
 
+MARK(sys_enter, ledger_sys_enter, take_sys_enter())
+
 /* A system call that used no traced socket is charged to the process. */
-SEC("tp_btf/sys_exit")
-int BPF_PROG(ledger_sys_exit)
+static __always_inline void take_sys_exit(void)
 {
 	struct cpu_ledger *cpu = mark_cpu();
 
 	if (!cpu)
-		return 0;
+		return;
 	cpu->is_unsure = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
-		return 0;
+		return;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 0;
-	return 0;
 }
+
+MARK(sys_exit, ledger_sys_exit, take_sys_exit())
 
 /* The CPU, if it runs a kernel thread and no softirq. */
 static __always_inline struct cpu_ledger *this_worker(void)
@@ -261,34 +272,34 @@ static __always_inline struct cpu_ledger *this_worker(void)
 }
 
 /* Between two work items the worker mostly wakes up. This goes to the socket of the previous item, if known, else to that of the next. */
-SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(ledger_work_start, struct work_struct *work)
+static __always_inline void take_work_start(struct work_struct *work)
 {
 	struct cpu_ledger *cpu = this_worker();
 
 	if (!cpu)
-		return 0;
+		return;
 	if (cpu->process.current.tag)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 	cpu->work = (__u64)work;
 	cpu->work_function = (__u64)work->func;
 	if (cpu->work_function == cpu->mptcp_worker)
 		cpu->process.current.account = MPW_ACCOUNT_NET_SHARED;
-	return 0;
 }
 
-SEC("tp_btf/workqueue_execute_end")
-int BPF_PROG(ledger_work_end)
+MARK(workqueue_execute_start, ledger_work_start, take_work_start(work), struct work_struct *work)
+
+static __always_inline void take_work_end(void)
 {
 	struct cpu_ledger *cpu = this_worker();
 
 	if (!cpu)
-		return 0;
+		return;
 	cpu->work = 0;
 	if (!cpu->process.current.tag)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
-	return 0;
 }
+
+MARK(workqueue_execute_end, ledger_work_end, take_work_end())
 
 static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct cpu_ledger *cpu,
 					  __u64 now)
@@ -300,6 +311,18 @@ static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct c
 	out->marks_ns = cpu->marks_ns;
 	out->since_ns = (cpu->since_ns ?: now) - cpu->elapsed_ns;
 	out->at_ns = now;
+}
+
+/* Adds the time since the last mark. If the mark is ahead of the clock, the accounts reach beyond now: no account may shrink. */
+static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct level *level,
+					   __u64 clock)
+{
+	__s64 amount = clock - level->last;
+
+	if (amount >= 0)
+		out->ns[level->current.account & (MPW_ACCOUNTS - 1)] += amount;
+	else
+		out->at_ns -= amount;
 }
 
 /* Copies a CPU's accounts with the work in progress. Runs in an interrupt of that CPU. Only reads, unless no task has switched yet. */
@@ -324,10 +347,9 @@ int ledger_settle(void *ctx)
 	softirq = softirq_clock_at(cpu, now);
 	process = (in_softirq(cpu) ? cpu->soft_since : softirq) - cpu->soft_ns;
 	copy_accounts(out, cpu, now);
-	out->ns[cpu->process.current.account & (MPW_ACCOUNTS - 1)] += process - cpu->process.last;
+	add_since_mark(out, &cpu->process, process);
 	if (in_softirq(cpu))
-		out->ns[cpu->softirq.current.account & (MPW_ACCOUNTS - 1)] +=
-			softirq - cpu->softirq.last;
+		add_since_mark(out, &cpu->softirq, softirq);
 	return 0;
 }
 

@@ -5,11 +5,12 @@
  *
  * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of those below it: the clock of a level is the
  * time minus what the levels above have used. So no two levels write the same field, no atomics are needed, and all accounts sum to the
- * elapsed time.
+ * elapsed time. No mark may be preempted: the task switch would be marked in the middle of it.
  */
 #ifndef MPWATCH_LEDGER_BPF_H
 #define MPWATCH_LEDGER_BPF_H
 
+#include "compat.bpf.h"
 #include "kernel.bpf.h"
 #include "maps.bpf.h"
 
@@ -301,10 +302,8 @@ static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
 	return true;
 }
 
-/* This CPU has worked for this socket since the last mark, and will until the next. `slot`: where the socket's storage keeps its slot. */
-static __noinline int charge_socket(__u32 *slot, __u64 tag)
+static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot, __u64 tag)
 {
-	struct cpu_ledger *cpu = this_cpu();
 	struct cpu_user to = {.tag = tag, .account = MPW_ACCOUNT_FLOW};
 	struct level *level;
 	__u64 clock;
@@ -332,6 +331,15 @@ static __noinline int charge_socket(__u32 *slot, __u64 tag)
 		return 0;
 	charge(level, clock, &to);
 	level->current = to;
+	return 0;
+}
+
+/* This CPU has worked for this socket since the last mark, and will until the next. `slot`: where the socket's storage keeps its slot. */
+static __noinline int charge_socket(__u32 *slot, __u64 tag)
+{
+	disable_preemption();
+	charge_socket_of(this_cpu(), slot, tag);
+	enable_preemption();
 	return 0;
 }
 
@@ -379,11 +387,13 @@ static __always_inline void charge_untraced(void)
 
 	if (!settings.ledger)
 		return;
+	disable_preemption();
 	cpu = this_cpu();
-	if (!cpu || !in_softirq(cpu))
-		return;
-	cpu->softirq.current = (struct cpu_user){.account = MPW_ACCOUNT_OTHER};
-	switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_OTHER);
+	if (cpu && in_softirq(cpu)) {
+		cpu->softirq.current = (struct cpu_user){.account = MPW_ACCOUNT_OTHER};
+		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_OTHER);
+	}
+	enable_preemption();
 }
 
 #endif
