@@ -125,6 +125,59 @@ fn a_replay_prints_what_the_recorder_printed() {
     }
 }
 
+/// What two programs that trace the same connection have to agree on.
+fn story(connection: &Value) -> Value {
+    let of = |subflow: &Value| {
+        let bytes =
+            ["bytes_sent", "bytes_received", "bytes_retransmitted"].map(|field| number(subflow, field));
+        serde_json::json!([subflow["local"], subflow["remote"], bytes, number(subflow, "path_failures")])
+    };
+    let bytes = ["bytes_sent", "bytes_received", "bytes_reinjected"].map(|field| number(connection, field));
+    serde_json::json!({
+        "bytes": bytes,
+        "subflows": list(connection, "subflows").iter().map(of).collect::<Vec<_>>(),
+    })
+}
+
+/// Events of a timeline from tracepoints, without their times: each program relates the kernel's clock to the calendar by itself, and the
+/// lengths of stalls differ by microseconds.
+fn traced_events(connection: &Value) -> Vec<Value> {
+    let traced = list(connection, "timeline").iter().filter(|entry| entry["source"] == "tracepoint");
+    let without_time = |entry: &Value| {
+        let mut entry = entry.as_object().unwrap().clone();
+        entry.retain(|field, _| !["at", "gap_us"].contains(&field.as_str()));
+        entry.into()
+    };
+    traced.map(without_time).collect()
+}
+
+#[test]
+fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
+    if !may_run_as_root() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let recorder = Recorder::start(folder.path(), "json");
+    let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "6", "--json"]);
+    assert_eq!(demo.code, Some(0), "{}", demo.stderr);
+    recorder.signal(Signal::SIGINT);
+    let [shown, recorded] =
+        [demo.stdout, recorder.output()].map(|json| serde_json::from_str::<Value>(&json).unwrap());
+    let shown = list(&shown, "connections");
+    assert_eq!(shown.len(), 2, "both ends");
+    for one in shown {
+        let all = list(&recorded, "connections").iter();
+        let other = all.clone().find(|other| other["id"] == one["id"]).expect("the recorder has seen it");
+        assert_eq!(story(other), story(one), "{}", text(one, "role"));
+        // The demo ends before the subflow over the failed path does, which the recorder still sees.
+        let (later, earlier) = (traced_events(other), traced_events(one));
+        assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(one, "role"));
+    }
+    let client = shown.iter().find(|one| one["role"] == "client").unwrap();
+    let failed = |subflow: &Value| number(subflow, "path_failures") > 0;
+    assert!(list(client, "subflows").iter().any(failed), "a failed path: {client:#}");
+}
+
 #[test]
 fn filters_apply_to_a_replay_as_they_do_to_a_live_run() {
     if !may_run_as_root() {
