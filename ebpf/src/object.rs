@@ -127,7 +127,31 @@ fn absent(what: &str) -> libbpf_rs::Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
+    use libbpf_rs::btf::types::{Func, FuncProto};
+    use libbpf_rs::btf::{Btf, BtfKind, BtfType, ReferencesType as _};
+
     use super::*;
+
+    /// libbpf takes a weak function as absent, on every kernel, if a structure of a parameter is only declared.
+    #[test]
+    fn parameters_of_kernel_functions_are_defined() {
+        let btf = Btf::from_raw("mpwatch", crate::abi::OBJECT).unwrap().unwrap();
+        let functions: Vec<Func> = btf
+            .type_by_kind::<Func>()
+            .filter(|function| function.name().is_some_and(|name| name.to_string_lossy().starts_with("bpf_")))
+            .collect();
+        assert!(!functions.is_empty());
+        for function in functions {
+            let prototype = FuncProto::try_from(function.referenced_type()).unwrap();
+            for parameter in prototype.iter() {
+                let mut of: BtfType = btf.type_by_id(parameter.ty).unwrap();
+                while let Some(next) = of.next_type() {
+                    of = next;
+                }
+                assert_ne!(of.kind(), BtfKind::Fwd, "{:?} of {:?}", parameter.name, function.name());
+            }
+        }
+    }
 
     /// A call of the helper `bpf_tail_call`.
     fn is_tail_call(instruction: &libbpf_sys::bpf_insn) -> bool {

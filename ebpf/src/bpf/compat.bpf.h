@@ -53,7 +53,10 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
-struct bpf_res_spin_lock;
+/* Defined, although it is not used: libbpf would treat a function as absent if its parameter is only declared. */
+struct bpf_res_spin_lock {
+	__u32 val;
+};
 extern int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym __weak;
 
 static __always_inline void disable_preemption(void)
