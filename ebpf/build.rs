@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles and links `src/bpf/*.bpf.c` with clang and generates Rust types from the ABI header. libbpf's headers come from libbpf-sys.
+//! Compiles and links `src/bpf/*.bpf.c` and `src/congestion/*.bpf.c` with clang and generates Rust types from the ABI header. libbpf's headers come from libbpf-sys.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,18 +13,22 @@ use libbpf_rs::Linker;
 const HEADERS: &str = "include";
 const ABI_HEADER: &str = "include/mpwatch_abi.h";
 const PROGRAMS: &str = "src/bpf";
+/// An object of its own: a kernel without struct_ops refuses the whole object.
+const CONGESTION: &str = "src/congestion";
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={HEADERS}");
     println!("cargo:rerun-if-changed={PROGRAMS}");
+    println!("cargo:rerun-if-changed={CONGESTION}");
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
-    link_programs(&compile_programs(&out)?, &out.join("mpwatch.bpf.o"))?;
+    link_programs(&compile_programs(PROGRAMS, &out)?, &out.join("mpwatch.bpf.o"))?;
+    link_programs(&compile_programs(CONGESTION, &out)?, &out.join("congestion.bpf.o"))?;
     generate_abi(&out.join("abi.rs"))
 }
 
-fn compile_programs(out: &Path) -> Result<Vec<PathBuf>> {
+fn compile_programs(folder: &str, out: &Path) -> Result<Vec<PathBuf>> {
     let mut sources: Vec<PathBuf> =
-        fs::read_dir(PROGRAMS)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     sources.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
     sources.sort();
     let arguments = clang_arguments()?;

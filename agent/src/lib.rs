@@ -9,6 +9,7 @@ mod cli;
 mod clock;
 mod command;
 mod config;
+mod congestion;
 mod cost;
 mod daemon;
 mod doctor;

@@ -2,9 +2,10 @@
 //! The kernel side of mpwatch: all C, libbpf and `unsafe` (but for the lab). Other crates see [`mpwatch_model::event::KernelEvent`]s only.
 //!
 //! From the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (programs to load), `object` (loads and
-//! attaches them), `ring`, `iterator`, `counters` and `ledger` (read results), [`tracer`]. [`decode`] turns bytes into events.
+//! attaches them), `ring`, `iterator`, `counters` and `ledger` (read results), [`tracer`]. [`decode`] turns bytes into events. [`congestion`] is apart: an object of its own.
 
 mod abi;
+pub mod congestion;
 pub mod core_check;
 mod counters;
 pub mod cpus;

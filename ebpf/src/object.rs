@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// A call of the helper `bpf_tail_call`.
-    fn is_tail_call(instruction: &libbpf_sys::bpf_insn) -> bool {
+    fn is_tail_call(instruction: libbpf_sys::bpf_insn) -> bool {
         const CALL: u8 = 0x85;
         const HELPER: u8 = 0;
         const TAIL_CALL: i32 = 12;
@@ -169,7 +169,7 @@ mod tests {
         assert!(called.peek().is_some());
         for hook in called {
             let program = object.progs().find(|program| program.name() == hook.program).unwrap();
-            assert!(program.insns().iter().any(is_tail_call), "{}", hook.program);
+            assert!(program.insns().iter().copied().any(is_tail_call), "{}", hook.program);
         }
     }
 }

@@ -10,7 +10,7 @@ use libbpf_rs::btf::{Btf, ReferencesType};
 use crate::hook::{HOOKS, Hook};
 use crate::log::quiet_libbpf;
 
-mod named_types;
+pub(crate) mod named_types;
 
 use named_types::NamedTypes;
 

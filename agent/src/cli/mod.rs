@@ -2,6 +2,7 @@
 //! The command line. Parsing, help, man page and completions all follow from this one tree.
 
 mod compare;
+mod control;
 mod hints;
 mod options;
 mod service;
@@ -18,6 +19,7 @@ use mpwatch_model::filter::HELP;
 use mpwatch_model::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
+pub(crate) use control::{CongestionOptions, ControlCommand};
 pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
@@ -103,6 +105,9 @@ pub(crate) enum Command {
     /// Repeat experiments of published papers in private namespaces, and compare the results with the papers
     #[command(subcommand)]
     Study(StudyCommand),
+    /// Change connections of this machine: the only command that does, and only what it is asked for
+    #[command(subcommand)]
+    Control(ControlCommand),
     /// Print the completion script of a shell
     Completions {
         /// Name of the shell

@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod compare;
+mod control;
 mod daemon;
 mod database;
 mod demo;
@@ -46,6 +47,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Demo(options)) => demo::run(options)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),
         Some(Command::Study(command)) => study::run(command)?,
+        Some(Command::Control(command)) => control::run(command)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.
             let mut script = Vec::new();

@@ -242,6 +242,14 @@ pub(super) static KEYS: &[Key] = &[
         show: |config| quoted(config.method.as_str()),
     },
     Key {
+        name: "control.congestion",
+        flag: "",
+        help: "Register the congestion control mptcpd while the daemon runs; sockets must select it, see docs/control.md.",
+        reloads: false,
+        set: |config, text| boolean(text).map(|value| config.congestion = value),
+        show: |config| config.congestion.to_string(),
+    },
+    Key {
         name: "log.level",
         flag: "--log-level",
         help: "Log level: error, warn, info or debug.",

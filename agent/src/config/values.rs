@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) ring_bytes: u32,
     pub(crate) overflow_bytes: u32,
     pub(crate) method: DetectionMethod,
+    /// Whether `mptcpd` is registered.
+    pub(crate) congestion: bool,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
 }
@@ -71,6 +73,7 @@ impl Default for Config {
             ring_bytes: traced.ring_bytes,
             overflow_bytes: traced.overflow_bytes,
             method: DetectionMethod::default(),
+            congestion: false,
             log_level: LevelFilter::INFO,
             log_json: false,
         }

@@ -23,6 +23,7 @@ use mpwatch_exporters::http::{Access, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
+use crate::congestion;
 use crate::error::Failure;
 use crate::live::Live;
 use crate::lock::lock;
@@ -58,12 +59,16 @@ pub(crate) fn run(
     let reloaded = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     let mut live = trace(config, stop)?;
+    let congestion = config.congestion.then(congestion::register).transpose()?;
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
     let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
         .context("cannot start the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
+    if congestion.is_some() {
+        tracing::info!("the congestion control mptcpd is registered: sockets may select it");
+    }
     let mut sinks: Vec<Box<dyn SnapshotSink>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];
     if let Some(mut database) = database {
         database.began(live.start().began());
@@ -77,6 +82,10 @@ pub(crate) fn run(
         sink.finish();
     }
     drop(server);
+    if let Some(registration) = congestion {
+        registration.end().context("cannot unregister mptcpd")?;
+        tracing::info!("mptcpd is unregistered; sockets that use it keep it until they close");
+    }
     outcome
 }
 

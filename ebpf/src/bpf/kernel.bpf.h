@@ -159,8 +159,15 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
+/* The callbacks are those of congestion/mptcpd.bpf.c. */
 struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 	char name[16]; /* MPW_NAME_LEN */
+	__u32 flags;
 };
 
 struct inet_connection_sock {
@@ -170,6 +177,7 @@ struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_pending;
 	__u8 icsk_backoff;
+	__u64 icsk_ca_priv[13];
 };
 
 struct minmax_sample {
@@ -203,7 +211,11 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 lost;
 	__u32 packets_out;
+	__u32 snd_ssthresh;
 	__u32 snd_cwnd;
+	__u32 snd_cwnd_clamp;
+	__u32 max_packets_out;
+	__u8 is_cwnd_limited : 1;
 	__u32 delivered;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;

@@ -230,6 +230,22 @@ pub(super) static MANUALS: &[Manual] = &[
         exit: VIEW,
     },
     Manual {
+        command: "control",
+        examples: &[
+            ("Register the congestion control mptcpd until Ctrl-C", "mpwatch control congestion"),
+            (
+                "Meanwhile, let every new socket of this namespace use it",
+                "sysctl net.ipv4.tcp_congestion_control=mptcpd",
+            ),
+        ],
+        files: &[
+            BTF,
+            ("/proc/sys/net/ipv4/tcp_available_congestion_control", "Names mptcpd while it is registered."),
+        ],
+        environment: Environment::Nothing,
+        exit: VIEW,
+    },
+    Manual {
         command: "completions",
         examples: &[("Complete commands in this bash", "mpwatch completions bash")],
         files: &[(

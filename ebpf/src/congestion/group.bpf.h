@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the subflows of a connection know of each other: a group per connection, in it one member per subflow, which only that subflow
+ * writes. No locks: a value that is one ACK old does no harm. All memory is bounded, and a group or a place in it that is lost, whatever
+ * the reason, is made anew at the next ACK.
+ */
+#ifndef MPWATCH_GROUP_BPF_H
+#define MPWATCH_GROUP_BPF_H
+
+#include "../bpf/kernel.bpf.h"
+#include "arithmetic.bpf.h"
+
+/* The kernel's maximum: the first subflow and 8 others (MPTCP_SUBFLOWS_MAX in net/mptcp/protocol.h is 8). */
+#define MAX_MEMBERS 9
+/* Connections with mptcpd at a time, all namespaces together. Beyond that the group that was used least recently is replaced. */
+#define MAX_GROUPS 16384
+/* A subflow without an ACK of data for this long and two round trips does not count as a path of its connection. */
+#define ACTIVE_NS 1000000000ULL
+
+/* Tokens are unique within a namespace. */
+struct group_key {
+	__u64 netns_cookie;
+	__u32 token;
+	__u32 _reserved;
+};
+
+struct member {
+	/* Number of the subflow. 0: free. */
+	__u64 id;
+	/* Last ACK of data. */
+	__u64 acked_ns;
+	__u64 rate;
+	__u32 rtt_us;
+	__u32 _reserved;
+};
+
+struct group {
+	struct member members[MAX_MEMBERS];
+};
+
+/* Of the other subflows of a connection. */
+struct others {
+	__u64 rate;
+	__u32 min_rtt_us;
+};
+
+/* A subflow's own state, in its socket (icsk_ca_priv). */
+struct subflow_control {
+	struct group_key key;
+	/* Part of a segment that the window has yet to grow by. */
+	__u64 credit;
+	/* 0: has not joined its group yet. */
+	__u64 id;
+	__u32 place;
+	__u32 _reserved;
+};
+
+/* LRU: an entry that nobody removed, such as one whose removal and a joining subflow crossed, cannot take its place for ever. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_GROUPS);
+	__type(key, struct group_key);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+static __u64 last_id;
+
+static __always_inline bool is_active(const struct member *member, __u64 now)
+{
+	__s64 age = now - member->acked_ns;
+
+	return member->id && age < (__s64)(ACTIVE_NS + 2000ULL * member->rtt_us);
+}
+
+static __always_inline struct group *find_or_make_group(const struct group_key *key)
+{
+	static const struct group empty;
+	struct group *group = bpf_map_lookup_elem(&groups, key);
+
+	if (group)
+		return group;
+	bpf_map_update_elem(&groups, key, &empty, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&groups, key);
+}
+
+/* Takes a free place, or that of a subflow that is not active: that one notices and takes another. NULL: all are in use. */
+static __always_inline struct member *take_place(struct group *group, struct subflow_control *own,
+						 __u64 now)
+{
+	int place;
+
+	if (!own->id)
+		own->id = __sync_fetch_and_add(&last_id, 1) + 1;
+	for (place = 0; place < MAX_MEMBERS; place++) {
+		struct member *member = &group->members[place];
+		__u64 seen = member->id;
+
+		if (seen && is_active(member, now))
+			continue;
+		if (__sync_val_compare_and_swap(&member->id, seen, own->id) == seen) {
+			own->place = place;
+			return member;
+		}
+	}
+	return NULL;
+}
+
+/* Publishes a subflow's window and RTT. Returns its place; MAX_MEMBERS: it has none, so that only it knows of the others. */
+static __always_inline __u32 publish(struct group *group, struct subflow_control *own, __u32 cwnd,
+				     __u32 rtt_us, __u64 now)
+{
+	__u32 place = own->place;
+	struct member *member;
+
+	if (place >= MAX_MEMBERS)
+		place = 0;
+	member = &group->members[place];
+	if (!own->id || member->id != own->id) {
+		member = take_place(group, own, now);
+		if (!member)
+			return MAX_MEMBERS;
+	}
+	member->rate = path_rate(cwnd, rtt_us);
+	member->rtt_us = rtt_us;
+	member->acked_ns = now;
+	return own->place;
+}
+
+/* Adds up the active subflows but the one at this place. */
+static __always_inline struct others sum_others(const struct group *group, __u32 own_place,
+						__u32 own_rtt_us, __u64 now)
+{
+	struct others others = {.min_rtt_us = own_rtt_us};
+	int place;
+
+	for (place = 0; place < MAX_MEMBERS; place++) {
+		const struct member *member = &group->members[place];
+
+		if (place == own_place || !is_active(member, now))
+			continue;
+		others.rate += member->rate;
+		if (member->rtt_us < others.min_rtt_us)
+			others.min_rtt_us = member->rtt_us;
+	}
+	return others;
+}
+
+/* Frees a subflow's place, and the group if no other subflow is active. One that is only idle makes the group anew when it sends again. */
+static __always_inline void leave(const struct subflow_control *own, __u64 now)
+{
+	struct group *group = bpf_map_lookup_elem(&groups, &own->key);
+	bool is_last = true;
+	int place;
+
+	if (!group)
+		return;
+	for (place = 0; place < MAX_MEMBERS; place++) {
+		struct member *member = &group->members[place];
+
+		if (member->id == own->id) {
+			member->acked_ns = 0;
+			member->id = 0;
+		} else if (is_active(member, now)) {
+			is_last = false;
+		}
+	}
+	if (is_last)
+		bpf_map_delete_elem(&groups, &own->key);
+}
+
+#endif

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mptcpd`, the congestion control: its arithmetic in the kernel against the reference, transfers, registration and its end, fairness.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpwatch_ebpf::congestion::{Arithmetic, CongestionSupport, NAME, Registration, Step};
+use mpwatch_engine::congestion::{MAX_CWND, MAX_RTT_US, Path, increase_per_segment, rate};
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
+use mpwatch_lab::{Namespace, Topology, endpoint, poll_until};
+use mpwatch_tests::{emulation, may_run_as_root, mpwatch, program, skip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const BYTES: u64 = 6_000_000;
+const QUEUE: Duration = Duration::from_millis(50);
+const RTT: Duration = Duration::from_millis(10);
+
+/// Whether this kernel can register it. Otherwise says what is missing.
+fn may_run() -> bool {
+    if !may_run_as_root() {
+        return false;
+    }
+    let missing = CongestionSupport::of_this_kernel().unwrap().missing;
+    if !missing.is_empty() {
+        skip(&format!("this kernel cannot register a congestion control in BPF: no {}", missing.join(", ")));
+    }
+    missing.is_empty()
+}
+
+fn link() -> LinkSpec {
+    LinkSpec::rate(20.0, QUEUE).rtt(RTT)
+}
+
+fn lab(paths: usize) -> Topology {
+    Topology::disjoint(&vec![link(); paths]).unwrap()
+}
+
+fn upload(lab: &Topology, bytes: u64) -> TrafficSpec {
+    let timeout = emulation::timeout(Duration::from_mins(1));
+    TrafficSpec {
+        congestion: Some(NAME.to_owned()),
+        timeout,
+        ..lab.traffic(Workload::upload(bytes)).unwrap()
+    }
+}
+
+fn start(lab: &Topology, spec: &TrafficSpec, control: &Arc<Control>) -> Transfer {
+    Transfer::start(lab.client(), lab.server(), spec, control).unwrap()
+}
+
+#[track_caller]
+fn assert_arrived(outcome: &TransferOutcome, bytes: u64) {
+    assert_eq!(outcome.client.first_error(), None);
+    assert_eq!((outcome.client.sent(), outcome.server.received()), (bytes, bytes));
+    for (client, server) in outcome.client.connections.iter().zip(&outcome.server.connections) {
+        assert!(outcome.client.connections.len() > 1 || client.sent_hash == server.received_hash);
+    }
+}
+
+/// The congestion control of each established TCP socket of a port in a namespace, as `ss` shows it.
+fn controls_in(namespace: &Namespace, port: u16) -> Vec<String> {
+    let filter = format!("dport = :{port}");
+    let shown =
+        namespace.enter(|| Command::new("ss").args(["-Htin", "state", "established", &filter]).output());
+    let shown = String::from_utf8(shown.unwrap().unwrap().stdout).unwrap();
+    let known = [NAME, "reno", "cubic", "bbr"];
+    let words = shown.split_whitespace();
+    words.filter(|word| known.contains(word)).map(str::to_owned).collect()
+}
+
+fn available() -> Vec<String> {
+    let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+fn is_available() -> bool {
+    available().iter().any(|name| name == NAME)
+}
+
+/// `mpwatch control congestion`.
+struct Registrar {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Registrar {
+    fn start() -> (Self, String) {
+        let mut command = Command::new(program());
+        let mut child = command.args(["control", "congestion"]).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut registrar = Self { child, output };
+        let mut first = String::new();
+        registrar.output.read_line(&mut first).unwrap();
+        (registrar, first)
+    }
+
+    fn signal(&self, signal: Signal) -> nix::Result<()> {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal)
+    }
+
+    /// Returns what else it printed.
+    fn end(mut self, signal: Signal) -> String {
+        self.signal(signal).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.success(), signal != Signal::SIGKILL);
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        rest
+    }
+}
+
+/// A test that fails must not leave it registered.
+impl Drop for Registrar {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.signal(Signal::SIGTERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The kernel runs the same integers as the reference, over whole traces of ACKs.
+#[test]
+fn the_arithmetic_in_the_kernel_is_that_of_the_reference() {
+    if !may_run() {
+        return;
+    }
+    let kernel = Arithmetic::load().unwrap();
+    let numbers = (0..=8_u64 << 56, any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+    let usual = (0..1_u64 << 40, 0..=MAX_CWND, 0..=MAX_RTT_US, 0..=MAX_RTT_US, 0..1_000_u32);
+    let input = (prop_oneof![numbers, usual], 0..1_u64 << 40, 1_usize..20);
+    let compare = |((others_rate, cwnd, rtt_us, min_rtt_us, acked), credit, acks): (_, u64, usize)| {
+        let mut path = Path { cwnd, rtt_us, credit };
+        for _ in 0..acks {
+            let step = Step {
+                others_rate,
+                min_rtt_us,
+                acked,
+                cwnd: path.cwnd,
+                rtt_us,
+                credit: path.credit,
+                ..Step::default()
+            };
+            let computed = kernel.run(&step).unwrap();
+            let own = rate(path.cwnd, rtt_us);
+            let increase = increase_per_segment(path.cwnd, rtt_us, others_rate + own, min_rtt_us);
+            let growth = path.grow(acked, increase);
+            let expected = Step { rate: own, increase, growth, credit: path.credit, ..step };
+            prop_assert_eq!(computed, expected);
+        }
+        Ok(())
+    };
+    let config = Config { cases: 4_000, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config).run(&input, compare).unwrap();
+}
+
+#[test]
+fn every_subflow_of_a_transfer_uses_it_and_all_bytes_arrive() {
+    if !may_run() {
+        return;
+    }
+    let (registrar, first) = Registrar::start();
+    assert!(first.contains("`mptcpd` is registered"), "{first}");
+    let lab = lab(2);
+    let control = Arc::new(Control::holding());
+    let spec = upload(&lab, BYTES);
+    let transfer = start(&lab, &spec, &control);
+    let all_held = || (control.held() == 1).then_some(());
+    poll_until("the transfer", emulation::timeout(TIMEOUT), all_held).unwrap();
+    let controls = controls_in(lab.client(), spec.server.port());
+    control.release();
+    let outcome = transfer.join().unwrap();
+    assert_eq!(controls, [NAME, NAME]);
+    assert_arrived(&outcome, BYTES);
+    for path in lab.paths() {
+        let carried = path.client_counters().unwrap().tx_bytes;
+        assert!(carried > BYTES / 4, "each path carries its part: {carried}");
+    }
+    let rest = registrar.end(Signal::SIGINT);
+    assert!(
+        rest.contains("net.ipv4.tcp_congestion_control=mptcpd") && rest.contains("is unregistered"),
+        "{rest}"
+    );
+    assert!(!is_available());
+}
+
+#[test]
+fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
+    if !may_run() {
+        return;
+    }
+    let registration = Registration::new().unwrap();
+    let lab = lab(1);
+    lab.client().sysctl("net.ipv4.tcp_congestion_control", NAME).unwrap();
+    let control = Arc::new(Control::holding());
+    let spec = TrafficSpec { transport: Transport::Tcp, congestion: None, ..upload(&lab, BYTES) };
+    let transfer = start(&lab, &spec, &control);
+    let all_held = || (control.held() == 1).then_some(());
+    poll_until("the transfer", emulation::timeout(TIMEOUT), all_held).unwrap();
+    assert_eq!(controls_in(lab.client(), spec.server.port()), [NAME]);
+    assert_eq!(registration.connections().unwrap(), 0, "plain TCP is coupled with nothing");
+    control.release();
+    assert_arrived(&transfer.join().unwrap(), BYTES);
+}
+
+#[test]
+fn a_second_registration_is_refused_and_changes_nothing() {
+    if !may_run() {
+        return;
+    }
+    let (registrar, _) = Registrar::start();
+    let second = mpwatch(&["control", "congestion"]);
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(second.stderr.contains("registered already; another `mpwatch control congestion`"), "{second:?}");
+    assert!(is_available());
+    registrar.end(Signal::SIGTERM);
+    assert!(!is_available());
+    Registration::new().unwrap().end().unwrap();
+    assert!(!is_available());
+}
+
+#[test]
+fn a_transfer_goes_on_when_it_is_unregistered_or_its_process_is_killed() {
+    if !may_run() {
+        return;
+    }
+    let has_link = CongestionSupport::of_this_kernel().unwrap().has_link;
+    // Without links, a kernel would keep it after SIGKILL until the next boot.
+    let signals = if has_link { &[Signal::SIGTERM, Signal::SIGKILL][..] } else { &[Signal::SIGTERM] };
+    for &signal in signals {
+        let (registrar, _) = Registrar::start();
+        let lab = lab(2);
+        let control = Arc::new(Control::default());
+        let transfer = start(&lab, &upload(&lab, BYTES), &control);
+        let half = || (control.received() > BYTES / 3).then_some(());
+        poll_until("a third of the transfer", emulation::timeout(TIMEOUT), half).unwrap();
+        registrar.end(signal);
+        let is_gone = || (!is_available()).then_some(());
+        poll_until("the kernel to unregister it", emulation::timeout(TIMEOUT), is_gone).unwrap();
+        assert!(control.received() < BYTES, "it ended in mid-transfer");
+        assert_arrived(&transfer.join().unwrap(), BYTES);
+    }
+}
+
+#[test]
+fn a_thousand_short_connections_leave_no_group_behind() {
+    const EACH: u64 = 40_000;
+    if !may_run() {
+        return;
+    }
+    let registration = Registration::new().unwrap();
+    let lab = Topology::disjoint(&[LinkSpec::default(); 2]).unwrap();
+    let connections = emulation::amount(1_000).max(100);
+    let spec = TrafficSpec {
+        connections: u32::try_from(connections).unwrap(),
+        concurrency: 8,
+        read_socket_info: false,
+        ..upload(&lab, EACH)
+    };
+    let control = Arc::new(Control::default());
+    let outcome = start(&lab, &spec, &control).join().unwrap();
+    assert_eq!(outcome.client.connections.len() as u64, connections);
+    assert_arrived(&outcome, EACH * connections);
+    assert_no_groups(&registration);
+}
+
+/// The last sockets close after the application has.
+#[track_caller]
+fn assert_no_groups(registration: &Registration) {
+    let none = || (registration.connections().unwrap() == 0).then_some(());
+    poll_until("the last group to be removed", emulation::timeout(TIMEOUT), none).unwrap();
+}
+
+#[test]
+fn subflows_join_and_leave_during_a_transfer() {
+    const ROUNDS: u64 = 6;
+    if !may_run() {
+        return;
+    }
+    let registration = Registration::new().unwrap();
+    let lab = lab(3);
+    let bytes = BYTES * 2;
+    let control = Arc::new(Control::default());
+    let transfer = start(&lab, &upload(&lab, bytes), &control);
+    let path = lab.path(2).unwrap();
+    let end = endpoint::Endpoint {
+        id: path.endpoint_id(),
+        address: path.client_address(),
+        purpose: endpoint::Purpose::Subflow,
+    };
+    for round in 1..=ROUNDS {
+        let more = || (control.received() > round * bytes / (ROUNDS + 2)).then_some(());
+        poll_until("the transfer", emulation::timeout(TIMEOUT), more).unwrap();
+        if round % 2 == 1 {
+            endpoint::delete(lab.client(), end.id).unwrap();
+        } else {
+            endpoint::add(lab.client(), end, path.client_interface()).unwrap();
+        }
+        assert_eq!(registration.connections().unwrap(), 1);
+    }
+    assert_arrived(&transfer.join().unwrap(), bytes);
+    assert_no_groups(&registration);
+}
+
+#[test]
+fn a_namespace_is_deleted_while_its_sockets_use_it() {
+    if !may_run() {
+        return;
+    }
+    let registration = Registration::new().unwrap();
+    let lab = lab(2);
+    lab.client().sysctl("net.ipv4.tcp_congestion_control", NAME).unwrap();
+    let control = Arc::new(Control::default());
+    let transfer = start(&lab, &upload(&lab, BYTES * 100), &control);
+    let some = || (control.received() > BYTES / 4).then_some(());
+    poll_until("some of the transfer", emulation::timeout(TIMEOUT), some).unwrap();
+    drop(lab);
+    drop(transfer);
+    assert_no_groups(&registration);
+    registration.end().unwrap();
+    assert!(!is_available());
+    Registration::new().unwrap().end().unwrap();
+}
+
+/// One MPTCP connection with two subflows and one Reno flow share a link. Prints the shares that docs/control.md reports.
+#[test]
+fn two_coupled_subflows_take_about_as_much_as_one_reno_flow() {
+    const DURATION: Duration = Duration::from_secs(20);
+    if !may_run() {
+        return;
+    }
+    let _registration = Registration::new().unwrap();
+    let paths = vec![PathSpec { bottleneck: Some(0), ..PathSpec::default() }; 2];
+    let lab = Topology::build(&TopologySpec { paths, bottlenecks: vec![link()], ..TopologySpec::default() })
+        .unwrap();
+    let controls = [(); 2].map(|()| Arc::new(Control::default()));
+    let coupled = TrafficSpec { workload: Workload::upload_for(DURATION), ..upload(&lab, 0) };
+    let mut reno =
+        TrafficSpec { transport: Transport::Tcp, congestion: Some("reno".to_owned()), ..coupled.clone() };
+    reno.server.set_port(coupled.server.port() + 1);
+    let transfers =
+        [(&coupled, &controls[0]), (&reno, &controls[1])].map(|(spec, control)| start(&lab, spec, control));
+    let [coupled, reno] = transfers.map(|transfer| {
+        let outcome = transfer.join().unwrap();
+        assert_eq!(outcome.client.first_error(), None);
+        outcome.server.received() as f64
+    });
+    let share = coupled / (coupled + reno);
+    println!("mptcpd {:.2} MB, reno {:.2} MB: share of mptcpd {share:.3}", coupled / 1e6, reno / 1e6);
+    assert!((0.3..=0.7).contains(&share), "{share}");
+}
