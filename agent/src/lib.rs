@@ -10,6 +10,7 @@ mod clock;
 mod command;
 mod config;
 mod congestion;
+mod control;
 mod cost;
 mod daemon;
 mod doctor;

@@ -135,6 +135,12 @@ impl Live {
         self
     }
 
+    /// Evaluates verdicts all the time: what acts on a verdict must not act on an old one.
+    pub(crate) fn without_backoff(mut self) -> Self {
+        self.start.backoff = false;
+        self
+    }
+
     /// Measures the cost and, if the budget demands it, does more or less from now on.
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };

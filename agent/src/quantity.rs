@@ -85,6 +85,12 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
     })
 }
 
+/// Probability of a verdict. Below one half it would be a verdict of the contrary.
+pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.5..=1.0).contains(value));
+    value.ok_or_else(|| "use 0.5 to 1, for example 0.95".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +110,10 @@ mod tests {
             (Ok(0.01), Ok(0.005), Ok(1.0))
         );
         assert_eq!([0.07, 0.0125, 1.0].map(in_percent), ["7%", "1.25%", "100%"]);
+        assert_eq!(parse_probability("0.95"), Ok(0.95));
+        for wrong in ["", "0.4", "1.1", "nan", "95%"] {
+            assert!(parse_probability(wrong).is_err(), "{wrong} was accepted");
+        }
         for wrong in ["", "%", "0", "0%", "-1%", "100.1%", "nan", "inf", "1s"] {
             assert!(parse_budget(wrong).is_err(), "{wrong} was accepted");
         }

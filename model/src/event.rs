@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockChange;
 use crate::cpu::{CpuAccounts, CpuSampling, CpuTimes, LedgerMode};
+use crate::elimination::EliminationRecord;
 use crate::endpoint::{Interface, Name};
 use crate::energy::power::MachinePower;
 use crate::energy::window::EnergyWindow;
@@ -47,6 +48,8 @@ pub enum KernelEvent {
     Netns(NetnsName),
     /// The path of a control group.
     Cgroup(CgroupName),
+    /// What elimination did to a connection: the only event that is not the kernel's. Recordings of a command that acts have it.
+    Elimination(EliminationRecord),
     /// The calendar was set, or is being slewed.
     Clock(ClockChange),
     /// All events up to this time have been reported.

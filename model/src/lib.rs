@@ -9,6 +9,7 @@ pub mod clock;
 pub mod connection;
 pub mod cpu;
 pub mod derived;
+pub mod elimination;
 pub mod endpoint;
 pub mod energy;
 pub mod event;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::elimination::EliminationStep;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::Micros;
@@ -33,6 +34,8 @@ json_words! {
         Tracepoint = "tracepoint",
         /// Two samples differ: the time is up to one interval late.
         Sampled = "sampled",
+        /// mpwatch did it itself (`mpwatch control`): the time is that of the snapshot before it.
+        Control = "control",
     }
 }
 
@@ -104,6 +107,8 @@ pub enum TimelineEvent {
         /// Why.
         reason: FallbackReason,
     },
+    /// `mpwatch control eliminate`, or the daemon, removed an extra subflow, or would have.
+    Elimination(EliminationStep),
     /// The connection closed.
     Closed,
 }
@@ -126,6 +131,7 @@ impl TimelineEvent {
             Self::SubflowStale { stale, .. } => *stale,
             Self::SubflowClosed { reason, .. } => reason.is_failure(),
             Self::Stalled { .. } | Self::FellBack { .. } => true,
+            Self::Elimination(step) => step.is_failure(),
             Self::Opened
             | Self::Adopted
             | Self::SubflowOpened { .. }
@@ -169,6 +175,7 @@ impl TimelineEvent {
             }
             Self::PeerAddressRemoved { address_id } => format!("peer withdrew address id {address_id}"),
             Self::Stalled { gap } => format!("no progress for {:.0} ms", gap.0 as f64 / 1e3),
+            Self::Elimination(step) => step.describe(&name),
             Self::FellBack { reason } => format!("fell back to plain TCP: {}", reason.description()),
             Self::Closed => "connection closed".to_owned(),
         }

@@ -6,6 +6,7 @@ use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::schema::{report_schema, snapshot_schema};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
@@ -29,6 +30,7 @@ fn with_all_events() -> Connection {
     let mut connection = fixture::connection(0x9f3c_0a1b, 2);
     let subflow = connection.subflows[0].id;
     let address = connection.remote;
+    let removal = fixture::elimination::removal(&connection).expect("it has subflows");
     let events = [
         TimelineEvent::Opened,
         TimelineEvent::Adopted,
@@ -42,6 +44,13 @@ fn with_all_events() -> Connection {
         TimelineEvent::PeerAddressAnnounced { address_id: 3, address: None },
         TimelineEvent::PeerAddressRemoved { address_id: 3 },
         TimelineEvent::Stalled { gap: Micros(412_300) },
+        TimelineEvent::Elimination(EliminationStep::Removed(Box::new(removal.clone()))),
+        TimelineEvent::Elimination(EliminationStep::Failed {
+            removal: Box::new(removal.clone()),
+            error: "its socket is gone".to_owned(),
+        }),
+        TimelineEvent::Elimination(EliminationStep::LeftAlone(fixture::elimination::dropped())),
+        TimelineEvent::Elimination(EliminationStep::Undone { subflow }),
         TimelineEvent::FellBack { reason: FallbackReason::AfterHandshake },
         TimelineEvent::Closed,
     ];

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of `control`, the only command that changes how connections behave.
 
-use clap::{Args, Subcommand};
+use std::time::Duration;
 
-#[derive(Debug, Subcommand)]
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use mpwatch_model::elimination::EliminationAction;
+
+use super::options::{FilterOptions, StoreOptions, TraceOptions, filter_help};
+use crate::quantity::{parse_interval, parse_probability, parse_step};
+
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ControlCommand {
     /// Register the congestion control `mptcpd` until Ctrl-C; sockets must select it
     ///
@@ -11,6 +18,9 @@ pub(crate) enum ControlCommand {
     /// use it: with TCP_CONGESTION, with the sysctl net.ipv4.tcp_congestion_control of their namespace, or by a route (congctl).
     /// When this command ends, it is unregistered; sockets that use it keep it until they close.
     Congestion(CongestionOptions),
+    /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print which
+    #[command(after_long_help = filter_help())]
+    Eliminate(EliminateOptions),
 }
 
 /// Options of `control congestion`.
@@ -19,4 +29,48 @@ pub(crate) struct CongestionOptions {
     /// Print only errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct EliminateOptions {
+    /// Really remove subflows
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Print what would be removed and change nothing. This is the default without --yes
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    /// What happens to an extra subflow
+    #[arg(long, value_name = "ACTION", value_parser = actions(), default_value = EliminationAction::Close.as_str())]
+    pub(crate) action: EliminationAction,
+    /// Act on verdicts that have been stable for this long, 100ms to 600s
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s")]
+    pub(crate) stable: Duration,
+    /// Act on verdicts with this probability or a higher one, 0.5 to 1
+    #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.95)]
+    pub(crate) probability: f64,
+    /// Remove at most this many subflows per minute, over all connections
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 10)]
+    pub(crate) max_per_minute: u32,
+    /// Set the time between two decisions, 100ms to 60s [default: 500ms]
+    #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
+    /// Stop after this time, up to 600s
+    #[arg(long, value_name = "DURATION", value_parser = parse_step)]
+    pub(crate) duration: Option<Duration>,
+    /// Print one JSON object per event
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
+    #[command(flatten)]
+    pub(crate) filter: FilterOptions,
+    #[command(flatten)]
+    pub(crate) trace: TraceOptions,
+}
+
+/// For clap: an action by its name.
+fn actions() -> impl TypedValueParser<Value = EliminationAction> {
+    let names = EliminationAction::ALL.iter();
+    let names = names.map(|action| PossibleValue::new(action.as_str()).help(action.description()));
+    PossibleValuesParser::new(names).map(|name| EliminationAction::from_word(&name).unwrap_or_default())
 }

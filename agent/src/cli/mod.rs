@@ -15,11 +15,10 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::filter::HELP;
 use mpwatch_model::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
-pub(crate) use control::{CongestionOptions, ControlCommand};
+pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
 pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
@@ -29,7 +28,7 @@ pub(crate) use study::{StudyCommand, StudyRunOptions};
 use crate::paths;
 use crate::quantity::{parse_interval, parse_step};
 use crate::time_spec::TimeSpec;
-use options::{methods, parse_directory};
+use options::{filter_help, methods, parse_directory};
 
 /// Observe Multipath TCP: connections, subflows, bottlenecks and energy of this machine
 ///
@@ -115,10 +114,6 @@ pub(crate) enum Command {
     },
     /// Print the man page of mpwatch, or of a command
     Man(ManOptions),
-}
-
-fn filter_help() -> String {
-    format!("Filter expressions:\n{HELP}")
 }
 
 /// One line per code.

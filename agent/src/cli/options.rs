@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::filter::Filter;
+use mpwatch_model::filter::{Filter, HELP};
 use mpwatch_model::setup::Label;
 
 use crate::quantity::{parse_budget, parse_ring_size, parse_step};
@@ -120,6 +120,11 @@ pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
     let names = DetectionMethod::ALL.iter();
     let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));
     PossibleValuesParser::new(names).map(|name| DetectionMethod::from_word(&name).unwrap_or_default())
+}
+
+/// The end of the long help of a command with `--filter`.
+pub(super) fn filter_help() -> String {
+    format!("Filter expressions:\n{HELP}")
 }
 
 fn parse_filter(text: &str) -> Result<Filter, String> {

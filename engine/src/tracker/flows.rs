@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::idle::{IdleConnection as _, IdleConnections};
 use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Nanos;
 
 use super::bottleneck::{self, Detection};
@@ -63,6 +65,13 @@ impl Flows {
             && let Some(flow) = self.active.get_mut(&key)
         {
             flow.on_unchanged(subflow);
+        }
+    }
+
+    pub(super) fn on_elimination(&mut self, key: Key, at: Nanos, step: &EliminationStep) {
+        self.wake([key], at);
+        if let Some(flow) = self.active.get_mut(&key) {
+            flow.timeline.controlled(at, TimelineEvent::Elimination(step.clone()));
         }
     }
 

@@ -33,6 +33,7 @@ use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::clock::ClockChange;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::elimination::EliminationRecord;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
 use mpwatch_model::host::Losses;
 use mpwatch_model::id::SubflowId;
@@ -140,6 +141,7 @@ impl Tracker {
             KernelEvent::Samples(batch) => self.on_samples(batch),
             KernelEvent::Netns(name) => self.names.add_netns(name),
             KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
+            KernelEvent::Elimination(record) => self.on_elimination(record),
             KernelEvent::Clock(change) => self.on_clock(*change),
             KernelEvent::Tick(tick) => self.on_tick(tick),
         }
@@ -264,6 +266,14 @@ impl Tracker {
             .or_else(|| self.index.by_token(record.netns, record.msk.token));
         let is_reopened = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
         known.filter(|key| !self.flows.active(*key).is_some_and(is_reopened))
+    }
+
+    fn on_elimination(&mut self, record: &EliminationRecord) {
+        let EliminationRecord { at, connection, step } = record;
+        let key = self.index.by_cookie(connection.birth);
+        if let Some(key) = key.or_else(|| self.index.by_token(connection.netns, connection.token)) {
+            self.flows.on_elimination(key, *at, step);
+        }
     }
 
     fn on_samples(&mut self, batch: &SampleBatch) {

@@ -52,6 +52,11 @@ impl Timeline {
         self.add(at, ObservedBy::Sampled, event);
     }
 
+    /// Adds an entry about something that mpwatch did.
+    pub(super) fn controlled(&mut self, at: Nanos, event: TimelineEvent) {
+        self.add(at, ObservedBy::Control, event);
+    }
+
     fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
         if self.entries.len() < MAX_ENTRIES {
             self.entries.push(Entry { at, source, event });

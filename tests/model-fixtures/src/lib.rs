@@ -2,6 +2,7 @@
 //! Sample values for tests of outputs and for the examples in docs/. No program depends on this crate.
 
 pub mod bottleneck;
+pub mod elimination;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -237,12 +237,19 @@ pub(super) static MANUALS: &[Manual] = &[
                 "Meanwhile, let every new socket of this namespace use it",
                 "sysctl net.ipv4.tcp_congestion_control=mptcpd",
             ),
+            ("Print which subflows would be removed", "mpwatch control eliminate"),
+            (
+                "Close extra subflows of connections to a network, on verdicts that held for 10 s",
+                "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
+            ),
+            ("Keep what happened, for a report", "mpwatch control eliminate --yes --json --db control.db"),
         ],
         files: &[
             BTF,
+            COUNTERS,
             ("/proc/sys/net/ipv4/tcp_available_congestion_control", "Names mptcpd while it is registered."),
         ],
-        environment: Environment::Nothing,
+        environment: Environment::Tracing,
         exit: VIEW,
     },
     Manual {

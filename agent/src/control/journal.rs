@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Adds what the control did to the stream of events, so that timelines, the database and recordings have it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mpwatch_model::elimination::EliminationRecord;
+use mpwatch_model::event::{KernelEvent, Start};
+
+use crate::source::{EventSink, EventSource};
+
+/// Steps that wait for the next tick.
+#[derive(Clone, Default)]
+pub(crate) struct Journal {
+    waiting: Rc<RefCell<Vec<EliminationRecord>>>,
+}
+
+/// A source of events with the steps in it.
+pub(crate) struct Journaled<'a> {
+    source: &'a mut dyn EventSource,
+    journal: Journal,
+}
+
+impl Journal {
+    /// Adds a step. It is in the stream before the next tick.
+    pub(crate) fn add(&self, record: EliminationRecord) {
+        self.waiting.borrow_mut().push(record);
+    }
+
+    /// The source with the steps that this journal gets.
+    pub(crate) fn around<'a>(&self, source: &'a mut dyn EventSource) -> Journaled<'a> {
+        Journaled { source, journal: self.clone() }
+    }
+}
+
+impl EventSource for Journaled<'_> {
+    fn start(&self) -> &Start {
+        self.source.start()
+    }
+
+    fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {
+        for record in self.journal.waiting.take() {
+            sink(&KernelEvent::Elimination(record))?;
+        }
+        self.source.next_tick(sink)
+    }
+
+    fn cut_short(&self) -> Option<&str> {
+        self.source.cut_short()
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes one subflow of one connection a backup, or ends that role: MPTCP_PM_CMD_SET_FLAGS with a token
+//! (Documentation/netlink/specs/mptcp_pm.yaml). The kernel accepts a token only for connections of the userspace path manager. Without a
+//! token it changes an endpoint, and with it all connections of the namespace, so mpwatch never does that.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mpwatch_model::id::Token;
+use nix::sys::socket::SockProtocol;
+
+use super::netlink::{Netlink, attribute, find_attribute};
+
+/// The controller of generic netlink.
+const GENL_ID_CTRL: u16 = 0x10;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+/// `genlmsghdr`: command, version, two bytes of padding.
+const GENL_HEADER: usize = 4;
+const NESTED: u16 = 0x8000;
+
+const MPTCP_PM_CMD_SET_FLAGS: u8 = 7;
+const MPTCP_PM_ATTR_ADDR: u16 = 1;
+const MPTCP_PM_ATTR_TOKEN: u16 = 4;
+const MPTCP_PM_ATTR_ADDR_REMOTE: u16 = 6;
+const MPTCP_PM_ADDR_ATTR_FAMILY: u16 = 1;
+const MPTCP_PM_ADDR_ATTR_ADDR4: u16 = 3;
+const MPTCP_PM_ADDR_ATTR_ADDR6: u16 = 4;
+const MPTCP_PM_ADDR_ATTR_PORT: u16 = 5;
+const MPTCP_PM_ADDR_ATTR_FLAGS: u16 = 6;
+const MPTCP_PM_ADDR_FLAG_BACKUP: u32 = 1 << 2;
+
+/// Changes the role of a subflow. The peer receives MP_PRIO.
+///
+/// # Errors
+/// `NotFound`: a kernel without MPTCP's path manager. `InvalidInput`: the connection is not one of the userspace path manager, or is gone.
+/// `PermissionDenied`: CAP_NET_ADMIN is missing.
+pub(super) fn set_backup(
+    token: Token,
+    local: SocketAddr,
+    remote: SocketAddr,
+    backup: bool,
+) -> io::Result<()> {
+    let netlink = Netlink::open(SockProtocol::NetlinkGeneric)?;
+    let flags = if backup { MPTCP_PM_ADDR_FLAG_BACKUP } else { 0 };
+    let flags = attribute(MPTCP_PM_ADDR_ATTR_FLAGS, &flags.to_ne_bytes());
+    let body = [
+        vec![MPTCP_PM_CMD_SET_FLAGS, 1, 0, 0],
+        attribute(MPTCP_PM_ATTR_ADDR | NESTED, &[address(local), flags].concat()),
+        attribute(MPTCP_PM_ATTR_TOKEN, &token.0.to_ne_bytes()),
+        attribute(MPTCP_PM_ATTR_ADDR_REMOTE | NESTED, &address(remote)),
+    ];
+    netlink.request(family(&netlink)?, &body.concat()).map(drop)
+}
+
+/// Whether the kernel has MPTCP's path manager.
+///
+/// # Errors
+/// If generic netlink cannot be used at all.
+pub(super) fn exists() -> io::Result<bool> {
+    match family(&Netlink::open(SockProtocol::NetlinkGeneric)?) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The number of the family `mptcp_pm`.
+fn family(netlink: &Netlink) -> io::Result<u16> {
+    let name = attribute(CTRL_ATTR_FAMILY_NAME, b"mptcp_pm\0");
+    let answers = netlink.request(GENL_ID_CTRL, &[vec![CTRL_CMD_GETFAMILY, 1, 0, 0], name].concat())?;
+    let id = |body: &Vec<u8>| {
+        let value = find_attribute(body.get(GENL_HEADER..)?, CTRL_ATTR_FAMILY_ID)?;
+        Some(u16::from_ne_bytes(value.try_into().ok()?))
+    };
+    answers.iter().find_map(id).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn address(address: SocketAddr) -> Vec<u8> {
+    let (family, ip) = match address {
+        SocketAddr::V4(v4) => (2_u16, attribute(MPTCP_PM_ADDR_ATTR_ADDR4, &v4.ip().octets())),
+        SocketAddr::V6(v6) => (10, attribute(MPTCP_PM_ADDR_ATTR_ADDR6, &v6.ip().octets())),
+    };
+    [
+        attribute(MPTCP_PM_ADDR_ATTR_FAMILY, &family.to_ne_bytes()),
+        ip,
+        attribute(MPTCP_PM_ADDR_ATTR_PORT, &address.port().to_ne_bytes()),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_its_family_and_port() {
+        let bytes = address("10.0.0.1:5201".parse().unwrap());
+        assert_eq!(find_attribute(&bytes, MPTCP_PM_ADDR_ATTR_ADDR4), Some(&[10, 0, 0, 1][..]));
+        assert_eq!(find_attribute(&bytes, MPTCP_PM_ADDR_ATTR_PORT), Some(&5201_u16.to_ne_bytes()[..]));
+        let bytes = address("[fd00::1]:1".parse().unwrap());
+        assert_eq!(find_attribute(&bytes, MPTCP_PM_ADDR_ATTR_ADDR6).map(<[u8]>::len), Some(16));
+    }
+}

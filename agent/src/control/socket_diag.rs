@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Aborts one TCP socket of another process (`SOCK_DESTROY` of sock_diag, include/uapi/linux/inet_diag.h). The socket is found by its
+//! cookie, so no other socket can be hit, even if the same ports are in use again.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mpwatch_model::id::SocketCookie;
+use nix::errno::Errno;
+use nix::sys::socket::SockProtocol;
+
+use super::netlink::Netlink;
+
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const SOCK_DESTROY: u16 = 21;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const IPPROTO_TCP: u8 = 6;
+/// `inet_diag_sockid`: two ports, two addresses, interface, cookie.
+const ID: usize = 48;
+const COOKIE: std::ops::Range<usize> = 40..48;
+/// Every state but LISTEN (10) and TIME_WAIT (6).
+const STATES: u32 = 0xfff & !(1 << 10) & !(1 << 6);
+
+/// Aborts the socket with this cookie.
+///
+/// # Errors
+/// `NotFound`: it is gone. `PermissionDenied`: CAP_NET_ADMIN is missing. `Unsupported`: a kernel without CONFIG_INET_DIAG_DESTROY.
+pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<()> {
+    let diag = Netlink::open(SockProtocol::NetlinkSockDiag)?;
+    // A socket of an IPv6 application may have IPv4 addresses.
+    let families: &[u8] = if local.is_ipv4() { &[AF_INET, AF_INET6] } else { &[AF_INET6] };
+    for family in families {
+        let asked = request(*family, &ports(local, remote));
+        for found in diag.dump(SOCK_DIAG_BY_FAMILY, &asked)? {
+            if let Some(id) = sockid(&found).filter(|id| id[COOKIE] == cookie_bytes(cookie)) {
+                diag.request(SOCK_DESTROY, &request(*family, &id))?;
+                return Ok(());
+            }
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// Whether the kernel can abort sockets. It refuses to abort a socket that cannot exist, and the error tells why.
+///
+/// # Errors
+/// If sock_diag cannot be used at all.
+pub(super) fn can_abort() -> io::Result<bool> {
+    let diag = Netlink::open(SockProtocol::NetlinkSockDiag)?;
+    match diag.request(SOCK_DESTROY, &request(AF_INET, &[0; ID])) {
+        Err(error) if error.raw_os_error() == Some(Errno::EOPNOTSUPP as i32) => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+/// `inet_diag_req_v2`.
+fn request(family: u8, id: &[u8; ID]) -> Vec<u8> {
+    let mut body = vec![family, IPPROTO_TCP, 0, 0];
+    body.extend(STATES.to_ne_bytes());
+    body.extend(id);
+    body
+}
+
+/// An id that selects sockets with these ports from a list.
+fn ports(local: SocketAddr, remote: SocketAddr) -> [u8; ID] {
+    let mut id = [0; ID];
+    id[..2].copy_from_slice(&local.port().to_be_bytes());
+    id[2..4].copy_from_slice(&remote.port().to_be_bytes());
+    id
+}
+
+/// The id in an `inet_diag_msg`, after four bytes. It has the interface that the socket is bound to, without which it is not found again.
+fn sockid(message: &[u8]) -> Option<[u8; ID]> {
+    message.get(4..4 + ID)?.try_into().ok()
+}
+
+/// As the kernel writes it: two halves, the lower one first (`sock_diag_save_cookie`).
+fn cookie_bytes(cookie: SocketCookie) -> [u8; 8] {
+    let bytes = cookie.0.to_le_bytes();
+    let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let [low, high] = [half(0), half(4)].map(u32::to_ne_bytes);
+    [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_selects_by_ports_in_network_order() {
+        let id = ports("10.0.0.1:258".parse().unwrap(), "10.0.0.2:5201".parse().unwrap());
+        let body = request(AF_INET, &id);
+        assert_eq!(body.len(), 56);
+        assert_eq!(body[8..12], [1, 2, 0x14, 0x51]);
+        assert_eq!(u32::from_ne_bytes(body[4..8].try_into().unwrap()) & (1 << 10), 0, "no listener");
+    }
+
+    #[test]
+    fn a_cookie_is_stored_in_halves() {
+        let bytes = cookie_bytes(SocketCookie(0x1_0000_0002));
+        assert_eq!(u32::from_ne_bytes(bytes[..4].try_into().unwrap()), 2);
+        assert_eq!(u32::from_ne_bytes(bytes[4..].try_into().unwrap()), 1);
+    }
+
+    #[test]
+    fn a_socket_of_this_process_is_aborted_and_no_other() {
+        use std::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        // No socket has this cookie, so nothing is aborted, with or without rights.
+        let error = abort(SocketCookie(u64::MAX), ends.0, ends.1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
+        assert_eq!(client.take_error().unwrap().map(|error| error.kind()), None);
+    }
+}

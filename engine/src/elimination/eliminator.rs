@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of elimination: what is known of each connection, what was done to it, and how its throughput changed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use mpwatch_model::elimination::{EliminationAction, EliminationStep, Removal, Throughput};
+use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::history::History;
+use super::policy::Policy;
+use super::select;
+use super::stability::Stability;
+use super::state::ConnectionState;
+
+/// How long the throughput is watched after an action.
+const WATCH: Nanos = Nanos(5_000_000_000);
+/// Part of the throughput that must be left after that time.
+const MIN_LEFT: f64 = 0.9;
+/// A connection that has lost half of its throughput by this time is not watched any longer.
+const EARLY: Nanos = Nanos(2_000_000_000);
+const MIN_LEFT_EARLY: f64 = 0.5;
+/// Without a throughput over this time, there is nothing to compare with, so nothing is removed.
+const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
+const MINUTE: Nanos = Nanos(60_000_000_000);
+
+/// What the caller must do, or report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Remove this subflow, then call [`Eliminator::report`].
+    Remove(ConnectionId, Removal),
+    /// End the backup role that this removal gave a subflow.
+    Undo(ConnectionId, Removal),
+    /// Nothing to do: the watch after an action has ended.
+    Record(ConnectionId, EliminationStep),
+}
+
+/// What became of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The kernel has done it.
+    Done,
+    /// A dry run: nothing was changed.
+    Planned,
+    /// The kernel refused.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Free,
+    /// Actions took place at this time.
+    Watching { since: Nanos, acked: Bytes, before: BitsPerSecond },
+}
+
+#[derive(Default)]
+struct Watched {
+    history: History,
+    stability: Stability,
+    phase: Phase,
+    /// Whether nothing is removed any more: an action did harm, or the kernel refused one.
+    is_left_alone: bool,
+    /// Subflows with a decision; there is no second one.
+    decided: BTreeSet<SubflowId>,
+    /// Subflows that the watched actions set to backup.
+    backups: Vec<Removal>,
+    /// Time, acknowledged bytes and throughput of the latest snapshot.
+    latest: (Nanos, Bytes, BitsPerSecond),
+}
+
+/// Decides over all connections of a host.
+pub struct Eliminator {
+    policy: Policy,
+    connections: BTreeMap<ConnectionId, Watched>,
+    /// Times of the removals of the last minute.
+    recent: VecDeque<Nanos>,
+}
+
+impl Eliminator {
+    /// With no connection known.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new() }
+    }
+
+    /// Takes a snapshot. A connection that is missing in it is forgotten.
+    pub fn decide(&mut self, at: Nanos, states: &[ConnectionState]) -> Vec<Decision> {
+        let present: BTreeSet<ConnectionId> = states.iter().map(|state| state.id).collect();
+        self.connections.retain(|id, _| present.contains(id));
+        while self.recent.front().is_some_and(|then| at.since(*then) >= MINUTE) {
+            self.recent.pop_front();
+        }
+        let mut decisions = Vec::new();
+        for state in states {
+            let watched = self.connections.entry(state.id).or_default();
+            watched.update(at, state, &self.policy);
+            decisions.extend(watched.judge(at, state));
+            for removal in watched.candidates(at, state, &self.policy) {
+                if self.recent.len() >= usize::try_from(self.policy.max_per_minute).unwrap_or(usize::MAX) {
+                    break;
+                }
+                self.recent.push_back(at);
+                watched.decided.insert(removal.removed.subflow);
+                decisions.push(Decision::Remove(state.id, removal));
+            }
+        }
+        decisions
+    }
+
+    /// Takes the outcome of a removal of the latest snapshot.
+    pub fn report(&mut self, connection: ConnectionId, removal: &Removal, outcome: Outcome) {
+        let Some(watched) = self.connections.get_mut(&connection) else { return };
+        match outcome {
+            Outcome::Planned => {}
+            Outcome::Failed => watched.is_left_alone = true,
+            Outcome::Done => {
+                let (since, acked, before) = watched.latest;
+                if watched.phase == Phase::Free {
+                    watched.phase = Phase::Watching { since, acked, before };
+                }
+                if removal.action == EliminationAction::Backup {
+                    watched.backups.push(removal.clone());
+                }
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn update(&mut self, at: Nanos, state: &ConnectionState, policy: &Policy) {
+        self.history.add(at, state);
+        self.stability.update(at, &state.pairs, policy.probability);
+        self.latest = (at, state.acked, self.history.throughput());
+        self.decided.retain(|id| state.subflows.iter().any(|subflow| subflow.id == *id));
+    }
+
+    /// Compares the throughput since the watched actions with the one before them.
+    fn judge(&mut self, at: Nanos, state: &ConnectionState) -> Vec<Decision> {
+        let Phase::Watching { since, acked, before } = self.phase else { return Vec::new() };
+        let elapsed = at.since(since);
+        let after = state.acked.since(acked).per(elapsed);
+        let throughput = Throughput { before, after };
+        let left = after.0 as f64 / before.0 as f64;
+        if left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY {
+            (self.phase, self.is_left_alone) = (Phase::Free, true);
+            let undone = self.backups.drain(..).map(|removal| Decision::Undo(state.id, removal));
+            let left_alone = Decision::Record(state.id, EliminationStep::LeftAlone(throughput));
+            return std::iter::once(left_alone).chain(undone).collect();
+        }
+        if elapsed < WATCH {
+            return Vec::new();
+        }
+        self.phase = Phase::Free;
+        self.backups.clear();
+        vec![Decision::Record(state.id, EliminationStep::Confirmed(throughput))]
+    }
+
+    fn candidates(&self, at: Nanos, state: &ConnectionState, policy: &Policy) -> Vec<Removal> {
+        if self.is_left_alone || self.phase != Phase::Free || self.history.duration() < MIN_BASELINE {
+            return Vec::new();
+        }
+        let mut all = select::removals(at, state, &self.history, &self.stability, policy);
+        all.retain(|removal| !self.decided.contains(&removal.removed.subflow));
+        all
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Acknowledged bytes of a connection and of its subflows in the last seconds.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::state::ConnectionState;
+
+/// Rates are means over this time.
+const WINDOW: Nanos = Nanos(5_000_000_000);
+
+struct Sample {
+    at: Nanos,
+    acked: Bytes,
+    subflows: BTreeMap<SubflowId, Bytes>,
+}
+
+/// The samples of one connection, the oldest first.
+#[derive(Default)]
+pub(super) struct History {
+    samples: VecDeque<Sample>,
+}
+
+impl History {
+    pub(super) fn add(&mut self, at: Nanos, state: &ConnectionState) {
+        let subflows = state.subflows.iter().map(|subflow| (subflow.id, subflow.acked)).collect();
+        self.samples.push_back(Sample { at, acked: state.acked, subflows });
+        // The first sample stays at the begin of the window or before it.
+        while self.samples.get(1).is_some_and(|second| at.since(second.at) >= WINDOW) {
+            self.samples.pop_front();
+        }
+    }
+
+    /// The time that the samples cover.
+    pub(super) fn duration(&self) -> Nanos {
+        let ends = self.samples.front().zip(self.samples.back());
+        ends.map_or(Nanos(0), |(first, last)| last.at.since(first.at))
+    }
+
+    /// Mean rate of the connection.
+    pub(super) fn throughput(&self) -> BitsPerSecond {
+        self.rate(|sample| Some(sample.acked))
+    }
+
+    /// Mean rate of a subflow since the begin of the window, or since it joined.
+    pub(super) fn goodput(&self, subflow: SubflowId) -> BitsPerSecond {
+        self.rate(|sample| sample.subflows.get(&subflow).copied())
+    }
+
+    fn rate(&self, read: impl Fn(&Sample) -> Option<Bytes>) -> BitsPerSecond {
+        let value = |sample: &Sample| read(sample).map(|bytes| (sample.at, bytes));
+        let ends = self.samples.iter().find_map(value).zip(self.samples.iter().rev().find_map(value));
+        ends.map_or(BitsPerSecond(0), |((from, before), (to, after))| after.since(before).per(to.since(from)))
+    }
+}

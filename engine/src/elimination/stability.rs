@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Since when each pair of subflows has been found to share a bottleneck, without interruption.
+
+use std::collections::BTreeMap;
+
+use mpwatch_model::bottleneck::{PairVerdict, Verdict};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::Nanos;
+
+/// The pairs of one connection, the lower id first.
+#[derive(Default)]
+pub(super) struct Stability {
+    since: BTreeMap<(SubflowId, SubflowId), Nanos>,
+}
+
+impl Stability {
+    /// Takes the verdicts of a snapshot. A pair without a sufficient verdict starts again.
+    pub(super) fn update(&mut self, at: Nanos, pairs: &[PairVerdict], min_probability: f64) {
+        let sufficient = |pair: &&PairVerdict| {
+            pair.verdict == Verdict::Shared && pair.probability.is_none_or(|p| p >= min_probability)
+        };
+        let previous = std::mem::take(&mut self.since);
+        let with_time = |pair: &PairVerdict| {
+            let key = key(pair.a, pair.b);
+            (key, previous.get(&key).copied().unwrap_or(at))
+        };
+        self.since = pairs.iter().filter(sufficient).map(with_time).collect();
+    }
+
+    /// How long the verdict has held. `None`: it does not hold now.
+    pub(super) fn duration(&self, a: SubflowId, b: SubflowId, at: Nanos) -> Option<Nanos> {
+        self.since.get(&key(a, b)).map(|since| at.since(*since))
+    }
+}
+
+fn key(a: SubflowId, b: SubflowId) -> (SubflowId, SubflowId) {
+    (a.min(b), a.max(b))
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One connection whose subflows have given rates and verdicts, second by second.
+
+use std::collections::BTreeSet;
+
+use mpwatch_model::bottleneck::{DetectionMethod, PairVerdict, Verdict};
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::unit::{Bytes, Micros, Nanos};
+
+use crate::elimination::{ConnectionState, Decision, Eliminator, SubflowState};
+
+const SECOND: u64 = 1_000_000_000;
+const MEGABYTE: u64 = 1_000_000;
+
+pub(super) fn id(number: u64) -> SubflowId {
+    SubflowId { cookie: SocketCookie(number), generation: 0 }
+}
+
+/// The numbers of the subflows to be removed.
+pub(super) fn removed(decisions: &[Decision]) -> Vec<u64> {
+    let number = |decision: &Decision| match decision {
+        Decision::Remove(_, removal) => Some(removal.removed.subflow.cookie.0),
+        _ => None,
+    };
+    decisions.iter().filter_map(number).collect()
+}
+
+/// Subflows are numbered from 1. Rates are megabytes per second.
+pub(super) struct Network {
+    pub(super) now: Nanos,
+    pub(super) subflows: Vec<SubflowState>,
+    pub(super) rates: Vec<u64>,
+    pub(super) groups: Vec<Vec<SubflowId>>,
+    pub(super) pairs: Vec<PairVerdict>,
+    acked: Bytes,
+    number: u64,
+}
+
+impl Network {
+    pub(super) fn with_rates(rates: &[u64]) -> Self {
+        Self::numbered(1, rates)
+    }
+
+    /// The connection with this number.
+    pub(super) fn numbered(number: u64, rates: &[u64]) -> Self {
+        let mut network = Self {
+            now: Nanos(SECOND),
+            subflows: Vec::new(),
+            rates: Vec::new(),
+            groups: Vec::new(),
+            pairs: Vec::new(),
+            acked: Bytes(0),
+            number,
+        };
+        rates.iter().for_each(|rate| network.add(*rate));
+        network
+    }
+
+    pub(super) fn add(&mut self, rate: u64) {
+        let number = self.subflows.last().map_or(0, |last| last.id.cookie.0) + 1;
+        self.subflows.push(SubflowState {
+            id: id(number),
+            local: "10.0.0.1:1000".parse().unwrap(),
+            remote: "10.0.0.2:5201".parse().unwrap(),
+            is_usable: true,
+            acked: Bytes(0),
+            srtt: Some(Micros(20_000)),
+        });
+        self.rates.push(rate);
+    }
+
+    /// These subflows share a bottleneck; other groups stay, unless they have members in common.
+    pub(super) fn share(&mut self, numbers: &[u64], probability: f64) {
+        let group: Vec<SubflowId> = numbers.iter().map(|number| id(*number)).collect();
+        self.groups.retain(|other| other.iter().all(|one| !group.contains(one)));
+        self.pairs.retain(|pair| ![pair.a, pair.b].iter().all(|one| group.contains(one)));
+        for (at, a) in group.iter().enumerate() {
+            let others = group.iter().skip(at + 1);
+            self.pairs.extend(others.map(|b| pair(*a, *b, Verdict::Shared, Some(probability))));
+        }
+        self.groups.push(group);
+    }
+
+    pub(super) fn state(&self) -> ConnectionState {
+        ConnectionState {
+            id: ConnectionId { netns: NetnsCookie(1), token: Token(7), birth: SocketCookie(self.number) },
+            method: DetectionMethod::Concordance,
+            acked: self.acked,
+            subflows: self.subflows.clone(),
+            groups: self.groups.clone(),
+            pairs: self.pairs.clone(),
+        }
+    }
+
+    /// A second passes, in which each subflow carries its rate.
+    pub(super) fn pass(&mut self) {
+        self.now += Nanos(SECOND);
+        for (subflow, rate) in self.subflows.iter_mut().zip(&self.rates) {
+            subflow.acked += Bytes(rate * MEGABYTE);
+            self.acked += Bytes(rate * MEGABYTE);
+        }
+    }
+
+    /// The decisions on a snapshot after a second.
+    pub(super) fn second(&mut self, eliminator: &mut Eliminator) -> Vec<Decision> {
+        self.pass();
+        eliminator.decide(self.now, &[self.state()])
+    }
+
+    /// Takes subflows out, as after a close.
+    pub(super) fn close(&mut self, numbers: &[u64]) {
+        let gone: BTreeSet<SubflowId> = numbers.iter().map(|number| id(*number)).collect();
+        let rates = self.subflows.iter().zip(&self.rates).filter(|(subflow, _)| !gone.contains(&subflow.id));
+        self.rates = rates.map(|(_, rate)| *rate).collect();
+        self.subflows.retain(|subflow| !gone.contains(&subflow.id));
+        self.pairs.retain(|pair| !gone.contains(&pair.a) && !gone.contains(&pair.b));
+        for group in &mut self.groups {
+            group.retain(|subflow| !gone.contains(subflow));
+        }
+    }
+}
+
+pub(super) fn pair(a: SubflowId, b: SubflowId, verdict: Verdict, probability: Option<f64>) -> PairVerdict {
+    PairVerdict { a: a.min(b), b: a.max(b), verdict, probability, since: None, evidence: None }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Elimination of extra subflows `[MPTCP-D]`: what `mpwatch control eliminate` did to a connection, or would do, and why.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bottleneck::{DetectionMethod, Evidence};
+use crate::id::{ConnectionId, SubflowId};
+use crate::unit::{BitsPerSecond, Micros, Nanos};
+use crate::words::json_words;
+
+json_words! {
+    /// What happens to an extra subflow.
+    #[derive(Default)]
+    pub enum EliminationAction {
+        /// Its TCP socket is aborted (`SOCK_DESTROY`); MPTCP reinjects its data on the other subflows. The peer receives a RST.
+        #[default]
+        Close = "close",
+        /// Both ends use it only if no other subflow works (`MP_PRIO`, RFC 8684 section 3.3.8).
+        Backup = "backup",
+    }
+}
+
+impl EliminationAction {
+    /// What it does, for `--help`.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Close => "Abort its TCP socket; the peer receives a RST",
+            Self::Backup => {
+                "Use it only if no other subflow works (MP_PRIO); only with the userspace path manager"
+            }
+        }
+    }
+}
+
+/// A subflow of a group, as the decision saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Candidate {
+    /// Its id.
+    pub subflow: SubflowId,
+    /// Local address and port.
+    #[schemars(with = "String")]
+    pub local: SocketAddr,
+    /// Remote address and port.
+    #[schemars(with = "String")]
+    pub remote: SocketAddr,
+    /// Payload acknowledged by the peer, mean of the last seconds.
+    #[serde(rename = "goodput_bps")]
+    pub goodput: BitsPerSecond,
+    /// Smoothed RTT. `null`: no sample yet.
+    #[serde(rename = "srtt_us")]
+    pub srtt: Option<Micros>,
+}
+
+/// The removal of one extra subflow, with its evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Removal {
+    /// What happens to it.
+    pub action: EliminationAction,
+    /// The method whose verdict it is.
+    pub method: DetectionMethod,
+    /// The subflows that share the bottleneck, this one and the kept one included.
+    pub group: Vec<SubflowId>,
+    /// The extra subflow.
+    pub removed: Candidate,
+    /// The best subflow of the group: highest goodput, then lowest RTT.
+    pub kept: Candidate,
+    /// Probability that the two share a bottleneck. `null`: the method computes none.
+    pub probability: Option<f64>,
+    /// How long the verdict on the two had been `shared` with this probability or a higher one than the threshold.
+    #[serde(rename = "stable_us")]
+    pub stable: Micros,
+    /// The figures behind the verdict. `null`: the method has none.
+    pub evidence: Option<Evidence>,
+}
+
+/// The throughput of a connection before and after an action: payload acknowledged by the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// Mean of the last 5 s before the action, or of as much of them as was observed.
+    #[serde(rename = "before_bps")]
+    pub before: BitsPerSecond,
+    /// Mean since the action.
+    #[serde(rename = "after_bps")]
+    pub after: BitsPerSecond,
+}
+
+/// One step of the elimination in one connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum EliminationStep {
+    /// Dry run: the subflow would be removed.
+    Planned(Box<Removal>),
+    /// The subflow was removed.
+    Removed(Box<Removal>),
+    /// The kernel refused. The connection is left alone from now on.
+    Failed {
+        /// What was tried.
+        #[serde(flatten)]
+        removal: Box<Removal>,
+        /// Why it failed.
+        error: String,
+    },
+    /// The throughput held for 5 s after the removal.
+    Confirmed(Throughput),
+    /// The throughput dropped by more than 10 %. The connection is left alone from now on.
+    LeftAlone(Throughput),
+    /// A subflow is no longer a backup, because the throughput dropped.
+    Undone {
+        /// Which one.
+        subflow: SubflowId,
+    },
+    /// The kernel refused to end the backup role of a subflow.
+    UndoFailed {
+        /// Which one.
+        subflow: SubflowId,
+        /// Why.
+        error: String,
+    },
+}
+
+impl EliminationStep {
+    /// Its name in JSON and as a label.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Planned(_) => "planned",
+            Self::Removed(_) => "removed",
+            Self::Failed { .. } => "failed",
+            Self::Confirmed(_) => "confirmed",
+            Self::LeftAlone(_) => "left_alone",
+            Self::Undone { .. } => "undone",
+            Self::UndoFailed { .. } => "undo_failed",
+        }
+    }
+
+    /// What is removed in this step, if something is.
+    pub fn removal(&self) -> Option<&Removal> {
+        match self {
+            Self::Planned(removal) | Self::Removed(removal) | Self::Failed { removal, .. } => Some(removal),
+            _ => None,
+        }
+    }
+
+    /// Whether something went wrong.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::LeftAlone(_) | Self::UndoFailed { .. })
+    }
+
+    /// As a sentence, with a name for each subflow.
+    pub fn describe(&self, name: &dyn Fn(SubflowId) -> String) -> String {
+        match self {
+            Self::Planned(removal) => format!("would {}", removal.describe("close", "set", name)),
+            Self::Removed(removal) => removal.describe("closed", "set", name),
+            Self::Failed { removal, error } => {
+                format!(
+                    "cannot {}: {error}; this connection is left alone",
+                    removal.describe("close", "set", name)
+                )
+            }
+            Self::Confirmed(throughput) => format!("elimination confirmed: {throughput}"),
+            Self::LeftAlone(throughput) => {
+                format!("elimination left this connection alone from now on: {throughput}")
+            }
+            Self::Undone { subflow } => format!("subflow {} is no longer set to backup", name(*subflow)),
+            Self::UndoFailed { subflow, error } => {
+                format!("cannot end the backup role of subflow {}: {error}", name(*subflow))
+            }
+        }
+    }
+}
+
+impl Removal {
+    fn describe(&self, close: &str, set: &str, name: &dyn Fn(SubflowId) -> String) -> String {
+        let (removed, kept) = (&self.removed, &self.kept);
+        let what = match self.action {
+            EliminationAction::Close => format!("{close} extra subflow {}", name(removed.subflow)),
+            EliminationAction::Backup => format!("{set} extra subflow {} to backup", name(removed.subflow)),
+        };
+        let probability =
+            self.probability.map_or_else(String::new, |value| format!(", probability {value:.3}"));
+        format!(
+            "{what} ({removed}): it shares a bottleneck with subflow {} ({kept}); {}{probability}, stable for {:.1} s, group of {}",
+            name(kept.subflow),
+            self.method.as_str(),
+            self.stable.seconds(),
+            self.group.len(),
+        )
+    }
+}
+
+/// Without its addresses: timelines are also shown with a privacy mask.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} Mbit/s", self.goodput.0 as f64 / 1e6)?;
+        match self.srtt {
+            Some(srtt) => write!(f, ", RTT {:.1} ms", srtt.0 as f64 / 1e3),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Throughput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbit = |rate: BitsPerSecond| rate.0 as f64 / 1e6;
+        write!(f, "{:.2} Mbit/s before, {:.2} Mbit/s after", mbit(self.before), mbit(self.after))
+    }
+}
+
+/// A step, when and to which connection it happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EliminationRecord {
+    /// Boot-clock time.
+    pub at: Nanos,
+    /// The connection.
+    pub connection: ConnectionId,
+    /// What happened.
+    pub step: EliminationStep,
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch control eliminate` on real traffic: extra subflows of a shared bottleneck go, all bytes arrive, disjoint paths stay, a dry run
+//! changes nothing, and what it cannot do is an error.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, TransferOutcome, Workload};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::{emulation, list, may_run_as_root, number, program, skip, text};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// Runs on disjoint paths.
+const REPETITIONS: usize = 5;
+
+fn link(mbit: f64, rtt_ms: u64) -> LinkSpec {
+    LinkSpec::rate(mbit, Duration::from_millis(50)).rtt(Duration::from_millis(rtt_ms))
+}
+
+/// The network of `mpwatch demo shared`.
+fn shared() -> Topology {
+    Topology::shared(&[LinkSpec::default(); 3], link(40.0, 20)).unwrap()
+}
+
+/// The network of `mpwatch demo two-paths`.
+fn two_paths() -> Topology {
+    Topology::two_paths(link(40.0, 10), link(20.0, 30)).unwrap()
+}
+
+/// A running `mpwatch control eliminate`.
+struct Elimination {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<Value>,
+}
+
+impl Elimination {
+    fn start(lab: &Topology, options: &[&str]) -> Self {
+        let mut child = Command::new(program())
+            .args(["control", "eliminate", "--json", "--ledger", "off", "--interval", "250ms"])
+            .args(["--netns", lab.client().name()])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        // It says so when it traces.
+        let mut began = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut began).unwrap();
+        assert!(began.contains("Ctrl-C stops"), "{began}");
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// The steps so far with this name.
+    fn steps(&mut self, name: &str) -> Vec<Value> {
+        let new = self.lines.try_iter().map(|line| serde_json::from_str(&line).expect("a line is an event"));
+        self.seen.extend(new);
+        self.seen.iter().filter(|event| text(event, "step") == name).cloned().collect()
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, name: &str, count: usize) -> Vec<Value> {
+        let reached = poll_until(name, emulation::timeout(TIMEOUT), || {
+            let found = self.steps(name);
+            (found.len() >= count).then_some(found)
+        });
+        reached.unwrap_or_else(|error| panic!("{error}: {:#?}", self.seen))
+    }
+
+    /// Interrupts it and returns all events.
+    fn stop(mut self) -> Vec<Value> {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
+        let status = poll_until("its end", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
+        assert_eq!(status.unwrap().code(), Some(0));
+        self.steps("");
+        std::mem::take(&mut self.seen)
+    }
+}
+
+impl Drop for Elimination {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An upload in progress.
+struct Upload {
+    transfer: Transfer,
+    control: Arc<Control>,
+}
+
+impl Upload {
+    fn start(lab: &Topology, seconds: u64) -> Self {
+        let workload = Workload::upload_for(Duration::from_secs(seconds));
+        let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
+        spec.congestion = Some("cubic".to_owned());
+        spec.timeout = emulation::timeout(TIMEOUT * 3);
+        let control = Arc::new(Control::default());
+        let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+        Self { transfer, control }
+    }
+
+    /// Bits per second that the server receives over so many seconds from now on.
+    fn rate_over(&self, seconds: u64) -> f64 {
+        let (before, began) = (self.control.received(), Instant::now());
+        let end = Duration::from_secs(seconds);
+        poll_until("the seconds to pass", end * 2, || (began.elapsed() >= end).then_some(())).unwrap();
+        (self.control.received() - before) as f64 * 8.0 / began.elapsed().as_secs_f64()
+    }
+
+    /// Waits for the end. Every byte has arrived.
+    fn finish(self) -> TransferOutcome {
+        let outcome = self.transfer.join().unwrap();
+        let [client, server] = [&outcome.client.connections[0], &outcome.server.connections[0]];
+        assert_eq!((&client.error, &server.error), (&None, &None));
+        assert_eq!((client.sent, client.sent_hash), (server.received, server.received_hash), "lost bytes");
+        assert!(client.sent > 1_000_000, "{} bytes", client.sent);
+        outcome
+    }
+}
+
+/// The established TCP sockets of the client: its subflows.
+fn open_subflows(lab: &Topology) -> usize {
+    const ESTABLISHED: &str = "01";
+    let table = lab.client().enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap()).unwrap();
+    table.lines().skip(1).filter(|line| line.split_whitespace().nth(3) == Some(ESTABLISHED)).count()
+}
+
+/// Whether this kernel can abort sockets. Prints SKIP if not.
+fn can_close(events: &[Value]) -> bool {
+    let failed = events.iter().find(|event| event["step"] == "failed");
+    let Some(failed) = failed else { return true };
+    assert!(text(failed, "error").contains("tcp_diag"), "{failed:#}");
+    skip("the kernel lacks sock_diag for TCP; load the module tcp_diag");
+    false
+}
+
+#[test]
+fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = shared();
+    let database = tempfile::NamedTempFile::new().unwrap();
+    let db = database.path().to_str().unwrap().to_owned();
+    let mut elimination = Elimination::start(&lab, &["--yes", "--stable", "2s", "--db", &db]);
+    let upload = Upload::start(&lab, 30);
+    let before = upload.rate_over(3);
+    let removed = poll_until("two removals", emulation::timeout(TIMEOUT), || {
+        let found = [elimination.steps("removed"), elimination.steps("failed")].concat();
+        (found.len() >= 2 || elimination.steps("failed").len() == 1).then_some(found)
+    });
+    let removed = removed.unwrap();
+    if !can_close(&removed) {
+        return;
+    }
+    poll_until("one subflow", emulation::timeout(TIMEOUT), || (open_subflows(&lab) == 1).then_some(()))
+        .unwrap();
+    for event in &removed {
+        assert!(event["probability"].as_f64().unwrap() >= 0.95, "{event:#}");
+        assert!(number(event, "stable_us") >= 2_000_000 && event["evidence"]["busy_a"].is_f64(), "{event:#}");
+        let [kept, gone] = ["kept", "removed"].map(|one| number(&event[one], "goodput_bps"));
+        assert!(kept >= gone, "{event:#}");
+        assert!(list(event, "group").contains(&event["removed"]["subflow"]), "{event:#}");
+    }
+    let throughput = elimination.wait_for("confirmed", 1).remove(0);
+    let after = upload.rate_over(5);
+    let outcome = upload.finish();
+    assert_eq!(open_subflows(&lab), 0, "the transfer has ended");
+    let events = elimination.stop();
+    assert!(events.iter().all(|event| text(event, "step") != "left_alone"), "{events:#?}");
+    eprintln!(
+        "before {:.2} Mbit/s (first 3 s), after {:.2} Mbit/s; by its own figures {} and {} bit/s; {} bytes in {:?}",
+        before / 1e6,
+        after / 1e6,
+        throughput["before_bps"],
+        throughput["after_bps"],
+        outcome.client.connections[0].sent,
+        outcome.client.connections[0].transfer_time,
+    );
+    // The rest is what a single cubic flow leaves unused.
+    assert!(after > 0.85 * 40e6 * 0.95, "{after} of 40 Mbit/s");
+    assert_database(&db);
+}
+
+/// The database has the steps in the connection's timeline.
+fn assert_database(db: &str) {
+    let database = rusqlite::Connection::open(db).unwrap();
+    let sql = "SELECT count(*), min(json_extract(detail, '$.kept.goodput_bps')) FROM v_event
+               WHERE event = 'elimination' AND source = 'control' AND json_extract(detail, '$.step') = 'removed'";
+    let (removed, goodput): (i64, i64) =
+        database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(removed, 2);
+    assert!(goodput > 0);
+}
+
+#[test]
+fn disjoint_paths_are_not_touched() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = two_paths();
+    for repetition in 1..=REPETITIONS {
+        let elimination = Elimination::start(&lab, &["--yes", "--stable", "1s"]);
+        let upload = Upload::start(&lab, 8);
+        let rate = upload.rate_over(7);
+        let open = open_subflows(&lab);
+        upload.finish();
+        eprintln!("repetition {repetition}: {:.2} Mbit/s over {open} subflows", rate / 1e6);
+        assert_eq!((open, elimination.stop()), (2, Vec::new()));
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    if !may_run_as_root() {
+        return;
+    }
+    for options in [&["--dry-run"][..], &["--action", "backup"]] {
+        let lab = shared();
+        let mut elimination = Elimination::start(&lab, &[options, &["--stable", "1s"]].concat());
+        let upload = Upload::start(&lab, 12);
+        elimination.wait_for("planned", 2);
+        // The timeline of a subflow that was removed would have ended by now.
+        upload.rate_over(2);
+        assert_eq!(open_subflows(&lab), 3);
+        upload.finish();
+        let events = elimination.stop();
+        assert!(events.iter().all(|event| text(event, "step") == "planned"), "{events:#?}");
+    }
+}
+
+#[test]
+fn a_backup_of_the_kernels_path_manager_is_refused_and_nothing_else_happens() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = shared();
+    let mut elimination = Elimination::start(&lab, &["--yes", "--action", "backup", "--stable", "1s"]);
+    let upload = Upload::start(&lab, 12);
+    let failed = elimination.wait_for("failed", 1).remove(0);
+    assert!(text(&failed, "error").contains("userspace path manager"), "{failed:#}");
+    assert_eq!(open_subflows(&lab), 3);
+    upload.finish();
+    assert_eq!(elimination.stop().len(), 1, "the connection is left alone");
+}
