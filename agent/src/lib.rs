@@ -17,6 +17,8 @@ mod doctor;
 mod energy;
 mod error;
 mod exit;
+#[cfg(feature = "parquet")]
+mod export;
 mod live;
 mod lock;
 mod mib;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]) and metrics
-//! for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
+//! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]), Parquet
+//! (`parquet`, a cargo feature) and metrics for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
 
 pub mod comparison;
 pub mod csv;
@@ -9,6 +9,8 @@ pub mod http;
 pub mod json;
 pub mod links;
 pub mod markdown;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod prometheus;
 pub mod schema;
 pub mod study;

@@ -37,6 +37,7 @@ pub mod snapshot;
 pub mod statistics;
 pub mod study;
 pub mod subflow;
+pub mod table;
 pub mod timeline;
 pub mod unit;
 pub mod wire;

@@ -67,6 +67,24 @@ impl Archive {
         Self::open(&self.path)?.read(period, label)
     }
 
+    /// The open file.
+    pub(crate) fn database(&self) -> &Connection {
+        &self.database
+    }
+
+    /// The error of a query.
+    pub(crate) fn read_error(&self, error: &rusqlite::Error) -> StoreError {
+        StoreError::read(&self.path, error)
+    }
+
+    /// Fails if a program has begun to write the file since it was opened: without a writer, it is read without locks.
+    pub(crate) fn ensure_unchanged(&self) -> Result<(), StoreError> {
+        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
+            return Ok(());
+        }
+        Err(StoreError::changed(&self.path))
+    }
+
     fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
         let read = || {
             // Asked before and after: a writer may begin or end meanwhile.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use mpwatch_model::table::ColumnType;
 use rusqlite::types::{FromSql, Null, Type, ValueRef};
 use rusqlite::{Row, Statement, ToSql};
 use serde::de::DeserializeOwned;
@@ -49,6 +50,15 @@ impl Column {
             _ => "INTEGER",
         };
         format!("{} {kind}{}", self.name, if self.required { " NOT NULL" } else { "" })
+    }
+
+    /// What it holds in a view.
+    pub(crate) fn shown_type(&self) -> ColumnType {
+        match self.kind {
+            Kind::Integer => ColumnType::Integer,
+            Kind::Real | Kind::Ppm => ColumnType::Real,
+            Kind::Text | Kind::Name | Kind::Token => ColumnType::Text,
+        }
     }
 
     /// Its name in a view.

@@ -73,6 +73,15 @@ impl StoreError {
         ))
     }
 
+    /// A program began to write it while it was read without locks.
+    pub(crate) fn changed(path: &Path) -> Self {
+        let text = format!(
+            "{} was changed by another program while it was read; run this command again",
+            path.display()
+        );
+        Self { is_temporary: true, ..Self::lasting(text) }
+    }
+
     /// It was opened, and then reading failed.
     pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
         let advice = "if the file is damaged, `sqlite3 FILE .recover` saves what can be saved";

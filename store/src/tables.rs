@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of the file, as the declarations of their rows say.
 
+use mpwatch_model::table::ColumnType;
 use rusqlite::Connection;
 
 use crate::columns::Column;
@@ -32,12 +33,33 @@ impl TableInfo {
     }
 
     /// Its columns as a view shows them, without those in `hidden`.
-    pub(crate) fn shown(&self, alias: &str, hidden: &[&str]) -> String {
+    pub(crate) fn shown(&self, alias: &str, hidden: &[&str]) -> Vec<ViewColumn> {
         let shown = self.columns.iter().filter(|column| !hidden.contains(&column.name.as_str()));
-        let shown: Vec<String> =
-            shown.map(|column| format!("{} AS {}", column.shown(alias), column.shown_name())).collect();
-        shown.join(", ")
+        shown
+            .map(|column| ViewColumn::new(column.shown_name(), column.shown_type(), column.shown(alias)))
+            .collect()
     }
+}
+
+/// A column of a view.
+pub(crate) struct ViewColumn {
+    pub(crate) name: String,
+    pub(crate) kind: ColumnType,
+    /// The expression of its value.
+    sql: String,
+}
+
+impl ViewColumn {
+    pub(crate) fn new(name: &str, kind: ColumnType, sql: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), kind, sql: sql.into() }
+    }
+}
+
+/// The columns of a `SELECT`.
+pub(crate) fn listed(columns: &[ViewColumn]) -> String {
+    let columns: Vec<String> =
+        columns.iter().map(|column| format!("{} AS {}", column.sql, column.name)).collect();
+    columns.join(", ")
 }
 
 /// All tables whose rows are declared in [`crate::rows`].

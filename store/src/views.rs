@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The views, a stable interface (docs/store.md). They show all table columns; written here are ids, sums and times derived from others.
 
-use crate::tables::{TableInfo, tables};
+use mpwatch_model::table::ColumnType::{Integer, Real, Text};
+
+use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use crate::tables::{TableInfo, ViewColumn, listed};
 
 /// The views and their queries.
 pub(crate) fn views() -> Vec<(&'static str, String)> {
-    let [_, connection, subflow, pair, event, sample] = tables();
+    let select = |columns: &[ViewColumn], from: &str| format!("SELECT {} FROM {from}", listed(columns));
+    let of_connection = "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns";
     vec![
         ("v_run", RUNS.to_owned()),
-        ("v_connection", connections(&connection)),
-        ("v_subflow", subflows(&subflow)),
-        ("v_bottleneck", bottlenecks(&pair)),
-        ("v_event", events(&event)),
-        ("v_sample", format!("SELECT {} FROM sample AS p", sample.shown("p", &[]))),
+        ("v_connection", select(&connection_columns(), of_connection)),
+        ("v_subflow", select(&subflow_columns(), "subflow AS s")),
+        ("v_bottleneck", select(&bottleneck_columns(), "pair AS p")),
+        ("v_event", events(&TableInfo::of::<EventRow>())),
+        ("v_sample", select(&TableInfo::of::<SampleRow>().shown("p", &[]), "sample AS p")),
         ("v_energy", ENERGY.to_owned()),
         ("v_peer_daily", PEERS.to_owned()),
     ]
@@ -41,54 +45,68 @@ const SUBFLOW_ID: &str = "printf('%x.%d', s.cookie, s.generation)";
 const SUBFLOW_CPU: &str =
     "ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns";
 
-fn subflows(table: &TableInfo) -> String {
-    let columns = table.shown("s", &["connection", "place"]);
-    format!(
-        "SELECT s.connection, s.place, {SUBFLOW_ID} AS id, {columns}, {SUBFLOW_CPU} AS cpu_ns FROM subflow AS s"
-    )
+/// The columns of `v_subflow`.
+pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
+    let mut columns = vec![
+        ViewColumn::new("connection", Integer, "s.connection"),
+        ViewColumn::new("place", Integer, "s.place"),
+        ViewColumn::new("id", Text, SUBFLOW_ID),
+    ];
+    columns.extend(TableInfo::of::<SubflowRow<'_>>().shown("s", &["connection", "place"]));
+    columns.push(ViewColumn::new("cpu_ns", Integer, SUBFLOW_CPU));
+    columns
 }
 
-/// Sums over subflows by subqueries: a join with grouped subflows would read those of all connections for each connection.
-fn connections(table: &TableInfo) -> String {
+/// The columns of `v_connection`. Sums over subflows by subqueries: a join with grouped subflows would read those of all connections for
+/// each connection.
+pub(crate) fn connection_columns() -> Vec<ViewColumn> {
     let of_subflows = |value: &str| format!("(SELECT {value} FROM subflow AS s WHERE s.connection = c.id)");
     let energy = |column: &str| {
         of_subflows(&format!("CASE WHEN count(s.{column}) = count(s.energy_source) THEN sum(s.{column}) END"))
     };
     let source =
         of_subflows("CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END");
+    let cpu = format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END");
     let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
-    [
-        "SELECT c.id AS connection, r.host, r.boot_id, r.labels",
-        "printf('%x-%08x-%x', n.cookie, ifnull(c.token, 0), c.birth) AS id, n.name AS netns, n.inode AS netns_inode",
-        &table.shown("c", &["id", "netns", "closed"]),
-        "CASE WHEN c.seen_open THEN c.began_ns END AS opened_at_ns, c.began_ns + c.age_ns AS known_until_ns",
-        "CASE WHEN c.closed THEN c.began_ns + c.age_ns END AS closed_at_ns",
-        &format!("{} AS bytes_retransmitted", of_subflows("sum(s.bytes_retransmitted)")),
-        &format!("{} AS subflows", of_subflows("count(*)")),
-        &format!(
-            "{} AS cpu_ns",
-            of_subflows(&format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END"))
-        ),
-        &format!("{} AS active_uj, {} AS lo_uj", energy("active_uj"), energy("lo_uj")),
-        &format!("{} AS hi_uj, {} AS full_uj", energy("hi_uj"), energy("full_uj")),
-        &format!("(SELECT text FROM name WHERE id = {source}) AS energy_source"),
-        &format!(
-            "CASE WHEN {payload} > 0 THEN {} * 1000.0 / {payload} END AS j_per_gb
-FROM connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns",
-            energy("active_uj")
-        ),
-    ]
-    .join(", ")
+    let per_gb = format!("CASE WHEN {payload} > 0 THEN {} * 1000.0 / {payload} END", energy("active_uj"));
+    let mut columns = vec![
+        ViewColumn::new("connection", Integer, "c.id"),
+        ViewColumn::new("host", Text, "r.host"),
+        ViewColumn::new("boot_id", Text, "r.boot_id"),
+        ViewColumn::new("labels", Text, "r.labels"),
+        ViewColumn::new("id", Text, "printf('%x-%08x-%x', n.cookie, ifnull(c.token, 0), c.birth)"),
+        ViewColumn::new("netns", Text, "n.name"),
+        ViewColumn::new("netns_inode", Integer, "n.inode"),
+    ];
+    columns.extend(TableInfo::of::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed"]));
+    columns.extend([
+        ViewColumn::new("opened_at_ns", Integer, "CASE WHEN c.seen_open THEN c.began_ns END"),
+        ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),
+        ViewColumn::new("closed_at_ns", Integer, "CASE WHEN c.closed THEN c.began_ns + c.age_ns END"),
+        ViewColumn::new("bytes_retransmitted", Integer, of_subflows("sum(s.bytes_retransmitted)")),
+        ViewColumn::new("subflows", Integer, of_subflows("count(*)")),
+        ViewColumn::new("cpu_ns", Integer, of_subflows(&cpu)),
+        ViewColumn::new("active_uj", Integer, energy("active_uj")),
+        ViewColumn::new("lo_uj", Integer, energy("lo_uj")),
+        ViewColumn::new("hi_uj", Integer, energy("hi_uj")),
+        ViewColumn::new("full_uj", Integer, energy("full_uj")),
+        ViewColumn::new("energy_source", Text, format!("(SELECT text FROM name WHERE id = {source})")),
+        ViewColumn::new("j_per_gb", Real, per_gb),
+    ]);
+    columns
 }
 
-fn bottlenecks(table: &TableInfo) -> String {
+/// The columns of `v_bottleneck`.
+pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
     let id = |end: &str| {
-        format!(
-            "(SELECT {SUBFLOW_ID} FROM subflow AS s WHERE s.connection = p.connection AND s.place = p.{end}) AS {end}"
-        )
+        let sql = format!(
+            "(SELECT {SUBFLOW_ID} FROM subflow AS s WHERE s.connection = p.connection AND s.place = p.{end})"
+        );
+        ViewColumn::new(end, Text, sql)
     };
-    let columns = table.shown("p", &["connection", "a", "b"]);
-    format!("SELECT p.connection, {}, {}, {columns} FROM pair AS p", id("a"), id("b"))
+    let mut columns = vec![ViewColumn::new("connection", Integer, "p.connection"), id("a"), id("b")];
+    columns.extend(TableInfo::of::<PairRow>().shown("p", &["connection", "a", "b"]));
+    columns
 }
 
 /// Rows of the table, and the steps that columns hold: see [`crate::timeline`].
@@ -115,7 +133,7 @@ fn events(table: &TableInfo) -> String {
     [
         format!(
             "SELECT {}, coalesce({}) AS number, e.detail ->> 'reason' AS word, e.detail ->> 'address' AS address FROM event AS e",
-            table.shown("e", &["number"]),
+            listed(&table.shown("e", &["number"])),
             numbers.join(", "),
         ),
         of_connection("opened", "c.began_ns", "c.seen_open"),

@@ -3,6 +3,8 @@
 
 mod compare;
 mod control;
+#[cfg(feature = "parquet")]
+mod export;
 mod hints;
 mod options;
 mod service;
@@ -19,6 +21,8 @@ use mpwatch_model::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
+#[cfg(feature = "parquet")]
+pub(crate) use export::{ExportCommand, ParquetOptions};
 pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
@@ -88,6 +92,10 @@ pub(crate) enum Command {
     /// Compare the connections of two databases or recordings, with confidence intervals
     #[command(after_long_help = filter_help())]
     Compare(CompareOptions),
+    /// Export the connections of a database to other engines: one host, or a fleet
+    #[cfg(feature = "parquet")]
+    #[command(subcommand)]
+    Export(ExportCommand),
     /// Check whether this machine, or another kernel, can be traced
     Doctor(DoctorOptions),
     /// Measure the machine's power curve, for more accurate energy figures (takes a minute or more; best on an idle machine)

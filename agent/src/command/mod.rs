@@ -7,6 +7,8 @@ mod control;
 mod daemon;
 mod database;
 mod demo;
+#[cfg(feature = "parquet")]
+mod export;
 mod files;
 mod filter;
 mod live_view;
@@ -42,6 +44,8 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Replay(options)) => replay::run(options)?,
         Some(Command::Report(options)) => report::run(options)?,
         Some(Command::Compare(options)) => compare::run(options)?,
+        #[cfg(feature = "parquet")]
+        Some(Command::Export(command)) => export::run(command)?,
         Some(Command::Doctor(options)) => return doctor::run(options, &mut io::stdout().lock()),
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,

@@ -170,6 +170,21 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Nothing,
         exit: &[RUNTIME, USAGE],
     },
+    #[cfg(feature = "parquet")]
+    Manual {
+        command: "export",
+        examples: &[(
+            "Write the last two days as Parquet files",
+            "mpwatch export parquet --since 1d --out flows",
+        )],
+        files: &[
+            DATABASE,
+            ("DIR/connections/day=*/host=*/*.parquet", "Connections: the columns of v_connection."),
+            ("DIR/subflows/day=*/host=*/*.parquet", "Subflows: the columns of v_subflow."),
+        ],
+        environment: Environment::Nothing,
+        exit: &[RUNTIME, USAGE],
+    },
     Manual {
         command: "doctor",
         examples: &[

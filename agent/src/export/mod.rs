@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exports of a database: files and network connections. The encodings are in `mpwatch_exporters`.
+
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Typed tables, as exports write them: what the store reads from its views and the encoders write to files and databases.
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// Whole numbers, signed, 64 bits.
+    Integer,
+    /// Numbers with a fraction, 64 bits.
+    Real,
+    /// Text in UTF-8.
+    Text,
+}
+
+/// A column of a table. Its name ends in its unit, as in the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: ColumnType,
+}
+
+impl Column {
+    /// A column with this name.
+    pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
+        Self { name: name.into(), kind }
+    }
+}
+
+/// A known value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Of a column of [`ColumnType::Integer`].
+    Integer(i64),
+    /// Of a column of [`ColumnType::Real`].
+    Real(f64),
+    /// Of a column of [`ColumnType::Text`].
+    Text(String),
+}
+
+/// A cell for each column, of its type. `None`: unknown.
+pub type Row = Vec<Option<Cell>>;
