@@ -17,7 +17,7 @@ mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(feature = "parquet")]
+#[cfg(any(feature = "clickhouse", feature = "parquet"))]
 mod export;
 mod live;
 mod lock;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]), Parquet
-//! (`parquet`, a cargo feature) and metrics for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
+//! (`parquet`), ClickHouse (`clickhouse`; both are cargo features) and metrics for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
 
+#[cfg(feature = "clickhouse")]
+pub mod clickhouse;
 pub mod comparison;
 pub mod csv;
 pub mod html;

@@ -17,8 +17,8 @@ const TIMES: [(&str, &str, &[&str]); 4] = [
 const OF_RUN: &str = "SELECT id FROM connection WHERE run = ?1
     OR closed = 0 AND run IN (SELECT id FROM run WHERE boot_id = (SELECT boot_id FROM run WHERE id = ?1))";
 
-/// Moves all times of a run by nanoseconds, in one transaction.
-pub(crate) fn shift_run(database: &Connection, run: i64, by_ns: i64) -> rusqlite::Result<()> {
+/// Moves all times of a run by nanoseconds, in one transaction. `changed`: the number of this change.
+pub(crate) fn shift_run(database: &Connection, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     for step in [DETOUR_NS, by_ns - DETOUR_NS] {
         for (table, key, columns) in TIMES {
@@ -28,6 +28,8 @@ pub(crate) fn shift_run(database: &Connection, run: i64, by_ns: i64) -> rusqlite
             transaction.execute(&update, params![run, step])?;
         }
     }
+    let numbered = format!("UPDATE connection SET changed = ?2 WHERE id IN ({OF_RUN})");
+    transaction.execute(&numbered, params![run, changed])?;
     let of_run = "UPDATE run SET from_ns = from_ns + ?2, to_ns = to_ns + ?2 WHERE id = ?1";
     transaction.execute(of_run, params![run, by_ns])?;
     transaction.commit()

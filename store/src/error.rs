@@ -18,6 +18,8 @@ pub struct StoreError {
     pub(crate) is_temporary: bool,
     /// This user may not do it.
     pub(crate) is_denied: bool,
+    /// Another process writes the file.
+    pub(crate) is_in_use: bool,
 }
 
 /// What to do about a file that may only be read.
@@ -35,7 +37,7 @@ impl StoreError {
     }
 
     fn lasting(text: String) -> Self {
-        Self { text, is_temporary: false, is_denied: false }
+        Self { text, is_temporary: false, is_denied: false, is_in_use: false }
     }
 
     /// It cannot be opened, read or written at all.
@@ -61,7 +63,8 @@ impl StoreError {
     /// Another process writes it.
     pub(crate) fn in_use(path: &Path) -> Self {
         let advice = "stop that one, or name another file";
-        Self::lasting(format!("{} is being written by another mpwatch; {advice}", path.display()))
+        let text = format!("{} is being written by another mpwatch; {advice}", path.display());
+        Self { is_in_use: true, ..Self::lasting(text) }
     }
 
     /// The file has this run already, under this number: everything in it would be counted twice.

@@ -29,6 +29,8 @@ pub(crate) struct Key {
     pub(crate) runs: i64,
     /// When it was last seen.
     pub(crate) seen_at: Timestamp,
+    /// Greater than that of every row that is in the file, so that an export finds what has changed since the one before.
+    pub(crate) changed: i64,
 }
 
 /// When a connection began, and for how long it is known.
@@ -71,6 +73,7 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         connection: Cow::Borrowed(connection),
         bottlenecks: bottlenecks.transpose()?,
         derived: Derived(Some(connection)),
+        changed: key.changed,
     })
 }
 

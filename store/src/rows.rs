@@ -105,6 +105,8 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) connection: Cow<'a, Connection>,
     pub(crate) bottlenecks: Option<BottleneckColumns>,
     pub(crate) derived: Derived<'a, Connection>,
+    /// Greater with each change of a row, in the order of transactions: see `Key::changed`. 0: an earlier mpwatch wrote it.
+    pub(crate) changed: i64,
 }
 
 /// Bottlenecks of a connection without the verdicts.
@@ -120,7 +122,7 @@ pub(crate) struct BottleneckColumns {
 record! {
     ConnectionRow<'_> {
         id "id", run "run", runs "runs", netns "netns", token "token", birth "birth", began "began_ns", age "age_ns",
-        seen_open "seen_open", closed "closed", connection "", bottlenecks "", derived ""
+        seen_open "seen_open", closed "closed", connection "", bottlenecks "", derived "", changed "changed"
     }
     Connection {
         remote_token "remote_token", role "role", local "local", remote "remote", process "",

@@ -137,7 +137,12 @@ fn fill(database: &Connection, report: &Report, samples: &CounterSeries) -> rusq
     let mut insertions = Insertions::of(database)?;
     let mut sample_rows = Insertion::of::<SampleRow>(database)?;
     for (connection, id) in report.connections.iter().zip(1..) {
-        insertions.write(connection, Key { id, run: 1, runs: 1, seen_at: report.run.to }, true, names)?;
+        insertions.write(
+            connection,
+            Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 },
+            true,
+            names,
+        )?;
         for (subflow, place) in connection.subflows.iter().zip(1..) {
             for sample in samples.get(&(connection.id, subflow.id)).into_iter().flatten() {
                 sample_rows.insert(&SampleRow { connection: id, place, sample: *sample }, names)?;

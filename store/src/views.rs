@@ -78,7 +78,7 @@ pub(crate) fn connection_columns() -> Vec<ViewColumn> {
         ViewColumn::new("netns", Text, "n.name"),
         ViewColumn::new("netns_inode", Integer, "n.inode"),
     ];
-    columns.extend(TableInfo::of::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed"]));
+    columns.extend(TableInfo::of::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed", "changed"]));
     columns.extend([
         ViewColumn::new("opened_at_ns", Integer, "CASE WHEN c.seen_open THEN c.began_ns END"),
         ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),

@@ -30,6 +30,8 @@ use crate::values::nanos;
 
 /// How often the row of the run is written.
 const RUN_INTERVAL_NS: i64 = 10_000_000_000;
+/// The changes of a run are numbered from its own number times this: no number is used twice, and none has to be looked up.
+const CHANGES_PER_RUN: i64 = 1 << 36;
 /// At the end, so many idle connections are written at once.
 const IDLE_AT_ONCE: usize = 1_000;
 /// Pause between two attempts to write at the end.
@@ -56,6 +58,7 @@ pub(crate) struct Writer {
     boot_epoch_ns: Option<i64>,
     run_written_ns: Option<i64>,
     next_number: i64,
+    next_change: i64,
     /// Set with the first batch.
     changes: Option<Changes>,
     previous: Option<Arc<Snapshot>>,
@@ -87,6 +90,7 @@ impl Writer {
             boot_epoch_ns: None,
             run_written_ns: None,
             next_number,
+            next_change: run.saturating_mul(CHANGES_PER_RUN),
             changes: None,
             previous: None,
             unread: None,
@@ -135,7 +139,8 @@ impl Writer {
     fn follow_clock(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
         let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
         let Some(by_ns) = clock::step(before, snapshot.boot_epoch_ns) else { return Ok(()) };
-        shift_run(&self.database, self.run, by_ns)?;
+        self.next_change += 1;
+        shift_run(&self.database, self.run, by_ns, self.next_change)?;
         self.boot_epoch_ns = Some(snapshot.boot_epoch_ns);
         self.began = self.began.map(|at| clock::shifted(at, by_ns));
         self.run_written_ns = None;
@@ -273,7 +278,9 @@ impl Writer {
         let waiting: Vec<Change<'_>> = waiting.collect();
         let mut insertions = Insertions::of(&transaction)?;
         for Change { number, is_new, flow, seen_at, sampled, runs } in waiting.iter().chain(changes) {
-            let key = Key { id: *number, run: self.run, runs: *runs, seen_at: *seen_at };
+            self.next_change += 1;
+            let (run, changed) = (self.run, self.next_change);
+            let key = Key { id: *number, run, runs: *runs, seen_at: *seen_at, changed };
             insertions.write(flow, key, *is_new, names)?;
             if *sampled {
                 insertions.write_samples(flow, key, names)?;

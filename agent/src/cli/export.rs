@@ -2,19 +2,68 @@
 //! The options of `export`.
 
 use std::path::PathBuf;
+#[cfg(feature = "clickhouse")]
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use crate::paths;
+#[cfg(feature = "clickhouse")]
+use crate::quantity::parse_step;
 use crate::time_spec::TimeSpec;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ExportCommand {
+    /// Send connections to ClickHouse over HTTP, or print its schema
+    #[cfg(feature = "clickhouse")]
+    Clickhouse(ClickhouseOptions),
     /// Write Parquet files for DuckDB, pandas and others, partitioned by day and host
     #[cfg(feature = "parquet")]
     Parquet(ParquetOptions),
 }
 
+#[cfg(feature = "clickhouse")]
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClickhouseOptions {
+    /// Print the tables as SQL and exit
+    #[arg(long, conflicts_with_all = ["url", "db", "since", "user", "password_file", "resend"])]
+    pub(crate) schema: bool,
+    /// With --schema: print replicated and distributed tables for this cluster
+    #[arg(long, value_name = "NAME", requires = "schema")]
+    pub(crate) cluster: Option<String>,
+    /// Read this database of mpwatch, and keep there what was sent
+    #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
+    pub(crate) db: PathBuf,
+    /// Send to the HTTP interface at this address, such as http://clickhouse:8123
+    #[arg(long, value_name = "URL", required_unless_present = "schema")]
+    pub(crate) url: Option<String>,
+    /// Name of the ClickHouse database
+    #[arg(long, value_name = "NAME", default_value = "mpwatch")]
+    pub(crate) database: String,
+    /// Authenticate as this user [default: the server's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Read the password from the first line of this file
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<TimeSpec>,
+    /// Send also what the server has confirmed before, for example because it lost it
+    #[arg(long)]
+    pub(crate) resend: bool,
+    /// Send at most so many connections in a request
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) batch: u32,
+    /// Give up a request that takes longer than this, 100ms to 600s
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "30s")]
+    pub(crate) timeout: Duration,
+    /// Repeat a failed request for this long, 100ms to 600s
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "300s")]
+    pub(crate) retry_max_time: Duration,
+}
+
+#[cfg(feature = "parquet")]
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ParquetOptions {
     /// Read this database

@@ -3,7 +3,7 @@
 
 mod compare;
 mod control;
-#[cfg(feature = "parquet")]
+#[cfg(any(feature = "clickhouse", feature = "parquet"))]
 mod export;
 mod hints;
 mod options;
@@ -21,8 +21,12 @@ use mpwatch_model::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
+#[cfg(feature = "clickhouse")]
+pub(crate) use export::ClickhouseOptions;
+#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+pub(crate) use export::ExportCommand;
 #[cfg(feature = "parquet")]
-pub(crate) use export::{ExportCommand, ParquetOptions};
+pub(crate) use export::ParquetOptions;
 pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
@@ -93,7 +97,7 @@ pub(crate) enum Command {
     #[command(after_long_help = filter_help())]
     Compare(CompareOptions),
     /// Export the connections of a database to other engines: one host, or a fleet
-    #[cfg(feature = "parquet")]
+    #[cfg(any(feature = "clickhouse", feature = "parquet"))]
     #[command(subcommand)]
     Export(ExportCommand),
     /// Check whether this machine, or another kernel, can be traced

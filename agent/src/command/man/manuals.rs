@@ -170,13 +170,20 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Nothing,
         exit: &[RUNTIME, USAGE],
     },
-    #[cfg(feature = "parquet")]
+    #[cfg(any(feature = "clickhouse", feature = "parquet"))]
     Manual {
         command: "export",
-        examples: &[(
-            "Write the last two days as Parquet files",
-            "mpwatch export parquet --since 1d --out flows",
-        )],
+        examples: &[
+            #[cfg(feature = "parquet")]
+            ("Write the last two days as Parquet files", "mpwatch export parquet --since 1d --out flows"),
+            #[cfg(feature = "clickhouse")]
+            ("Print the tables of a ClickHouse server", "mpwatch export clickhouse --schema"),
+            #[cfg(feature = "clickhouse")]
+            (
+                "Send what has changed since the last time",
+                "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
+            ),
+        ],
         files: &[
             DATABASE,
             ("DIR/connections/day=*/host=*/*.parquet", "Connections: the columns of v_connection."),

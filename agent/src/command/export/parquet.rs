@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export`: connections of a database for other engines.
+//! `mpwatch export parquet`.
 
 use jiff::Timestamp;
 use mpwatch_store::{Archive, Period};
 
-use crate::cli::{ExportCommand, ParquetOptions};
+use crate::cli::ParquetOptions;
 use crate::error::Failure;
-use crate::export;
+use crate::export::parquet::{Written, write};
 
-pub(super) fn run(command: &ExportCommand) -> anyhow::Result<()> {
-    match command {
-        #[cfg(feature = "parquet")]
-        ExportCommand::Parquet(options) => parquet(options),
-    }
-}
-
-#[cfg(feature = "parquet")]
-fn parquet(options: &ParquetOptions) -> anyhow::Result<()> {
+pub(super) fn run(options: &ParquetOptions) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let period = Period {
         since: options.since.map(|since| since.resolve(now)).transpose()?,
@@ -25,16 +17,15 @@ fn parquet(options: &ParquetOptions) -> anyhow::Result<()> {
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until
     {
-        return Err(
-            Failure::usage(format!("the period ends before it begins: from {since} until {until}")).into()
-        );
+        let message = format!("the period ends before it begins: from {since} until {until}");
+        return Err(Failure::usage(message).into());
     }
     let name = options.db.file_stem().unwrap_or_default().to_string_lossy();
-    let written = export::parquet::write(&Archive::open(&options.db)?, period, &options.out, &name)?;
+    let written = write(&Archive::open(&options.db)?, period, &options.out, &name)?;
     for kept in &written.kept {
         eprintln!("mpwatch: kept {}: it has connections that the database has deleted", kept.display());
     }
-    let export::parquet::Written { files, connections, subflows, .. } = written;
+    let Written { files, connections, subflows, .. } = written;
     let out = options.out.display();
     eprintln!("mpwatch: wrote {connections} connections with {subflows} subflows to {files} files in {out}");
     Ok(())

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch export`: connections of a database for other engines. One file for each.
+
+#[cfg(feature = "clickhouse")]
+mod clickhouse;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use crate::cli::ExportCommand;
+
+pub(super) fn run(command: &ExportCommand) -> anyhow::Result<()> {
+    match command {
+        #[cfg(feature = "clickhouse")]
+        ExportCommand::Clickhouse(options) => clickhouse::run(options),
+        #[cfg(feature = "parquet")]
+        ExportCommand::Parquet(options) => parquet::run(options),
+    }
+}

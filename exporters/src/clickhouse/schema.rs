@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables of ClickHouse, as SQL. Applying it again changes nothing.
+//!
+//! `pair_states` has, for each pair, the newest record of the client and of the server as one value each: a tuple whose first element is
+//! the version, so that `max` is the newest. Unlike `argMax` it keeps unknown values, and it does not matter in which order, or how often,
+//! rows arrive.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::table::{Column, ColumnType};
+
+use super::end::EndColumns;
+
+/// Version of the tables. To be increased when they change.
+pub const VERSION: u32 = 1;
+
+/// Columns that are always known: keys.
+const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
+/// Text that few rows have in common.
+const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
+
+/// Where the tables are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Name of the database.
+    pub database: &'a str,
+    /// A cluster with several shards or replicas. `None`: a single server.
+    pub cluster: Option<&'a str>,
+}
+
+/// The statements that make the tables, with a comment before each.
+pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
+    let Place { database, cluster } = place;
+    let (database, on) =
+        (quoted(database), cluster.map(|name| format!(" ON CLUSTER {}", quoted(name))).unwrap_or_default());
+    let mut text = format!(
+        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. To delete old rows, for example:\n\
+         --   ALTER TABLE {database}.{}{on} MODIFY TTL toDateTime(intDiv(began_ns, 1000000000)) + INTERVAL 90 DAY;\n\
+         CREATE DATABASE IF NOT EXISTS {database}{on};\n\n",
+        local("ends", place)
+    );
+    let tables = [
+        ends(columns, place, &database, &on),
+        states(columns, place, &database, &on),
+        feed(columns, place, &database, &on),
+        pairs(columns, &database, &on),
+        version(place, &database, &on, mpwatch),
+    ];
+    text.push_str(&tables.join("\n"));
+    text
+}
+
+/// The name of the table that stores rows; in a cluster, another one distributes them.
+fn local(table: &str, place: Place<'_>) -> String {
+    if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
+}
+
+fn engine(name: &str, arguments: &str, place: Place<'_>) -> String {
+    match place.cluster {
+        None => format!("{name}({arguments})"),
+        Some(_) => {
+            let comma = if arguments.is_empty() { "" } else { ", " };
+            format!(
+                "Replicated{name}('/clickhouse/tables/{{shard}}/{{database}}/{{table}}', '{{replica}}'{comma}{arguments})"
+            )
+        }
+    }
+}
+
+/// In a cluster, the table that distributes rows, so that both ends of a connection lie on one shard.
+fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by: &str) -> String {
+    place.cluster.map_or_else(String::new, |cluster| {
+        let local = local(table, place);
+        format!(
+            "CREATE TABLE IF NOT EXISTS {database}.{table}{on} AS {database}.{local}\n\
+             ENGINE = Distributed({}, {database}, {local}, {shard_by});\n",
+            quoted(cluster)
+        )
+    })
+}
+
+fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+    let mut lines = vec!["pair Nullable(UInt64)".to_owned(), "version UInt64".to_owned()];
+    lines.extend(
+        columns.connection.iter().map(|column| format!("{} {}", quoted(&column.name), stored(column))),
+    );
+    for (name, nested) in [("subflow", &columns.subflow), ("bottleneck", &columns.bottleneck)] {
+        let of = |column: &Column| {
+            format!("{} Array({})", quoted(&format!("{name}.{}", column.name)), nullable(column, true))
+        };
+        lines.extend(nested.iter().map(of));
+    }
+    let lines: Vec<String> = lines.iter().map(|line| format!("    {line} CODEC(ZSTD(1))")).collect();
+    format!(
+        "-- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.\n\
+         CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n{}\n) ENGINE = {}\n\
+         PARTITION BY toDate(fromUnixTimestamp64Nano(began_ns, 'UTC'))\n\
+         ORDER BY (pair, boot_id, id) SETTINGS allow_nullable_key = 1;\n{}",
+        local("ends", place),
+        lines.join(",\n"),
+        engine("ReplacingMergeTree", "version", place),
+        distributed("ends", place, database, on, "ifNull(pair, cityHash64(id))"),
+    )
+}
+
+/// The record of one end as a tuple, its elements with the names of the columns.
+fn tuple(columns: &EndColumns) -> String {
+    let elements = columns
+        .connection
+        .iter()
+        .map(|column| format!("{} {}", quoted(&column.name), nullable(column, false)));
+    let elements: Vec<String> = elements.collect();
+    format!("Tuple(version UInt64, {})", elements.join(", "))
+}
+
+fn states(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+    let tuple = tuple(columns);
+    format!(
+        "-- Both ends of a connection. Its rows are parts: select from the view `pairs`, which puts them together.\n\
+         CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n    pair UInt64,\n    ends SimpleAggregateFunction(groupBitOr, UInt8),\n    \
+         client SimpleAggregateFunction(max, {tuple}) CODEC(ZSTD(1)),\n    server SimpleAggregateFunction(max, {tuple}) CODEC(ZSTD(1))\n\
+         ) ENGINE = {}\nORDER BY pair;\n{}",
+        local("pair_states", place),
+        engine("AggregatingMergeTree", "", place),
+        distributed("pair_states", place, database, on, "pair"),
+    )
+}
+
+fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+    let of_role = |role: &str| {
+        let value = |name: &str, otherwise: &str| format!("if(role = '{role}', {name}, {otherwise})");
+        let mut values = vec![value("version", "0")];
+        values.extend(columns.connection.iter().map(|column| value(&quoted(&column.name), "NULL")));
+        format!("CAST(({}), '{}')", values.join(", "), tuple(columns))
+    };
+    format!(
+        "-- Fills it.\nCREATE MATERIALIZED VIEW IF NOT EXISTS {database}.pair_feed{on} TO {database}.{} AS\n\
+         SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,\n    {} AS client,\n    {} AS server\n\
+         FROM {database}.{} AS e WHERE e.pair IS NOT NULL AND role IN ('client', 'server');\n",
+        local("pair_states", place),
+        of_role("client"),
+        of_role("server"),
+        local("ends", place),
+    )
+}
+
+fn pairs(columns: &EndColumns, database: &str, on: &str) -> String {
+    let mut text = format!(
+        "-- One row for each connection, with the columns of both ends; `ends`: 1 the client's is there, 2 the server's, 3 both.\n\
+         CREATE OR REPLACE VIEW {database}.pairs{on} AS\nSELECT pair, ends"
+    );
+    for (state, prefix) in [("c", "client"), ("s", "server")] {
+        for Column { name, .. } in &columns.connection {
+            let _ = write!(text, ",\n    tupleElement({state}, '{name}') AS {prefix}_{name}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nFROM (SELECT pair, groupBitOr(ends) AS ends, max(client) AS c, max(server) AS s FROM {database}.pair_states GROUP BY pair);"
+    );
+    text
+}
+
+fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
+    let engine = match place.cluster {
+        None => "MergeTree".to_owned(),
+        Some(_) => "ReplicatedMergeTree('/clickhouse/tables/{database}/{table}', '{replica}')".to_owned(),
+    };
+    format!(
+        "-- `mpwatch export clickhouse` sends nothing to tables of another version.\n\
+         CREATE TABLE IF NOT EXISTS {database}.schema_version{on} (version UInt32, mpwatch String, applied DateTime DEFAULT now())\n\
+         ENGINE = {engine} ORDER BY version;\n\
+         INSERT INTO {database}.schema_version (version, mpwatch) VALUES ({VERSION}, '{mpwatch}');\n"
+    )
+}
+
+/// The type of a column of `ends`.
+fn stored(column: &Column) -> String {
+    if KNOWN.contains(&column.name.as_str()) {
+        return plain(column).to_owned();
+    }
+    nullable(column, true)
+}
+
+/// The type of a column that may be unknown. `shared`: text that many rows have in common is stored once.
+fn nullable(column: &Column, shared: bool) -> String {
+    let plain = plain(column);
+    let is_shared = shared && column.kind == ColumnType::Text && !UNIQUE.contains(&column.name.as_str());
+    if is_shared { format!("LowCardinality(Nullable({plain}))") } else { format!("Nullable({plain})") }
+}
+
+fn plain(column: &Column) -> &'static str {
+    match column.kind {
+        ColumnType::Integer => "Int64",
+        ColumnType::Real => "Float64",
+        ColumnType::Text => "String",
+    }
+}
+
+/// A name that may contain any character.
+fn quoted(name: &str) -> String {
+    let is_plain = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_plain { name.to_owned() } else { format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")) }
+}
+
+/// The statement that an insertion begins with, and the query that asks for the version of the tables.
+pub fn insertion(database: &str) -> String {
+    format!("INSERT INTO {}.ends FORMAT JSONEachRow", quoted(database))
+}
+
+/// The query for the greatest version of the tables that was applied.
+pub fn version_query(database: &str) -> String {
+    format!("SELECT max(version) FROM {}.schema_version FORMAT TSV", quoted(database))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> EndColumns {
+        EndColumns {
+            connection: vec![
+                Column::new("id", ColumnType::Text),
+                Column::new("began_ns", ColumnType::Integer),
+                Column::new("comm", ColumnType::Text),
+                Column::new("j_per_gb", ColumnType::Real),
+            ],
+            subflow: vec![Column::new("id", ColumnType::Text)],
+            bottleneck: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn columns_have_their_types() {
+        let text = ddl(&columns(), Place { database: "mpwatch", cluster: None }, "1.2.3");
+        for line in [
+            "id String CODEC",
+            "began_ns Int64 CODEC",
+            "comm LowCardinality(Nullable(String)) CODEC",
+            "j_per_gb Nullable(Float64) CODEC",
+            "`subflow.id` Array(Nullable(String)) CODEC",
+            "tupleElement(s, 'comm') AS server_comm",
+            "ENGINE = ReplacingMergeTree(version)",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+        assert!(!text.contains("CLUSTER") && !text.contains("_local"), "{text}");
+    }
+
+    #[test]
+    fn a_cluster_has_replicated_and_distributed_tables_and_names_are_quoted() {
+        let text = ddl(&columns(), Place { database: "a`b", cluster: Some("two shards") }, "1.2.3");
+        for line in [
+            "CREATE DATABASE IF NOT EXISTS `a\\`b` ON CLUSTER `two shards`;",
+            "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', version)",
+            "ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')",
+            "Distributed(`two shards`, `a\\`b`, ends_local, ifNull(pair, cityHash64(id)))",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

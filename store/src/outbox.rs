@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is still to be sent to another engine. The file itself is the queue: rows are numbered by their last change, and each target has a
+//! cursor. A row counts as sent when the target has confirmed it; a row that changes afterwards is resent.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mpwatch_model::table::{Column, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+
+use crate::error::{MAY_WRITE, StoreError};
+use crate::extract::cell;
+use crate::open;
+use crate::tables::{ViewColumn, listed};
+use crate::values::nanos;
+use crate::views;
+
+/// How long a transaction of the exporter waits for the writer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Columns with a meaning within one file only.
+const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
+
+/// The cursors, and an index to find what has changed. Only files that are exported have them.
+const TABLES: &str = "CREATE TABLE IF NOT EXISTS export_cursor (
+    target TEXT NOT NULL PRIMARY KEY, changed INTEGER NOT NULL, connection INTEGER NOT NULL, version INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS connection_changed ON connection (changed)";
+
+/// The rows that a target has not confirmed.
+pub struct Outbox {
+    path: PathBuf,
+    database: Connection,
+    target: String,
+    /// The last row that was read, which may not be confirmed.
+    read: Cursor,
+}
+
+/// A place in the order of changes, and the version of the last row that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cursor {
+    changed: i64,
+    connection: i64,
+    version: i64,
+}
+
+impl Cursor {
+    const START: Self = Self { changed: -1, connection: 0, version: 0 };
+}
+
+/// A connection with what belongs to it. The cells are those of [`connection_columns`], [`subflow_columns`] and [`bottleneck_columns`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEnd {
+    /// The connection.
+    pub connection: Row,
+    /// Its subflows, in the order in which they were seen.
+    pub subflows: Vec<Row>,
+    /// The verdicts on pairs of its subflows.
+    pub bottlenecks: Vec<Row>,
+    /// Greater for each later state of the same connection: nanoseconds since 1970 at which it was read, or one more than the last.
+    pub version: u64,
+}
+
+/// The columns of connections: those of `v_connection`.
+pub fn connection_columns() -> Vec<Column> {
+    named(&shown(views::connection_columns()))
+}
+
+/// The columns of subflows: those of `v_subflow`.
+pub fn subflow_columns() -> Vec<Column> {
+    named(&shown(views::subflow_columns()))
+}
+
+/// The columns of verdicts: those of `v_bottleneck`.
+pub fn bottleneck_columns() -> Vec<Column> {
+    named(&shown(views::bottleneck_columns()))
+}
+
+fn shown(columns: Vec<ViewColumn>) -> Vec<ViewColumn> {
+    columns.into_iter().filter(|column| !OF_FILE.contains(&column.name.as_str())).collect()
+}
+
+fn named(columns: &[ViewColumn]) -> Vec<Column> {
+    columns.iter().map(|column| Column::new(&column.name, column.kind)).collect()
+}
+
+impl Outbox {
+    /// Opens a file for a target. Another process may go on writing it.
+    ///
+    /// # Errors
+    /// If the file is not there, cannot be written, or is written by an earlier mpwatch.
+    pub fn open(path: &Path, target: &str) -> Result<Self, StoreError> {
+        // Without a writer, a file of an earlier version is upgraded. A writer has done that.
+        drop(open::for_reading(path)?);
+        match open::for_writing(path) {
+            Ok(upgraded) => drop(upgraded),
+            Err(error) if error.is_in_use => {}
+            Err(error) => return Err(error),
+        }
+        let open = || {
+            let database = Connection::open(path)?;
+            database.busy_timeout(TIMEOUT)?;
+            let sql = "SELECT count(*) FROM pragma_table_info('connection') WHERE name = 'changed'";
+            let is_current = database.query_row(sql, [], |row| row.get::<_, bool>(0))?;
+            if !is_current {
+                return Ok(None);
+            }
+            database.execute_batch(TABLES)?;
+            let mut outbox =
+                Self { path: path.to_owned(), database, target: target.to_owned(), read: Cursor::START };
+            outbox.read = outbox.confirmed()?.unwrap_or(Cursor::START);
+            Ok(Some(outbox))
+        };
+        let outbox = open().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))?;
+        outbox.ok_or_else(|| {
+            StoreError::refused(
+                path,
+                "an earlier mpwatch is writing it",
+                "start that one again with this version",
+            )
+        })
+    }
+
+    fn confirmed(&self) -> rusqlite::Result<Option<Cursor>> {
+        let sql = "SELECT changed, connection, version FROM export_cursor WHERE target = ?";
+        let cursor = |row: &rusqlite::Row<'_>| {
+            Ok(Cursor { changed: row.get(0)?, connection: row.get(1)?, version: row.get(2)? })
+        };
+        self.database.query_row(sql, [&self.target], cursor).optional()
+    }
+
+    /// Begins again with the first row, which a target that has lost its rows needs.
+    pub fn rewind(&mut self) {
+        self.read = Cursor { version: self.read.version, ..Cursor::START };
+    }
+
+    /// How many connections are still to be read, of those that closed, or were last seen, at `since` or later.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn waiting(&self, since: Option<Timestamp>) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?";
+        let values = params![self.read.changed, self.read.connection, since.map_or(i64::MIN, nanos)];
+        let count = self.database.query_row(sql, values, |row| row.get::<_, i64>(0));
+        count.map(i64::unsigned_abs).map_err(|error| StoreError::read(&self.path, &error))
+    }
+
+    /// The next connections, in the order of their changes, at most `limit`. Empty: all were read.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn next(&mut self, since: Option<Timestamp>, limit: u32) -> Result<Vec<StoredEnd>, StoreError> {
+        let after = self.read;
+        let (ends, read) = ends(&self.database, after, since, limit)
+            .map_err(|error| StoreError::read(&self.path, &error))?;
+        self.read = read;
+        Ok(ends)
+    }
+
+    /// Records that the target has confirmed all rows that were read.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn confirm(&mut self) -> Result<(), StoreError> {
+        let sql =
+            "INSERT OR REPLACE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
+        let Cursor { changed, connection, version } = self.read;
+        let written = self.database.execute(sql, params![self.target, changed, connection, version]);
+        written.map(drop).map_err(|error| StoreError::open(&self.path, &error, Some(MAY_WRITE)))
+    }
+}
+
+/// Reads the connections after a cursor, in one transaction; also the cursor of the last.
+fn ends(
+    database: &Connection,
+    after: Cursor,
+    since: Option<Timestamp>,
+    limit: u32,
+) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
+    let transaction = database.unchecked_transaction()?;
+    let mut read = after;
+    let mut queries = Queries::of(&transaction)?;
+    let sql = "SELECT changed, id FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
+        ORDER BY changed, id LIMIT ?";
+    let mut found = transaction.prepare_cached(sql)?;
+    let values = params![after.changed, after.connection, since.map_or(i64::MIN, nanos), limit];
+    let mut rows = found.query(values)?;
+    let mut ends = Vec::new();
+    while let Some(row) = rows.next()? {
+        let version = nanos(Timestamp::now()).max(read.version + 1);
+        read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
+        ends.extend(queries.end(read.connection, version.unsigned_abs())?);
+    }
+    Ok((ends, read))
+}
+
+/// The queries for what belongs to a connection.
+struct Queries<'d> {
+    connection: (CachedStatement<'d>, Vec<Column>),
+    subflows: (CachedStatement<'d>, Vec<Column>),
+    bottlenecks: (CachedStatement<'d>, Vec<Column>),
+}
+
+impl<'d> Queries<'d> {
+    fn of(database: &'d Connection) -> rusqlite::Result<Self> {
+        let query = |columns: Vec<ViewColumn>, from: &str| {
+            let columns = shown(columns);
+            let sql = format!("SELECT {} FROM {from}", listed(&columns));
+            Ok::<_, rusqlite::Error>((database.prepare_cached(&sql)?, named(&columns)))
+        };
+        let of_connection =
+            "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns WHERE c.id = ?";
+        Ok(Self {
+            connection: query(views::connection_columns(), of_connection)?,
+            subflows: query(
+                views::subflow_columns(),
+                "subflow AS s WHERE s.connection = ? ORDER BY s.place",
+            )?,
+            bottlenecks: query(
+                views::bottleneck_columns(),
+                "pair AS p WHERE p.connection = ? ORDER BY p.a, p.b",
+            )?,
+        })
+    }
+
+    fn end(&mut self, number: i64, version: u64) -> rusqlite::Result<Option<StoredEnd>> {
+        let Some(connection) = rows(&mut self.connection, number)?.pop() else { return Ok(None) };
+        let (subflows, bottlenecks) =
+            (rows(&mut self.subflows, number)?, rows(&mut self.bottlenecks, number)?);
+        Ok(Some(StoredEnd { connection, subflows, bottlenecks, version }))
+    }
+}
+
+fn rows(
+    (query, columns): &mut (CachedStatement<'_>, Vec<Column>),
+    number: i64,
+) -> rusqlite::Result<Vec<Row>> {
+    let of_row = |row: &rusqlite::Row<'_>| {
+        let cells = (0..).zip(&*columns).map(|(nth, column)| cell(nth, row.get_ref(nth)?, column.kind));
+        cells.collect()
+    };
+    query.query_map([number], of_row)?.collect()
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Each change of a connection is read for each target until the target has confirmed it, also across restarts and while a writer runs.
+
+use mpwatch_model::table::{Cell, Row};
+
+use super::*;
+use crate::outbox::{Outbox, StoredEnd, connection_columns};
+
+fn value(row: &Row, name: &str) -> Option<Cell> {
+    let place = connection_columns().iter().position(|column| column.name == name).unwrap();
+    row[place].clone()
+}
+
+/// The tokens of connections, in their order.
+fn tokens(ends: &[StoredEnd]) -> Vec<u32> {
+    let token = |end: &StoredEnd| match value(&end.connection, "token") {
+        Some(Cell::Text(text)) => u32::from_str_radix(&text, 16).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    ends.iter().map(token).collect()
+}
+
+fn closed(tokens: std::ops::RangeInclusive<u32>) -> Vec<Flow> {
+    tokens.map(|token| consistent(fixture::closed(token))).collect()
+}
+
+fn write(file: &std::path::Path, second: i64, connections: Vec<Flow>) {
+    let store = Store::open(file, &Limits::none()).unwrap();
+    store.deliver(&tick(second, connections));
+    store.close();
+}
+
+#[test]
+fn what_was_not_confirmed_is_read_again() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=5));
+    let mut first = Outbox::open(&file, "a").unwrap();
+    assert_eq!(tokens(&first.next(None, 2).unwrap()), [1, 2]);
+    first.confirm().unwrap();
+    assert_eq!(tokens(&first.next(None, 2).unwrap()), [3, 4]);
+    drop(first);
+    let mut again = Outbox::open(&file, "a").unwrap();
+    assert_eq!(again.waiting(None).unwrap(), 3);
+    assert_eq!(tokens(&again.next(None, 9).unwrap()), [3, 4, 5]);
+    again.confirm().unwrap();
+    assert!(again.next(None, 9).unwrap().is_empty());
+    assert_eq!(tokens(&Outbox::open(&file, "b").unwrap().next(None, 9).unwrap()), [1, 2, 3, 4, 5]);
+    again.rewind();
+    assert_eq!(again.waiting(None).unwrap(), 5);
+}
+
+#[test]
+fn a_row_that_changes_after_it_was_sent_is_sent_again_with_a_greater_version() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let mut open = consistent(fixture::connection(1, 2));
+    open.age_s = 20.0;
+    store.deliver(&tick(0, vec![open.clone(), consistent(fixture::closed(2))]));
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    let before = committed(&mut outbox, 2);
+    outbox.confirm().unwrap();
+    let mut end = consistent(fixture::closed(1));
+    end.id = open.id;
+    store.deliver(&tick(1, vec![end]));
+    let after = committed(&mut outbox, 1);
+    assert_eq!(tokens(&after), [1]);
+    assert!(value(&after[0].connection, "closed_at_ns").is_some());
+    let earlier = before.iter().find(|end| tokens(&[(*end).clone()]) == [1]).unwrap();
+    assert!(after[0].version > earlier.version && value(&earlier.connection, "closed_at_ns").is_none());
+    assert_eq!(after[0].subflows.len(), 2);
+    store.close();
+}
+
+/// Polls until a writer has committed so many changes.
+#[track_caller]
+fn committed(outbox: &mut Outbox, count: u64) -> Vec<StoredEnd> {
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while outbox.waiting(None).unwrap() < count {
+        assert!(std::time::Instant::now() < end, "the writer has not written {count} connections");
+        std::thread::yield_now();
+    }
+    outbox.next(None, 100).unwrap()
+}
+
+#[test]
+fn rows_of_a_later_run_come_after_those_of_an_earlier_one() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=2));
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    outbox.next(None, 9).unwrap();
+    outbox.confirm().unwrap();
+    write(&file, 100, closed(3..=4));
+    assert_eq!(tokens(&outbox.next(None, 9).unwrap()), [3, 4]);
+}
+
+#[test]
+fn since_omits_connections_that_closed_before() {
+    let (_folder, file) = folder();
+    let mut later = closed(2..=2);
+    later[0].shift(3_600_000_000_000);
+    write(&file, 0, [closed(1..=1), later.clone()].concat());
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    let since = later[0].opened_at;
+    assert_eq!(outbox.waiting(since).unwrap(), 1);
+    assert_eq!(tokens(&outbox.next(since, 9).unwrap()), [2]);
+}
+
+#[test]
+fn a_file_of_an_earlier_mpwatch_is_upgraded_unless_that_one_writes_it() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=2));
+    let older = Connection::open(&file).unwrap();
+    older.execute_batch("ALTER TABLE connection DROP COLUMN changed").unwrap();
+    drop(older);
+    let lock = crate::lock::Lock::take(&file).unwrap();
+    let refused = Outbox::open(&file, "a").err().unwrap().to_string();
+    assert!(refused.contains("earlier mpwatch is writing"), "{refused}");
+    drop(lock);
+    assert_eq!(tokens(&Outbox::open(&file, "a").unwrap().next(None, 9).unwrap()), [1, 2]);
+    let missing = Outbox::open(&file.with_extension("other"), "a").err().unwrap().to_string();
+    assert!(missing.contains("no such file"), "{missing}");
+}

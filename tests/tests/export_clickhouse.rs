@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `mpwatch export clickhouse`: no failure of the server loses a connection, repetition is harmless, and the schema works on the current
+//! engine, which chDB has (`MPWATCH_PYTHON`).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use flate2::read::GzDecoder;
+use mpwatch_fixtures as fixture;
+use mpwatch_model::connection::Connection;
+use mpwatch_model::id::Token;
+use mpwatch_model::lifecycle::Role;
+use mpwatch_model::unit::Bytes;
+use mpwatch_store::{Limits, Store};
+use mpwatch_tests::{CommandOutput, mpwatch, skip};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// Writes connections of a host into a database.
+fn database(folder: &Path, host: &str, connections: Vec<Connection>) -> PathBuf {
+    let path = folder.join(format!("{host}.db"));
+    let store = Store::open(&path, &Limits::none()).unwrap();
+    let mut snapshot = fixture::snapshot(connections);
+    let of_host = &mut snapshot.host;
+    (of_host.name, of_host.boot_id) = (host.to_owned(), format!("boot of {host}"));
+    store.deliver(&Arc::new(snapshot));
+    store.close();
+    path
+}
+
+fn export(db: &Path, port: u16, more: &[&str]) -> CommandOutput {
+    let url = format!("http://127.0.0.1:{port}");
+    let arguments = ["export", "clickhouse", "--db", db.to_str().unwrap(), "--url", &url];
+    mpwatch(&[&arguments, more].concat())
+}
+
+#[track_caller]
+fn good(outcome: &CommandOutput) -> &str {
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{outcome:?}");
+    &outcome.stderr
+}
+
+/// How the server answers a request.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// With this status and text.
+    Status(u16, &'static str),
+    /// Reads the request, and then nothing more until the client has given up.
+    Stall,
+    /// With 200 and less of the text than announced.
+    Half,
+    /// Closes the connection.
+    Close,
+}
+
+const VERSION: Answer = Answer::Status(200, "1\n");
+const OK: Answer = Answer::Status(200, "");
+
+/// A request as it arrived.
+struct Request {
+    /// Its first line and headers.
+    head: String,
+    /// Its rows, if it had any.
+    rows: Vec<Value>,
+}
+
+/// A server that gives these answers, one for each request, and passes on what was sent.
+fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            let stream = stream.unwrap();
+            let request = read(&stream);
+            // The test has ended.
+            if sender.send(request).is_err() {
+                return;
+            }
+            reply(stream, answer);
+        }
+    });
+    (port, requests)
+}
+
+fn read(stream: &TcpStream) -> Request {
+    let mut input = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(input.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or_default()];
+    input.read_exact(&mut body).unwrap();
+    let mut text = String::new();
+    if !body.is_empty() {
+        assert!(head.to_lowercase().contains("content-encoding: gzip"), "{head}");
+        GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+    }
+    Request { head, rows: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() }
+}
+
+fn reply(mut stream: TcpStream, answer: Answer) {
+    let text = match answer {
+        Answer::Status(status, text) => {
+            format!("HTTP/1.1 {status} Any\r\ncontent-length: {}\r\n\r\n{text}", text.len())
+        }
+        Answer::Half => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_owned(),
+        Answer::Stall => {
+            // Until the client closes.
+            let _ = stream.read(&mut [0]);
+            return;
+        }
+        Answer::Close => return,
+    };
+    let _ = stream.write_all(text.as_bytes());
+}
+
+/// The newest version of each row, by token: what ReplacingMergeTree keeps.
+fn kept(requests: &[Request]) -> BTreeMap<String, Value> {
+    let mut kept: BTreeMap<String, Value> = BTreeMap::new();
+    for row in requests.iter().flat_map(|request| &request.rows) {
+        let known = kept.entry(row["token"].as_str().unwrap().to_owned()).or_insert_with(|| row.clone());
+        if known["version"].as_u64() < row["version"].as_u64() {
+            *known = row.clone();
+        }
+    }
+    kept
+}
+
+#[test]
+fn no_failure_of_the_server_loses_a_connection() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", (1..=7).map(fixture::closed).collect());
+    let failures = [
+        Answer::Status(500, "Code: 241. DB::Exception: memory limit\u{1b}[2J"),
+        Answer::Stall,
+        Answer::Half,
+        Answer::Close,
+        Answer::Status(200, "Code: 60. DB::Exception: too late for a status"),
+    ];
+    let answers = [&failures[..2], &[VERSION], &failures, &[OK], &failures[2..], &[OK, OK]].concat();
+    let (port, requests) = server(answers);
+    let outcome = export(&db, port, &["--batch", "3", "--timeout", "500ms"]);
+    let printed = good(&outcome);
+    assert!(
+        printed.contains("sent 7 connections in 3 requests") && printed.contains("10 repeated"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("500: Code: 241") && printed.contains("within 500ms") && !printed.contains('\u{1b}'),
+        "{printed}"
+    );
+    let requests: Vec<Request> = requests.try_iter().collect();
+    let rows: usize = requests.iter().map(|request| request.rows.len()).sum();
+    assert_eq!(rows, 3 * 6 + 3 * 4 + 1, "a batch is repeated until it is confirmed");
+    assert_eq!(kept(&requests).len(), 7);
+}
+
+#[test]
+fn what_was_not_confirmed_is_sent_by_the_next_run() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", (1..=5).map(fixture::closed).collect());
+    // The same port again, so that it is the same target.
+    let rejected = Answer::Status(400, "Code: 47. DB::Exception: Unknown column");
+    let (port, requests) = server(vec![VERSION, OK, rejected, VERSION, OK, OK, VERSION, VERSION, OK]);
+    let outcome = export(&db, port, &["--batch", "2"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    for word in ["400", "Unknown column", "stays in the database"] {
+        assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
+    }
+    assert!(good(&export(&db, port, &["--batch", "2"])).contains("sent 3 connections"));
+    assert!(good(&export(&db, port, &[])).contains("sent 0 connections"));
+    assert!(good(&export(&db, port, &["--resend"])).contains("sent 5 connections"));
+    let requests: Vec<Request> = requests.try_iter().collect();
+    let kept = kept(&requests);
+    assert_eq!(kept.len(), 5);
+    let versions: Vec<u64> = requests
+        .iter()
+        .flat_map(|request| &request.rows)
+        .map(|row| row["version"].as_u64().unwrap())
+        .collect();
+    assert!(versions.is_sorted(), "a later state never has a lesser version: {versions:?}");
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_after_the_time_that_was_given() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", vec![fixture::closed(1)]);
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let outcome = export(&db, unused, &["--retry-max-time", "300ms"]);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    for word in [
+        "cannot connect to http://127.0.0.1",
+        "trying again",
+        "gave up after 300ms",
+        "run this command again",
+    ] {
+        assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn tables_that_are_missing_or_of_another_version_get_nothing() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", vec![fixture::closed(1)]);
+    for (answer, words) in [
+        (Answer::Status(404, "UNKNOWN_TABLE"), ["--schema", "UNKNOWN_TABLE"]),
+        (Answer::Status(200, "0\n"), ["schema 0", "--schema"]),
+        (Answer::Status(200, "99\n"), ["schema 99", "newer mpwatch"]),
+        (Answer::Status(200, "<html>"), ["<html>", "--url"]),
+    ] {
+        let (port, requests) = server(vec![answer]);
+        let outcome = export(&db, port, &[]);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        for word in words {
+            assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
+        }
+        assert!(requests.try_iter().all(|request| request.rows.is_empty()));
+    }
+}
+
+#[test]
+fn the_password_is_sent_and_never_shown() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", vec![fixture::closed(1)]);
+    let file = folder.path().join("password");
+    fs::write(&file, "hunter2 \n").unwrap();
+    let (port, requests) = server(vec![Answer::Status(403, "Authentication failed")]);
+    let more = ["--user", "mpwatch", "--password-file", file.to_str().unwrap()];
+    let outcome = export(&db, port, &more);
+    assert_eq!(outcome.code, Some(1), "a wrong password is not tried again");
+    assert!(
+        outcome.stderr.contains("Authentication failed") && !outcome.stderr.contains("hunter2"),
+        "{outcome:?}"
+    );
+    let head = requests.recv().unwrap().head;
+    assert!(
+        head.contains("x-clickhouse-user: mpwatch\r\n") && head.contains("x-clickhouse-key: hunter2"),
+        "{head}"
+    );
+    fs::write(&file, "bell\u{7}").unwrap();
+    let outcome = export(&db, port, &more);
+    assert!(outcome.stderr.contains("first line of") && !outcome.stderr.contains("bell"), "{outcome:?}");
+    for (arguments, word) in [
+        (&["--url", "http://me:hunter2@host"][..], "--password-file"),
+        (&["--url", "https://host"], "TLS"),
+        (&["--url", "host:8123"], "http://"),
+        (&["--url", "http://host", "--schema"], "--schema"),
+        (&[], "--url"),
+        (&["--cluster", "c"], "--schema"),
+    ] {
+        let outcome = mpwatch(&[&["export", "clickhouse"], arguments].concat());
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
+    }
+}
+
+/// The engine of ClickHouse behind HTTP; ends with the test.
+struct Engine {
+    process: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Engine {
+    fn start() -> Option<Self> {
+        let python = std::env::var_os("MPWATCH_PYTHON").unwrap_or_default();
+        let imports = Command::new(&python).args(["-c", "import chdb"]).output();
+        if !imports.is_ok_and(|output| output.status.success()) {
+            skip("MPWATCH_PYTHON is no Python with chdb; `./dev test unit` makes one");
+            return None;
+        }
+        let folder = TempDir::new().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/clickhouse-server.py");
+        let mut server = Command::new(python);
+        let server = server.arg(script).arg(folder.path().join("data")).stdout(Stdio::piped());
+        let mut process = server.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let engine = Self { process, port: line.trim().parse().unwrap(), _folder: folder };
+        engine.apply(&schema(&[]));
+        Some(engine)
+    }
+
+    fn apply(&self, sql: &str) {
+        for statement in statements(sql) {
+            self.query(&statement);
+        }
+    }
+
+    /// The answer to a statement.
+    #[track_caller]
+    fn query(&self, sql: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let head = format!("POST / HTTP/1.1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", sql.len());
+        stream.write_all(format!("{head}{sql}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{sql}: {answer}");
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn in_checkout(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// Whoever changes the tables reads the difference here, and increases `VERSION` in exporters/src/clickhouse/schema.rs.
+#[test]
+fn the_schema_in_the_repository_is_what_the_program_prints() {
+    let file = in_checkout("dashboards/clickhouse/schema.sql");
+    let printed = schema(&[]);
+    if std::env::var_os("MPWATCH_BLESS").is_some() {
+        fs::write(&file, &printed).unwrap();
+    }
+    let advice = "MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test export_clickhouse regenerates it";
+    assert!(fs::read_to_string(&file).unwrap_or_default() == printed, "{}: {advice}", file.display());
+}
+
+fn schema(more: &[&str]) -> String {
+    let outcome = mpwatch(&[&["export", "clickhouse", "--schema"], more].concat());
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+    outcome.stdout
+}
+
+fn statements(sql: &str) -> Vec<String> {
+    sql.split(";\n")
+        .map(str::trim)
+        .filter(|text| text.lines().any(|line| !line.starts_with("--")))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The server's end of a connection: the tokens are swapped.
+fn other_end(client: &Connection) -> Connection {
+    let mut server = client.clone();
+    server.role = Some(Role::Server);
+    std::mem::swap(&mut server.token, &mut server.remote_token);
+    server.id.token = server.token.unwrap();
+    server
+}
+
+#[test]
+fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
+    let Some(engine) = Engine::start() else { return };
+    let folder = TempDir::new().unwrap();
+    let mut clients: Vec<Connection> = (1..=20).map(fixture::closed).collect();
+    // Over midnight, by clocks that differ by 2 s.
+    clients[0].shift(HOUR_NS);
+    let mut servers: Vec<Connection> = clients.iter().map(other_end).collect();
+    servers.iter_mut().for_each(|end| end.shift(2_000_000_000));
+    servers[0].shift(24 * HOUR_NS);
+    // The energy of one end is unknown, one end is missing, and one connection has no token.
+    servers[1].subflows.iter_mut().for_each(|one| one.energy = None);
+    servers.pop();
+    let mut plain = fixture::fallen_back(99);
+    (plain.token, plain.remote_token, plain.id.token) = (None, None, Token::default());
+    clients.push(plain);
+    let a = database(folder.path(), "a", clients.clone());
+    let b = database(folder.path(), "b", servers.clone());
+    for more in [&["--batch", "7"][..], &["--resend"]] {
+        assert!(good(&export(&a, engine.port, more)).contains("sent 21 connections"));
+        assert!(good(&export(&b, engine.port, more)).contains("sent 19 connections"));
+    }
+    engine.apply(&schema(&[]));
+    assert_eq!(engine.query("SELECT count() FROM mpwatch.ends FINAL"), "40\n");
+    assert_eq!(
+        engine.query("SELECT ends, count() FROM mpwatch.pairs GROUP BY ends ORDER BY ends"),
+        "1\t1\n3\t19\n"
+    );
+    let both = "SELECT count() FROM mpwatch.pairs WHERE ends = 3 AND client_host = 'a' AND server_host = 'b'
+        AND client_token = server_remote_token AND client_bytes_sent = server_bytes_sent";
+    assert_eq!(engine.query(both), "19\n");
+    let sent: u64 = clients.iter().take(20).map(|one| one.bytes_sent.unwrap_or(Bytes(0)).0).sum();
+    assert_eq!(engine.query("SELECT sum(client_bytes_sent) FROM mpwatch.pairs"), format!("{sent}\n"));
+    let unknown = "SELECT countIf(client_active_uj IS NULL), countIf(server_active_uj IS NULL), countIf(server_id IS NULL) FROM mpwatch.pairs";
+    assert_eq!(engine.query(unknown), "0\t2\t1\n", "the energy of one end, and the end that is missing");
+    let pair = engine.query("SELECT pair FROM mpwatch.pairs WHERE client_token = '00000001'");
+    assert_eq!(pair.trim(), (1_u64 << 32 | 1 << 16).to_string(), "least token << 32 | greatest token");
+    let nested = "SELECT length(subflow.id), arrayReduce('sum', subflow.bytes_sent) FROM mpwatch.ends FINAL WHERE token = '00000002'";
+    let bytes: u64 = clients[1].subflows.iter().map(|one| one.bytes_sent.0).sum();
+    assert_eq!(engine.query(nested), format!("2\t{bytes}\n"));
+    assert_eq!(engine.query("SELECT count() FROM mpwatch.ends FINAL WHERE pair IS NULL"), "1\n");
+    let document = fs::read_to_string(in_checkout("docs/fleet.md")).unwrap();
+    let example = document.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+    let rows = engine.query(example);
+    assert!(rows.lines().count() == 1 && rows.starts_with("a\tb\t2\t18\t"), "{rows}");
+}
+
+#[test]
+fn the_schema_of_a_cluster_is_valid_sql() {
+    let Some(engine) = Engine::start() else { return };
+    let sql = schema(&["--cluster", "two", "--database", "of a team"]);
+    let statements = statements(&sql);
+    assert!(statements.len() >= 9, "{}", statements.len());
+    for statement in statements.iter().filter(|statement| !statement.contains("INSERT")) {
+        let code: Vec<&str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
+        engine.query(&format!("EXPLAIN AST {}", code.join("\n")));
+    }
+}
