@@ -12,7 +12,8 @@ pub(crate) fn register() -> Result<Registration, Failure> {
     Registration::new().map_err(|error| explain(&error))
 }
 
-fn explain(error: &CongestionError) -> Failure {
+/// What failed, why, and what to do.
+pub(crate) fn explain(error: &CongestionError) -> Failure {
     let (code, advice) = match error {
         CongestionError::Unsupported(_) => (
             KERNEL,

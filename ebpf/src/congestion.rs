@@ -3,24 +3,15 @@
 
 use std::mem::size_of;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Struct};
 use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder, OpenObject, ProgramInput};
 
 use crate::abi::mpw_congestion_step;
 use crate::error::{TracerError, bpf_error};
 use crate::log::quiet_libbpf;
-use crate::support::named_types::NamedTypes;
-use crate::support::{SupportError, VMLINUX_BTF};
+use crate::support::{CongestionSupport, KernelSupport};
 
 /// Its name, as in `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
 pub const NAME: &str = "mptcpd";
-/// The kernel's type of a congestion control in BPF (Linux 5.6 and later, with `CONFIG_BPF_JIT`).
-const STRUCT_OPS: &str = "bpf_struct_ops_tcp_congestion_ops";
-/// The kernel's type of a link to one, which ends with the process that holds it (Linux 6.4 and later).
-const LINK: &str = "bpf_struct_ops_link";
-/// The functions of the kernel's Reno that it calls.
-const RENO: [&str; 4] = ["tcp_reno_ssthresh", "tcp_reno_cong_avoid", "tcp_reno_undo_cwnd", "tcp_slow_start"];
 /// The map of connections.
 const GROUPS: &str = "groups";
 /// The program that only a test runs.
@@ -42,36 +33,6 @@ pub enum CongestionError {
     Kernel(#[from] TracerError),
 }
 
-/// What a kernel has of what `mptcpd` needs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CongestionSupport {
-    /// What it lacks: names of kernel types and functions. Empty: it can register `mptcpd`.
-    pub missing: Vec<String>,
-    /// Whether the kernel itself unregisters it when the process that registered it ends, even if that is killed.
-    pub has_link: bool,
-}
-
-impl CongestionSupport {
-    /// Reads the facts of the running kernel.
-    pub fn of_this_kernel() -> Result<Self, SupportError> {
-        quiet_libbpf();
-        let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
-        Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
-    }
-
-    fn of_btf(btf: &Btf<'_>) -> Self {
-        let names = RENO.iter().chain(&[STRUCT_OPS, LINK]).map(|name| (*name).to_owned());
-        let types = NamedTypes::of(btf, names);
-        let lacks_type = |name: &&&str| types.find::<Struct<'_>>(name).is_none();
-        let lacks_function = |name: &&&str| types.find::<Func<'_>>(name).is_none();
-        let missing = [STRUCT_OPS].iter().filter(lacks_type).chain(RENO.iter().filter(lacks_function));
-        Self {
-            missing: missing.map(|name| (*name).to_owned()).collect(),
-            has_link: types.find::<Struct<'_>>(LINK).is_some(),
-        }
-    }
-}
-
 /// `mptcpd` is registered as long as this exists. Sockets that use it keep it until they close.
 #[derive(Debug)]
 pub struct Registration {
@@ -86,7 +47,7 @@ impl Registration {
     /// # Errors
     /// [`CongestionError`].
     pub fn new() -> Result<Self, CongestionError> {
-        let support = CongestionSupport::of_this_kernel().map_err(TracerError::from)?;
+        let support = KernelSupport::of_this_kernel().map_err(TracerError::from)?.congestion;
         if !support.missing.is_empty() {
             return Err(CongestionError::Unsupported(support.missing));
         }
@@ -99,7 +60,8 @@ impl Registration {
         }
         let mut object = object.load().map_err(bpf_error("load the congestion control"))?;
         let found = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
-        let mut map = found.ok_or(CongestionError::Unsupported(vec![STRUCT_OPS.to_owned()]))?;
+        let mut map =
+            found.ok_or(CongestionError::Unsupported(vec![CongestionSupport::STRUCT_OPS.to_owned()]))?;
         let link = map.attach_struct_ops().map_err(explain)?;
         Ok(Self { link, has_link: support.has_link, object })
     }

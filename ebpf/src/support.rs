@@ -10,8 +10,10 @@ use libbpf_rs::btf::{Btf, ReferencesType};
 use crate::hook::{HOOKS, Hook};
 use crate::log::quiet_libbpf;
 
-pub(crate) mod named_types;
+mod congestion;
+mod named_types;
 
+pub use congestion::CongestionSupport;
 use named_types::NamedTypes;
 
 /// The structure that every kernel with MPTCP has.
@@ -64,6 +66,8 @@ pub struct KernelSupport {
     pub has_cast: bool,
     /// Whether `tcp_retransmit_skb` also fires for retransmissions that failed, with their error (6.18 and later).
     pub reports_failed_retransmits: bool,
+    /// What it has of what the congestion control needs.
+    pub congestion: CongestionSupport,
 }
 
 /// Why a kernel's BTF could not be read.
@@ -84,7 +88,11 @@ pub enum SupportError {
 
 /// Names of the types from which the facts follow.
 fn type_names() -> impl Iterator<Item = String> {
-    let structures = OPTIONAL_FIELDS.iter().map(|field| field.structure).chain([MPTCP, CAST]);
+    let structures = OPTIONAL_FIELDS
+        .iter()
+        .map(|field| field.structure)
+        .chain([MPTCP, CAST])
+        .chain(CongestionSupport::type_names());
     HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
 }
 
@@ -127,6 +135,7 @@ impl KernelSupport {
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
             has_cast: types.find::<Func<'_>>(CAST).is_some(),
             reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
+            congestion: CongestionSupport::of_types(&types),
         }
     }
 
@@ -138,6 +147,7 @@ impl KernelSupport {
             mptcp: true,
             has_cast: true,
             reports_failed_retransmits: true,
+            congestion: CongestionSupport { missing: Vec::new(), has_link: true },
         }
     }
 

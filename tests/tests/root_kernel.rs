@@ -89,6 +89,7 @@ fn assert_refused(output: &CommandOutput, missing: &str) {
 /// Every command that traces, and `doctor`.
 const TRACING_COMMANDS: [&[&str]; 4] =
     [&["ls"], &["top", "--batch", "-n", "1"], &["record", "/dev/null"], &["doctor"]];
+const REGISTER: [&str; 2] = ["control", "congestion"];
 
 #[test]
 fn a_kernel_without_btf_is_refused_with_exit_code_3() {
@@ -96,7 +97,7 @@ fn a_kernel_without_btf_is_refused_with_exit_code_3() {
         return;
     }
     let empty = tempfile::tempdir().unwrap();
-    for arguments in TRACING_COMMANDS {
+    for arguments in TRACING_COMMANDS.into_iter().chain([&REGISTER[..]]) {
         assert_refused(&run_with_replaced(empty.path(), "/sys/kernel/btf", arguments), BTF);
     }
 }
@@ -125,6 +126,19 @@ fn a_missing_required_feature_is_named_with_exit_code_3() {
     }
     let (name, missing) = required[0];
     assert_refused(&kernel_without(name, &["doctor"]), missing);
+}
+
+#[test]
+fn a_kernel_that_cannot_register_a_congestion_control_is_refused_with_exit_code_3() {
+    if !may_run_as_root() || !Path::new(BTF).exists() {
+        return;
+    }
+    for missing in ["bpf_struct_ops_tcp_congestion_ops", "tcp_slow_start"] {
+        assert_refused(&kernel_without(missing, &REGISTER), missing);
+        let doctor = kernel_without(missing, &["doctor"]);
+        assert_eq!(doctor.code, Some(0), "{doctor:?}");
+        assert!(doctor.stdout.contains(missing), "{}", doctor.stdout);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use caps::Capability::CAP_SYS_ADMIN;
 use mpwatch_ebpf::core_check::CoreReport;
 use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::plan::AttachPlan;
-use mpwatch_ebpf::support::{Field, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::support::{CongestionSupport, Field, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
@@ -36,6 +36,7 @@ pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
     checks.extend(HOOKS.iter().map(|h| hook(h, &report.plan)));
     // Two programs may use one hook.
     checks.dedup_by(|second, first| second.name == first.name);
+    checks.push(congestion(&report.support.congestion));
     // Without MPTCP all of its fields are missing; the first check reports that.
     if report.support.mptcp {
         checks.push(fields(report));
@@ -78,6 +79,22 @@ fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
     } else {
         Check::warn(name, format!("this kernel lacks it. Unknown without it: {}", hook.costs))
     }
+}
+
+fn congestion(support: &CongestionSupport) -> Check {
+    const NAME: &str = "congestion";
+    if !support.missing.is_empty() {
+        let missing = support.missing.join(", ");
+        let message = format!("`mpwatch control congestion` cannot register mptcpd: no {missing}");
+        return Check::warn(NAME, message)
+            .fix("boot a kernel with CONFIG_BPF_JIT=y and TCP over IP compiled in");
+    }
+    let end = if support.has_link {
+        ""
+    } else {
+        "; it stays registered if the process that registered it is killed"
+    };
+    Check::ok(NAME, format!("`mpwatch control congestion` can register mptcpd{end}"))
 }
 
 fn fields(report: &CoreReport) -> Check {

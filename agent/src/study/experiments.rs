@@ -4,6 +4,7 @@
 mod congestion;
 mod energy;
 mod failover;
+mod mptcpd;
 mod overlap;
 mod second_path;
 mod sharing;
@@ -16,6 +17,7 @@ use super::experiment::Experiment;
 pub(crate) static ALL: &[Experiment] = &[
     energy::EXPERIMENT,
     sharing::EXPERIMENT,
+    mptcpd::EXPERIMENT,
     second_path::EXPERIMENT,
     sizes::EXPERIMENT,
     failover::EXPERIMENT,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::PathFailure;
@@ -18,6 +19,7 @@ use mpwatch_model::unit::Nanos;
 use super::experiment::{Load, Role, Scenario};
 use crate::cli::{CounterOptions, TraceOptions};
 use crate::clock;
+use crate::congestion;
 use crate::live::Live;
 use crate::session;
 
@@ -69,6 +71,7 @@ pub(crate) fn run(
     counters: &CounterOptions,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Evidence> {
+    let _registration = register(scenario)?;
     let topology = Topology::build(&scenario.network)?;
     let options = TraceOptions {
         tcp: true,
@@ -93,6 +96,18 @@ pub(crate) fn run(
     let paths = scenario.network.paths.len();
     let (began, loads) = traffic.finish()?;
     Ok(Evidence { report, loads, began, samples, paths })
+}
+
+/// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
+fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
+    if scenario.traffic.iter().all(|load| load.congestion != NAME) {
+        return Ok(None);
+    }
+    match Registration::new() {
+        Ok(registration) => Ok(Some(registration)),
+        Err(CongestionError::Registered) => Ok(None),
+        Err(error) => Err(congestion::explain(&error).into()),
+    }
 }
 
 fn sample(snapshot: &Snapshot, client: &str, measured: usize) -> Sample {

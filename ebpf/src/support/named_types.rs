@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
 
 /// The types that have one of some names.
-pub(crate) struct NamedTypes<'btf>(HashMap<String, Vec<BtfType<'btf>>>);
+pub(super) struct NamedTypes<'btf>(HashMap<String, Vec<BtfType<'btf>>>);
 
 impl<'btf> NamedTypes<'btf> {
-    pub(crate) fn of(btf: &'btf Btf<'_>, names: impl Iterator<Item = String>) -> Self {
+    pub(super) fn of(btf: &'btf Btf<'_>, names: impl Iterator<Item = String>) -> Self {
         let mut found: HashMap<String, Vec<BtfType<'btf>>> = names.map(|name| (name, Vec::new())).collect();
         // Type 0 is void, which has no name.
         let ids = (1..u32::try_from(btf.len()).unwrap_or(u32::MAX)).map(TypeId::from);
@@ -23,7 +23,7 @@ impl<'btf> NamedTypes<'btf> {
     }
 
     /// The first type of a kind (such as `Struct`) with a name.
-    pub(crate) fn find<Kind: TryFrom<BtfType<'btf>>>(&self, name: &str) -> Option<Kind> {
+    pub(super) fn find<Kind: TryFrom<BtfType<'btf>>>(&self, name: &str) -> Option<Kind> {
         self.0.get(name)?.iter().copied().find_map(|found| Kind::try_from(found).ok())
     }
 }

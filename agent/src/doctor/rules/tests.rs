@@ -111,6 +111,16 @@ fn a_setting_that_is_off_is_a_warning_with_a_fix() {
 }
 
 #[test]
+fn a_kernel_that_cannot_register_the_congestion_control_is_a_warning() {
+    let (changed, outcome) = changed_by(|facts| {
+        let mut report = capable_report();
+        report.support.congestion.missing = vec!["tcp_slow_start".to_owned()];
+        facts.core = Some(Ok(report));
+    });
+    assert_eq!((changed, outcome), (one("congestion", Status::Warn), Outcome::CanRun));
+}
+
+#[test]
 fn a_kernel_without_btf_fails_and_its_hooks_are_not_checked() {
     let (changed, outcome) = changed_by(|facts| facts.core = None);
     assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
