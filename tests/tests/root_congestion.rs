@@ -227,6 +227,26 @@ fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
     assert_arrived(&transfer.join().unwrap(), BYTES);
 }
 
+/// Sockets that were accepted begin with a copy of their listener's state.
+#[test]
+fn subflows_of_a_server_are_coupled_too() {
+    if !may_run() {
+        return;
+    }
+    let registration = Registration::new().unwrap();
+    let lab = lab(2);
+    lab.server().sysctl("net.ipv4.tcp_congestion_control", NAME).unwrap();
+    let control = Arc::new(Control::holding());
+    let spec = TrafficSpec { workload: Workload::download(BYTES), congestion: None, ..upload(&lab, BYTES) };
+    let transfer = start(&lab, &spec, &control);
+    poll_until("the transfer", emulation::timeout(TIMEOUT), || (control.held() == 1).then_some(())).unwrap();
+    assert_eq!(registration.connections().unwrap(), 1, "the client does not select it");
+    control.release();
+    let outcome = transfer.join().unwrap();
+    assert_eq!((outcome.client.first_error(), outcome.client.received()), (None, BYTES));
+    assert_no_groups(&registration);
+}
+
 #[test]
 fn a_second_registration_is_refused_and_changes_nothing() {
     if !may_run() {
