@@ -14,6 +14,11 @@ pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
     keep(&capability::USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
 }
 
+/// Gives up, for this thread and those that it will start, every capability but these.
+pub(crate) fn drop_to(wanted: &[Capability]) -> anyhow::Result<()> {
+    keep(&wanted.iter().copied().collect())
+}
+
 /// Runs `work` on a thread without capabilities. Threads started by `work` have none either.
 pub(crate) fn without_any<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
     let unprivileged = || {

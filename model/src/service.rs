@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use crate::elimination::EliminationStep;
 use crate::metric::row::metrics;
 use crate::unit::{Bytes, Nanos};
 
@@ -37,6 +38,34 @@ pub struct Service {
     pub series_merged: u64,
     /// The store. `None`: there is none.
     pub store: Option<StoreState>,
+    /// What elimination did. `None`: it is off.
+    pub elimination: Option<EliminationCounts>,
+}
+
+/// Steps of elimination since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EliminationCounts {
+    /// Subflows that a dry run would have removed.
+    pub planned: u64,
+    /// Subflows removed.
+    pub removed: u64,
+    /// Removals, and ends of backup roles, that the kernel refused.
+    pub failed: u64,
+    /// Connections left alone because their throughput dropped.
+    pub left_alone: u64,
+}
+
+impl EliminationCounts {
+    /// Counts a step.
+    pub fn add(&mut self, step: &EliminationStep) {
+        match step {
+            EliminationStep::Planned(_) => self.planned += 1,
+            EliminationStep::Removed(_) => self.removed += 1,
+            EliminationStep::Failed { .. } | EliminationStep::UndoFailed { .. } => self.failed += 1,
+            EliminationStep::LeftAlone(_) => self.left_alone += 1,
+            EliminationStep::Confirmed(_) | EliminationStep::Undone { .. } => {}
+        }
+    }
 }
 
 /// State of the store.
@@ -99,6 +128,10 @@ metrics! {
         "mpwatch_agent_store_connections_retired_total" Counter Count "" "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
         "mpwatch_agent_store_waiting_connections" Gauge Count "" "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
         "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages." |s| s.store.map(|store| store.size.0 as f64);
+        "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; without elimination there is no such series." |s| s.elimination.map(|counts| counts.removed as f64);
+        "mpwatch_agent_elimination_planned_total" Counter Count "" "Extra subflows that a dry run of elimination would have removed." |s| s.elimination.map(|counts| counts.planned as f64);
+        "mpwatch_agent_elimination_failures_total" Counter Count "" "Steps of elimination that the kernel refused." |s| s.elimination.map(|counts| counts.failed as f64);
+        "mpwatch_agent_elimination_left_alone_total" Counter Count "" "Connections that elimination leaves alone because their throughput dropped." |s| s.elimination.map(|counts| counts.left_alone as f64);
         "mpwatch_agent_scrapes_total" Counter Count "" "Scrapes answered." |s| Some(s.scrapes as f64);
         "mpwatch_agent_scrape_seconds" Gauge Seconds "" "Time taken by the previous scrape." |s| s.scrape_took.map(Nanos::seconds);
         "process_cpu_seconds_total" Counter Seconds "" "CPU time of the daemon's process, without its BPF programs." |s| s.process.cpu.map(Nanos::seconds);

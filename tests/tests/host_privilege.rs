@@ -125,22 +125,3 @@ fn clients_refuse_tracing_options_and_report_a_daemon_that_does_not_respond() {
     assert!(unanswered.stderr.contains("does not answer"), "{}", unanswered.stderr);
     assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0));
 }
-
-#[test]
-fn elimination_needs_cap_net_admin_to_act_but_not_to_watch() {
-    if !may_run_as_root() {
-        return;
-    }
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new("setpriv");
-        command.args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]).arg(program());
-        command.args(["control", "eliminate", "--duration", "300ms"]).args(arguments).output().unwrap()
-    };
-    let refused = run(&["--yes"]);
-    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(4), "{message}");
-    assert!(message.contains("cap_net_admin"), "{message}");
-    assert_eq!(run(&[]).status.code(), Some(0));
-    let wrong = run(&["--no-bottlenecks"]);
-    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
-}

@@ -3,16 +3,20 @@
 //! changes nothing, and what it cannot do is an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+#[path = "observed/path_manager.rs"]
+mod path_manager;
+
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::topology::LinkSpec;
-use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, TransferOutcome, Workload};
+use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{emulation, list, may_run_as_root, number, program, skip, text};
+use mpwatch_tests::{emulation, list, may_run_as_root, mpwatch, number, program, skip, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -107,7 +111,19 @@ struct Upload {
 impl Upload {
     fn start(lab: &Topology, seconds: u64) -> Self {
         let workload = Workload::upload_for(Duration::from_secs(seconds));
+        Self::run(lab, TrafficSpec::new(lab.path(0).unwrap().server_address(), workload))
+    }
+
+    /// Four TCP connections through the same bottleneck.
+    fn competing(lab: &Topology, seconds: u64) -> Self {
+        let workload = Workload::upload_for(Duration::from_secs(seconds));
         let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
+        (spec.transport, spec.connections, spec.concurrency) = (Transport::Tcp, 4, 4);
+        spec.server.set_port(PORT + 1);
+        Self::run(lab, spec)
+    }
+
+    fn run(lab: &Topology, mut spec: TrafficSpec) -> Self {
         spec.congestion = Some("cubic".to_owned());
         spec.timeout = emulation::timeout(TIMEOUT * 3);
         let control = Arc::new(Control::default());
@@ -258,4 +274,57 @@ fn a_backup_of_the_kernels_path_manager_is_refused_and_nothing_else_happens() {
     assert_eq!(open_subflows(&lab), 3);
     upload.finish();
     assert_eq!(elimination.stop().len(), 1, "the connection is left alone");
+}
+
+/// The kernel's path manager opens no subflows here, so the test does.
+fn shared_with_userspace_path_manager() -> Topology {
+    let lab = shared();
+    lab.client().enter(|| std::fs::write("/proc/sys/net/mptcp/pm_type", "1").unwrap()).unwrap();
+    lab
+}
+
+/// Opens a subflow from the second path's address, as a path manager daemon does.
+fn open_second_subflow(lab: &Topology) {
+    let listed = mpwatch(&["ls", "--json", "--ledger", "off", "--netns", lab.client().name()]);
+    let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let [connection] = list(&snapshot, "connections") else { panic!("{snapshot:#}") };
+    let token = u32::from_str_radix(text(connection, "token"), 16).unwrap();
+    let first: SocketAddr = text(connection, "local").parse().unwrap();
+    let remote: SocketAddr = text(connection, "remote").parse().unwrap();
+    let mut others = lab.paths().map(|path| path.client_address()).filter(|address| *address != first.ip());
+    let local = others.next().unwrap();
+    lab.client().enter(|| path_manager::create_subflow(token, local, remote).unwrap()).unwrap();
+}
+
+#[test]
+fn a_backup_is_undone_when_the_throughput_drops_and_the_connection_is_left_alone() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = shared_with_userspace_path_manager();
+    let mut elimination = Elimination::start(&lab, &["--yes", "--action", "backup", "--stable", "1s"]);
+    let upload = Upload::start(&lab, 40);
+    upload.rate_over(1);
+    open_second_subflow(&lab);
+    poll_until("two subflows", emulation::timeout(TIMEOUT), || (open_subflows(&lab) == 2).then_some(()))
+        .unwrap();
+    let removed = elimination.wait_for("removed", 1).remove(0);
+    assert_eq!((text(&removed, "action"), open_subflows(&lab)), ("backup", 2));
+    let competing = Upload::competing(&lab, 8);
+    let throughput = elimination.wait_for("left_alone", 1).remove(0);
+    let [before, after] = ["before_bps", "after_bps"].map(|field| number(&throughput, field) as f64);
+    assert!(after < 0.9 * before, "{throughput}");
+    let undone = elimination.wait_for("undone", 1).remove(0);
+    assert_eq!(undone["subflow"], removed["removed"]["subflow"]);
+    competing.control.cancel();
+    let _ = competing.transfer.join();
+    // The timeline of the connection shows that it became a backup, and that this ended.
+    let shown = mpwatch(&["ls", "--json", "--ledger", "off", "--netns", lab.client().name()]);
+    let snapshot: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let subflows = list(&list(&snapshot, "connections")[0], "subflows");
+    assert!(subflows.iter().all(|subflow| subflow["backup"] == false), "{subflows:#?}");
+    upload.rate_over(5);
+    assert_eq!(elimination.steps("removed").len(), 1, "left alone from then on");
+    upload.finish();
+    elimination.stop();
 }

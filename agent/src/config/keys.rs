@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::elimination::EliminationAction;
 use mpwatch_model::setup::{Label, by_name};
 use tracing::level_filters::LevelFilter;
 
 use super::values::Config;
+use crate::control::switch::Switch;
 use crate::quantity::{
     SIZES, TIMES, Unit, in_milliseconds, in_percent, in_units, parse_budget, parse_interval, parse_ring_size,
     parse_step, parse_whole,
@@ -24,6 +26,8 @@ const MIN_STORE_SIZE: u64 = 1 << 20;
 /// Whether shared bottlenecks are detected, and how.
 pub(super) const DETECTION: &str = "trace.bottlenecks";
 pub(super) const METHOD: &str = "trace.method";
+/// Whether extra subflows are removed.
+pub(super) const ELIMINATE: &str = "control.eliminate";
 
 pub(super) struct Key {
     /// Name in the file. A dot separates table and key.
@@ -248,6 +252,50 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.congestion = value),
         show: |config| config.congestion.to_string(),
+    },
+    Key {
+        name: ELIMINATE,
+        flag: "",
+        help: "Remove extra subflows, which share a bottleneck with a better one: off, dry-run (only report them) or on; see docs/control.md.",
+        reloads: false,
+        set: |config, text| {
+            let switch =
+                Switch::from_word(text).ok_or_else(|| format!("use one of {}", Switch::WORDS.join(", ")));
+            switch.map(|switch| config.eliminate = switch)
+        },
+        show: |config| quoted(config.eliminate.as_str()),
+    },
+    Key {
+        name: "control.eliminate_action",
+        flag: "",
+        help: "What happens to an extra subflow: close, or backup (only with the userspace path manager).",
+        reloads: false,
+        set: |config, text| {
+            let action = EliminationAction::from_word(text);
+            let action = action.ok_or_else(|| format!("use one of {}", EliminationAction::WORDS.join(", ")));
+            action.map(|action| config.eliminate_action = action)
+        },
+        show: |config| quoted(config.eliminate_action.as_str()),
+    },
+    Key {
+        name: "control.eliminate_stable",
+        flag: "",
+        help: "How long a verdict must have been stable before a subflow is removed: 100ms to 600s.",
+        reloads: false,
+        set: |config, text| parse_step(text).map(|time| config.eliminate_stable = time),
+        show: |config| quoted(&in_milliseconds(config.eliminate_stable)),
+    },
+    Key {
+        name: "control.eliminate_max_per_minute",
+        flag: "",
+        help: "Maximum number of subflows that are removed per minute.",
+        reloads: false,
+        set: |config, text| {
+            let number = text.parse().ok().filter(|number| *number > 0);
+            let number = number.ok_or_else(|| "use a whole number above 0".to_owned());
+            number.map(|number| config.eliminate_max_per_minute = number)
+        },
+        show: |config| config.eliminate_max_per_minute.to_string(),
     },
     Key {
         name: "log.level",

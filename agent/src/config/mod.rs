@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 pub(crate) use nearest::suggest;
 pub(crate) use values::Config;
 
+use crate::control::switch::Switch;
 use crate::error::Failure;
 use crate::paths;
 use keys::{KEYS, Key};
@@ -94,6 +95,7 @@ impl Layers {
             loaded.origins.push(origin);
         }
         loaded.check_method()?;
+        loaded.check_elimination()?;
         let Config { interval, store_sample_step, .. } = loaded.config;
         match store_sample_step.filter(|step| *step < interval) {
             None => Ok(loaded),
@@ -136,6 +138,17 @@ impl Loaded {
             METHOD = keys::METHOD,
         );
         Err(bad_value(method, keys::METHOD, value, &reason))
+    }
+
+    /// Without detection there is nothing to remove.
+    fn check_elimination(&self) -> Result<(), Failure> {
+        let Config { eliminate, bottlenecks, .. } = self.config;
+        if bottlenecks || eliminate == Switch::Off {
+            return Ok(());
+        }
+        let reason =
+            format!("it needs {}, which is false ({})", keys::DETECTION, self.origin(keys::DETECTION));
+        Err(bad_value(self.origin(keys::ELIMINATE), keys::ELIMINATE, eliminate.as_str(), &reason))
     }
 
     /// Where the value of a key comes from.

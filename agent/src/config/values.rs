@@ -6,10 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mpwatch_engine::elimination::Policy;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::elimination::EliminationAction;
 use tracing::level_filters::LevelFilter;
 
+use crate::control::switch::Switch;
 use crate::paths;
 
 /// All values. `KEYS` describes each.
@@ -46,12 +49,17 @@ pub(crate) struct Config {
     pub(crate) method: DetectionMethod,
     /// Whether `mptcpd` is registered.
     pub(crate) congestion: bool,
+    pub(crate) eliminate: Switch,
+    pub(crate) eliminate_action: EliminationAction,
+    pub(crate) eliminate_stable: Duration,
+    pub(crate) eliminate_max_per_minute: u32,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
+        let policy = Policy::default();
         let traced = mpwatch_ebpf::tracer::Settings::default();
         Self {
             interval: Duration::from_secs(1),
@@ -74,6 +82,10 @@ impl Default for Config {
             overflow_bytes: traced.overflow_bytes,
             method: DetectionMethod::default(),
             congestion: false,
+            eliminate: Switch::Off,
+            eliminate_action: EliminationAction::default(),
+            eliminate_stable: Duration::from_nanos(policy.stable.0),
+            eliminate_max_per_minute: policy.max_per_minute,
             log_level: LevelFilter::INFO,
             log_json: false,
         }

@@ -22,10 +22,10 @@ pub(crate) enum Mode {
     On,
 }
 
-pub(crate) struct Driver<A> {
+pub(crate) struct Driver {
     eliminator: Eliminator,
     mode: Mode,
-    actuator: A,
+    actuator: Box<dyn Actuator>,
 }
 
 /// A step, and what people want to know of its connection.
@@ -47,8 +47,8 @@ pub(crate) struct Event<'a> {
     step: &'a EliminationStep,
 }
 
-impl<A: Actuator> Driver<A> {
-    pub(crate) fn new(policy: Policy, mode: Mode, actuator: A) -> Self {
+impl Driver {
+    pub(crate) fn new(policy: Policy, mode: Mode, actuator: Box<dyn Actuator>) -> Self {
         Self { eliminator: Eliminator::new(policy), mode, actuator }
     }
 
@@ -140,8 +140,7 @@ impl Happened {
 
 impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name =
-            |id: SubflowId| self.numbers.get(&id).map_or_else(|| id.to_string(), |number| number.to_string());
+        let name = |id: SubflowId| self.numbers.get(&id).map_or_else(|| id.to_string(), ToString::to_string);
         let EliminationRecord { connection, step, .. } = &self.record;
         let what = step.describe(&name);
         write!(f, "{:.3}  {}  {} in {}: {what}", self.at, connection.short(), self.ends, self.netns)?;

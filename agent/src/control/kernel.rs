@@ -17,8 +17,8 @@ use crate::error::{Failure, KERNEL, PERMISSION};
 /// With exit code 4 without CAP_NET_ADMIN, with exit code 3 if the kernel lacks what the action needs.
 pub(crate) fn check(action: EliminationAction) -> anyhow::Result<()> {
     if !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
-        let message = "removing subflows needs cap_net_admin, which this process lacks; run it as root, or without --yes to see what \
-                       it would do";
+        let message = "removing subflows needs cap_net_admin, which this process lacks; run it as root, or let it only report what it would \
+                       remove (without --yes; control.eliminate = \"dry-run\")";
         return Err(Failure { code: PERMISSION, message: message.to_owned() }.into());
     }
     let (works, lacks) = match action {

@@ -9,3 +9,5 @@ pub(crate) mod kernel;
 mod netlink;
 mod path_manager;
 mod socket_diag;
+pub(crate) mod switch;
+pub(crate) mod worker;

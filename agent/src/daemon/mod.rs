@@ -2,6 +2,7 @@
 //! The service. One thread traces and passes snapshots to the sinks; web server, socket and signals have threads of their own.
 
 mod control;
+mod elimination;
 mod log;
 mod metrics;
 mod notify;
@@ -24,14 +25,16 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
 use crate::congestion;
+use crate::control::journal::Journal;
 use crate::error::Failure;
 use crate::live::Live;
 use crate::lock::lock;
 use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, TrackerSettings};
 use crate::signals::stop_flag_for;
-use crate::source::EventSource as _;
+use crate::source::EventSource;
 use control::Reloaded;
+use elimination::Elimination;
 use metrics::{Metrics, Site};
 use sink::SnapshotSink;
 use socket::Socket;
@@ -60,6 +63,11 @@ pub(crate) fn run(
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     let mut live = trace(config, stop)?;
     let congestion = config.congestion.then(congestion::register).transpose()?;
+    let journal = Journal::default();
+    let elimination = Elimination::start(config, journal.clone(), Arc::clone(&status))?;
+    if elimination.is_some() {
+        live = live.without_backoff();
+    }
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
@@ -75,10 +83,12 @@ pub(crate) fn run(
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
-    let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
+    let mut outputs = Outputs { sinks, elimination };
+    let mut source = journal.around(&mut live);
+    let outcome = serve(&mut source, settings, &mut outputs, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");
-    for sink in &mut sinks {
+    for sink in &mut outputs.sinks {
         sink.finish();
     }
     drop(server);
@@ -89,15 +99,21 @@ pub(crate) fn run(
     outcome
 }
 
+/// What takes the snapshots.
+struct Outputs {
+    sinks: Vec<Box<dyn SnapshotSink>>,
+    elimination: Option<Elimination>,
+}
+
 fn serve(
-    live: &mut Live,
+    source: &mut dyn EventSource,
     settings: TrackerSettings,
-    sinks: &mut [Box<dyn SnapshotSink>],
+    Outputs { sinks, elimination }: &mut Outputs,
     reloaded: &Reloaded,
     status: &Status,
 ) -> anyhow::Result<()> {
     let mut is_ready = false;
-    session::run(live, settings, None, |mut snapshot| {
+    session::run(source, settings, None, |mut snapshot| {
         let began = Instant::now();
         let config = lock(reloaded).take();
         if let Some(config) = config {
@@ -107,6 +123,9 @@ fn serve(
         }
         for sink in sinks.iter() {
             sink.add_losses(&mut snapshot.losses);
+        }
+        if let Some(elimination) = elimination {
+            elimination.take(&snapshot);
         }
         let snapshot = Arc::new(snapshot);
         for sink in sinks.iter_mut() {

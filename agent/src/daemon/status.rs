@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::service::{Service, StoreState};
+use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::service::{EliminationCounts, Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
 use super::process;
@@ -59,6 +60,17 @@ impl Status {
         service.ticks += 1;
         service.tick_took = nanos(took);
         *lock(&self.ticked_at) = Some(Instant::now());
+    }
+
+    /// From now on its counters are exported.
+    pub(super) fn elimination_is_on(&self) {
+        lock(&self.service).elimination = Some(EliminationCounts::default());
+    }
+
+    pub(super) fn eliminated(&self, step: &EliminationStep) {
+        if let Some(counts) = &mut lock(&self.service).elimination {
+            counts.add(step);
+        }
     }
 
     pub(super) fn store_is(&self, state: StoreState) {

@@ -23,6 +23,8 @@ const MIN_LEFT_EARLY: f64 = 0.5;
 /// Without a throughput over this time, there is nothing to compare with, so nothing is removed.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
+/// Maximum number of connections that are remembered as left alone. Ids are never used again, so most of these have closed.
+const MAX_LEFT_ALONE: usize = 16_384;
 
 /// What the caller must do, or report.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +61,6 @@ struct Watched {
     history: History,
     stability: Stability,
     phase: Phase,
-    /// Whether nothing is removed any more: an action did harm, or the kernel refused one.
-    is_left_alone: bool,
     /// Subflows with a decision; there is no second one.
     decided: BTreeSet<SubflowId>,
     /// Subflows that the watched actions set to backup.
@@ -75,12 +75,15 @@ pub struct Eliminator {
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals of the last minute.
     recent: VecDeque<Nanos>,
+    /// Connections from which nothing is removed any more: an action did harm, or the kernel refused one. Also those that snapshots leave
+    /// out while they are idle.
+    left_alone: BTreeSet<ConnectionId>,
 }
 
 impl Eliminator {
     /// With no connection known.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new() }
+        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeSet::new() }
     }
 
     /// Takes a snapshot. A connection that is missing in it is forgotten.
@@ -90,11 +93,21 @@ impl Eliminator {
         while self.recent.front().is_some_and(|then| at.since(*then) >= MINUTE) {
             self.recent.pop_front();
         }
+        while self.left_alone.len() > MAX_LEFT_ALONE {
+            self.left_alone.pop_first();
+        }
         let mut decisions = Vec::new();
         for state in states {
             let watched = self.connections.entry(state.id).or_default();
             watched.update(at, state, &self.policy);
-            decisions.extend(watched.judge(at, state));
+            let judged = watched.judge(at, state);
+            if judged.iter().any(|one| matches!(one, Decision::Record(_, EliminationStep::LeftAlone(_)))) {
+                self.left_alone.insert(state.id);
+            }
+            decisions.extend(judged);
+            if self.left_alone.contains(&state.id) {
+                continue;
+            }
             for removal in watched.candidates(at, state, &self.policy) {
                 if self.recent.len() >= usize::try_from(self.policy.max_per_minute).unwrap_or(usize::MAX) {
                     break;
@@ -112,7 +125,9 @@ impl Eliminator {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         match outcome {
             Outcome::Planned => {}
-            Outcome::Failed => watched.is_left_alone = true,
+            Outcome::Failed => {
+                self.left_alone.insert(connection);
+            }
             Outcome::Done => {
                 let (since, acked, before) = watched.latest;
                 if watched.phase == Phase::Free {
@@ -142,7 +157,7 @@ impl Watched {
         let throughput = Throughput { before, after };
         let left = after.0 as f64 / before.0 as f64;
         if left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY {
-            (self.phase, self.is_left_alone) = (Phase::Free, true);
+            self.phase = Phase::Free;
             let undone = self.backups.drain(..).map(|removal| Decision::Undo(state.id, removal));
             let left_alone = Decision::Record(state.id, EliminationStep::LeftAlone(throughput));
             return std::iter::once(left_alone).chain(undone).collect();
@@ -156,7 +171,7 @@ impl Watched {
     }
 
     fn candidates(&self, at: Nanos, state: &ConnectionState, policy: &Policy) -> Vec<Removal> {
-        if self.is_left_alone || self.phase != Phase::Free || self.history.duration() < MIN_BASELINE {
+        if self.phase != Phase::Free || self.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
         let mut all = select::removals(at, state, &self.history, &self.stability, policy);

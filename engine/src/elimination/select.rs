@@ -34,7 +34,7 @@ pub(super) fn removals(
         let others = members.iter().filter(|member| member.subflow != best.subflow);
         all.extend(others.filter_map(|extra| {
             let stable = stability.duration(best.subflow, extra.subflow, at)?;
-            (stable >= policy.stable).then(|| removal(state, group, best, *extra, stable, policy))
+            (stable >= policy.stable).then(|| removal(state, group, [best, *extra], stable, policy))
         }));
     }
     // Groups are disjoint. If they were not, the best one of another group would still stay.
@@ -64,8 +64,7 @@ fn rank(member: &Candidate) -> (BitsPerSecond, Reverse<Micros>, Reverse<SubflowI
 fn removal(
     state: &ConnectionState,
     group: &[SubflowId],
-    kept: Candidate,
-    removed: Candidate,
+    [kept, removed]: [Candidate; 2],
     stable: Nanos,
     policy: &Policy,
 ) -> Removal {

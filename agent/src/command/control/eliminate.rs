@@ -38,7 +38,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let mut live = trace.start(interval, stop_flag()?)?.without_backoff();
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
-    let mut driver = Driver::new(policy(options), mode, Kernel);
+    let mut driver = Driver::new(policy(options), mode, Box::new(Kernel));
     let journal = Journal::default();
     let mut source = journal.around(&mut live);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));

@@ -52,7 +52,9 @@ impl Network {
             acked: Bytes(0),
             number,
         };
-        rates.iter().for_each(|rate| network.add(*rate));
+        for rate in rates {
+            network.add(*rate);
+        }
         network
     }
 
