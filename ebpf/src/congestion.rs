@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Registers `mptcpd`, the congestion control of [MPTCP-D], with the kernel. `congestion/*.bpf.c` is the control itself.
+//! Registers `mptcpd`, the congestion control of `[MPTCP-D]`, with the kernel. `congestion/*.bpf.c` is the control itself.
 
 use std::mem::size_of;
 
@@ -80,12 +80,9 @@ impl Registration {
         Ok(groups.keys().count())
     }
 
-    /// Unregisters it. Dropping this does the same, but hides an error.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn end(self) -> Result<(), CongestionError> {
-        Ok(self.link.detach().map_err(bpf_error("unregister the congestion control"))?)
+    /// Unregisters it, as dropping this does. Not by detaching the link: kernels before 6.11 refuse that, and those before 6.4 have none.
+    pub fn end(self) {
+        drop(self.link);
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference of `mptcpd`, the congestion control of [MPTCP-D], in the integers that the kernel computes with
+//! Reference of `mptcpd`, the congestion control of `[MPTCP-D]`, in the integers that the kernel computes with
 //! (`ebpf/src/congestion/arithmetic.bpf.h`). docs/control.md has the equations and the accuracy.
 //!
 //! Per acknowledged segment on path r: `w_r += psi_r * (w_r / RTT_r^2) / (sum_k w_k / RTT_k)^2` with `psi_r = min_k RTT_k / RTT_r`; per loss

@@ -93,7 +93,7 @@ pub(crate) fn run(
     }
     drop(server);
     if let Some(registration) = congestion {
-        registration.end().context("cannot unregister mptcpd")?;
+        registration.end();
         tracing::info!("mptcpd is unregistered; sockets that use it keep it until they close");
     }
     outcome

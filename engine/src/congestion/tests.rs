@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.000_5;
 /// Difference of a window from the equation during a trace.
 const TRACE_SEGMENTS: f64 = 1.5;
 
-/// The equation of [MPTCP-D], literally. Windows and RTTs of all paths.
+/// The equation of `[MPTCP-D]`, literally. Windows and RTTs of all paths.
 fn equation(paths: &[(f64, f64)], path: usize) -> f64 {
     let (cwnd, rtt) = paths[path];
     let sum: f64 = paths.iter().map(|(cwnd, rtt)| cwnd / rtt).sum();

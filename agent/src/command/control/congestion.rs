@@ -22,7 +22,7 @@ pub(super) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(STOP_CHECK_INTERVAL);
     }
-    registration.end()?;
+    registration.end();
     if !options.quiet {
         print("mptcpd is unregistered. Sockets that use it keep it until they close.")?;
     }
