@@ -52,7 +52,10 @@ fn only_the_thread_that_acts_holds_cap_net_admin_and_only_if_elimination_is_on()
         ("", &[][..]),
         ("control.eliminate = \"off\"\n", &[]),
         ("control.eliminate = \"dry-run\"\n", &[]),
-        ("control.eliminate = \"on\"\n", &["mpwatch-act"]),
+        (
+            "control = { eliminate = \"on\", eliminate_filter = \"netns:no-such-namespace\" }\n",
+            &["mpwatch-act"],
+        ),
     ] {
         let daemon_dir = DaemonDir::new();
         daemon_dir.configure(configuration);
@@ -62,7 +65,7 @@ fn only_the_thread_that_acts_holds_cap_net_admin_and_only_if_elimination_is_on()
         let has_series = daemon.metric("mpwatch_agent_eliminated_subflows_total").is_some();
         assert_eq!(
             has_series,
-            configuration.contains("on\"") || configuration.contains("dry"),
+            configuration.contains("\"on\"") || configuration.contains("dry"),
             "{configuration}"
         );
     }
@@ -102,7 +105,11 @@ fn the_daemon_removes_extra_subflows_and_reports_them_everywhere() {
         ("on", "removed", "mpwatch_agent_eliminated_subflows_total"),
     ] {
         let daemon_dir = DaemonDir::new();
-        daemon_dir.configure(&format!("control.eliminate = \"{mode}\"\ncontrol.eliminate_stable = \"1s\"\n"));
+        // Other traffic of this machine must not be touched.
+        let only = lab.client().name();
+        daemon_dir.configure(&format!(
+            "[control]\neliminate = \"{mode}\"\neliminate_stable = \"1s\"\neliminate_filter = \"netns:{only}\"\n"
+        ));
         let daemon = daemon_dir.start(&[]);
         let (transfer, control) = upload(&lab);
         daemon.wait_for_metric(metric, |count| count >= 2.0);

@@ -109,14 +109,20 @@ struct Upload {
 }
 
 impl Upload {
-    fn start(lab: &Topology, seconds: u64) -> Self {
-        let workload = Workload::upload_for(Duration::from_secs(seconds));
+    /// It ends after this time.
+    fn start(lab: &Topology, duration: Duration) -> Self {
+        let workload = Workload::upload_for(emulation::timeout(duration));
         Self::run(lab, TrafficSpec::new(lab.path(0).unwrap().server_address(), workload))
     }
 
-    /// Four TCP connections through the same bottleneck.
-    fn competing(lab: &Topology, seconds: u64) -> Self {
-        let workload = Workload::upload_for(Duration::from_secs(seconds));
+    /// It is cancelled before it ends.
+    fn endless(lab: &Topology) -> Self {
+        Self::start(lab, TIMEOUT * 2)
+    }
+
+    /// Four TCP connections through the same bottleneck, also endless.
+    fn competing(lab: &Topology) -> Self {
+        let workload = Workload::upload_for(emulation::timeout(TIMEOUT * 2));
         let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
         (spec.transport, spec.connections, spec.concurrency) = (Transport::Tcp, 4, 4);
         spec.server.set_port(PORT + 1);
@@ -137,6 +143,12 @@ impl Upload {
         let end = Duration::from_secs(seconds);
         poll_until("the seconds to pass", end * 2, || (began.elapsed() >= end).then_some(())).unwrap();
         (self.control.received() - before) as f64 * 8.0 / began.elapsed().as_secs_f64()
+    }
+
+    fn cancel(self) {
+        self.control.cancel();
+        // Its result is an error.
+        let _ = self.transfer.join();
     }
 
     /// Waits for the end. Every byte has arrived.
@@ -175,7 +187,7 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
     let database = tempfile::NamedTempFile::new().unwrap();
     let db = database.path().to_str().unwrap().to_owned();
     let mut elimination = Elimination::start(&lab, &["--yes", "--stable", "2s", "--db", &db]);
-    let upload = Upload::start(&lab, 30);
+    let upload = Upload::start(&lab, Duration::from_secs(24));
     let before = upload.rate_over(3);
     let removed = poll_until("two removals", emulation::timeout(TIMEOUT), || {
         let found = [elimination.steps("removed"), elimination.steps("failed")].concat();
@@ -209,8 +221,9 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
         outcome.client.connections[0].sent,
         outcome.client.connections[0].transfer_time,
     );
-    // The rest is what a single cubic flow leaves unused.
-    assert!(after > 0.85 * 40e6 * 0.95, "{after} of 40 Mbit/s");
+    assert!(after > 0.8 * before, "{before}, then {after}");
+    // Headers take 4 % of the 40 Mbit/s; the rest is what a single cubic flow leaves unused.
+    assert!(emulation::is_emulated() || after > 32e6, "{after} of 40 Mbit/s");
     assert_database(&db);
 }
 
@@ -230,15 +243,18 @@ fn disjoint_paths_are_not_touched() {
     if !may_run_as_root() {
         return;
     }
-    let lab = two_paths();
-    for repetition in 1..=REPETITIONS {
-        let elimination = Elimination::start(&lab, &["--yes", "--stable", "1s"]);
-        let upload = Upload::start(&lab, 8);
-        let rate = upload.rate_over(7);
-        let open = open_subflows(&lab);
-        upload.finish();
-        eprintln!("repetition {repetition}: {:.2} Mbit/s over {open} subflows", rate / 1e6);
-        assert_eq!((open, elimination.stop()), (2, Vec::new()));
+    // Links of the same rate fill in step, which looks most like one queue.
+    let equal = Topology::two_paths(link(30.0, 10), link(30.0, 10)).unwrap();
+    for (lab, stable, repetitions) in [(two_paths(), "1s", REPETITIONS), (equal, "3s", 3)] {
+        for repetition in 1..=repetitions {
+            let elimination = Elimination::start(&lab, &["--yes", "--stable", stable]);
+            let upload = Upload::start(&lab, Duration::from_secs(8));
+            let rate = upload.rate_over(7);
+            let open = open_subflows(&lab);
+            upload.finish();
+            eprintln!("repetition {repetition}: {:.2} Mbit/s over {open} subflows", rate / 1e6);
+            assert_eq!((open, elimination.stop()), (2, Vec::new()));
+        }
     }
 }
 
@@ -250,12 +266,12 @@ fn a_dry_run_changes_nothing() {
     for options in [&["--dry-run"][..], &["--action", "backup"]] {
         let lab = shared();
         let mut elimination = Elimination::start(&lab, &[options, &["--stable", "1s"]].concat());
-        let upload = Upload::start(&lab, 12);
+        let upload = Upload::endless(&lab);
         elimination.wait_for("planned", 2);
         // The timeline of a subflow that was removed would have ended by now.
         upload.rate_over(2);
         assert_eq!(open_subflows(&lab), 3);
-        upload.finish();
+        upload.cancel();
         let events = elimination.stop();
         assert!(events.iter().all(|event| text(event, "step") == "planned"), "{events:#?}");
     }
@@ -268,11 +284,11 @@ fn a_backup_of_the_kernels_path_manager_is_refused_and_nothing_else_happens() {
     }
     let lab = shared();
     let mut elimination = Elimination::start(&lab, &["--yes", "--action", "backup", "--stable", "1s"]);
-    let upload = Upload::start(&lab, 12);
+    let upload = Upload::endless(&lab);
     let failed = elimination.wait_for("failed", 1).remove(0);
     assert!(text(&failed, "error").contains("userspace path manager"), "{failed:#}");
     assert_eq!(open_subflows(&lab), 3);
-    upload.finish();
+    upload.cancel();
     assert_eq!(elimination.stop().len(), 1, "the connection is left alone");
 }
 
@@ -303,28 +319,27 @@ fn a_backup_is_undone_when_the_throughput_drops_and_the_connection_is_left_alone
     }
     let lab = shared_with_userspace_path_manager();
     let mut elimination = Elimination::start(&lab, &["--yes", "--action", "backup", "--stable", "1s"]);
-    let upload = Upload::start(&lab, 40);
+    let upload = Upload::endless(&lab);
     upload.rate_over(1);
     open_second_subflow(&lab);
     poll_until("two subflows", emulation::timeout(TIMEOUT), || (open_subflows(&lab) == 2).then_some(()))
         .unwrap();
     let removed = elimination.wait_for("removed", 1).remove(0);
     assert_eq!((text(&removed, "action"), open_subflows(&lab)), ("backup", 2));
-    let competing = Upload::competing(&lab, 8);
+    let competing = Upload::competing(&lab);
     let throughput = elimination.wait_for("left_alone", 1).remove(0);
     let [before, after] = ["before_bps", "after_bps"].map(|field| number(&throughput, field) as f64);
     assert!(after < 0.9 * before, "{throughput}");
     let undone = elimination.wait_for("undone", 1).remove(0);
     assert_eq!(undone["subflow"], removed["removed"]["subflow"]);
-    competing.control.cancel();
-    let _ = competing.transfer.join();
-    // The timeline of the connection shows that it became a backup, and that this ended.
+    competing.cancel();
+    // The kernel knows of no backup any more.
     let shown = mpwatch(&["ls", "--json", "--ledger", "off", "--netns", lab.client().name()]);
     let snapshot: Value = serde_json::from_str(&shown.stdout).unwrap();
     let subflows = list(&list(&snapshot, "connections")[0], "subflows");
     assert!(subflows.iter().all(|subflow| subflow["backup"] == false), "{subflows:#?}");
     upload.rate_over(5);
     assert_eq!(elimination.steps("removed").len(), 1, "left alone from then on");
-    upload.finish();
+    upload.cancel();
     elimination.stop();
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::elimination::EliminationAction;
+use mpwatch_model::filter::FilterError;
 use mpwatch_model::setup::{Label, by_name};
 use tracing::level_filters::LevelFilter;
 
@@ -284,6 +285,17 @@ pub(super) static KEYS: &[Key] = &[
         reloads: false,
         set: |config, text| parse_step(text).map(|time| config.eliminate_stable = time),
         show: |config| quoted(&in_milliseconds(config.eliminate_stable)),
+    },
+    Key {
+        name: "control.eliminate_filter",
+        flag: "",
+        help: "Remove only subflows of connections that match this filter expression, as of `--filter`; empty for all.",
+        reloads: false,
+        set: |config, text| {
+            let filter = text.parse().map_err(|error: FilterError| error.to_string());
+            filter.map(|filter| config.eliminate_filter = filter)
+        },
+        show: |config| quoted(&config.eliminate_filter.to_string()),
     },
     Key {
         name: "control.eliminate_max_per_minute",

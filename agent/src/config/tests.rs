@@ -56,6 +56,10 @@ fn wrong_values_are_refused() {
         "[metrics]\ntop_flows = 501",
         "[metrics]\ntop_flows = -1",
         "[trace]\ntcp = \"yes\"",
+        "[control]\neliminate = \"yes\"",
+        "[control]\neliminate_action = \"open\"",
+        "[control]\neliminate_filter = \"peer:\"",
+        "[control]\neliminate_max_per_minute = 0",
         "[trace]\nmethod = \"guess\"",
         "[trace]\nledger = \"sometimes\"",
         "[trace]\nbudget = \"0%\"",
@@ -150,4 +154,13 @@ fn a_detection_method_without_detection_is_an_error_that_names_both_keys() {
     }
     assert!(load(file, &[], &[("trace.bottlenecks", "true")]).is_ok());
     assert!(!load("[trace]\nbottlenecks = false\n", &[], &[]).unwrap().config.bottlenecks);
+}
+
+#[test]
+fn elimination_is_off_by_default_and_needs_detection() {
+    assert_eq!(Config::default().eliminate, Switch::Off);
+    let file = "[control]\neliminate = \"dry-run\"\n";
+    assert_eq!(load(file, &[], &[]).unwrap().config.eliminate, Switch::DryRun);
+    let error = load(&format!("{file}[trace]\nbottlenecks = false\n"), &[], &[]).unwrap_err().to_string();
+    assert!(error.contains("control.eliminate") && error.contains("trace.bottlenecks"), "{error}");
 }

@@ -10,6 +10,7 @@ use mpwatch_engine::elimination::Policy;
 use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::elimination::EliminationAction;
+use mpwatch_model::filter::Filter;
 use tracing::level_filters::LevelFilter;
 
 use crate::control::switch::Switch;
@@ -52,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) eliminate: Switch,
     pub(crate) eliminate_action: EliminationAction,
     pub(crate) eliminate_stable: Duration,
+    pub(crate) eliminate_filter: Filter,
     pub(crate) eliminate_max_per_minute: u32,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
@@ -85,6 +87,7 @@ impl Default for Config {
             eliminate: Switch::Off,
             eliminate_action: EliminationAction::default(),
             eliminate_stable: Duration::from_nanos(policy.stable.0),
+            eliminate_filter: Filter::default(),
             eliminate_max_per_minute: policy.max_per_minute,
             log_level: LevelFilter::INFO,
             log_json: false,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mpwatch_engine::elimination::Policy;
 use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::filter::Filter;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 
@@ -19,6 +20,7 @@ use crate::control::worker::Worker;
 
 pub(super) struct Elimination {
     driver: Driver,
+    filter: Filter,
     journal: Journal,
     status: Arc<Status>,
 }
@@ -53,12 +55,13 @@ impl Elimination {
             "extra subflows are removed (off: never, dry-run: only reported)"
         );
         status.elimination_is_on();
-        Ok(Some(Self { driver: Driver::new(policy, mode, actuator), journal, status }))
+        let filter = config.eliminate_filter.clone();
+        Ok(Some(Self { driver: Driver::new(policy, mode, actuator), filter, journal, status }))
     }
 
     /// Decides on a snapshot and acts.
     pub(super) fn take(&mut self, snapshot: &Snapshot) {
-        for happened in self.driver.step(snapshot, &|_| true) {
+        for happened in self.driver.step(snapshot, &|connection| self.filter.matches(connection)) {
             log(&happened);
             self.status.eliminated(&happened.record.step);
             self.journal.add(happened.record);
