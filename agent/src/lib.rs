@@ -17,7 +17,7 @@ mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+#[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
 mod live;
 mod lock;

@@ -279,8 +279,8 @@ impl Writer {
         let mut insertions = Insertions::of(&transaction)?;
         for Change { number, is_new, flow, seen_at, sampled, runs } in waiting.iter().chain(changes) {
             self.next_change += 1;
-            let (run, changed) = (self.run, self.next_change);
-            let key = Key { id: *number, run, runs: *runs, seen_at: *seen_at, changed };
+            let (run, number) = (self.run, *number);
+            let key = Key { id: number, run, runs: *runs, seen_at: *seen_at, changed: self.next_change };
             insertions.write(flow, key, *is_new, names)?;
             if *sampled {
                 insertions.write_samples(flow, key, names)?;

@@ -8,6 +8,7 @@ pub mod failover;
 pub mod kernel;
 mod open_connection;
 pub mod prometheus;
+pub mod scripted_server;
 
 pub use mpwatch_bench::energy::simulated_counters;
 pub use mpwatch_bench::harness::{

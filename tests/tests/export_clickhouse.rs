@@ -6,20 +6,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
-use flate2::read::GzDecoder;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store};
+use mpwatch_tests::scripted_server::{Answer, Request, server};
 use mpwatch_tests::{CommandOutput, mpwatch, skip};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -50,87 +48,19 @@ fn good(outcome: &CommandOutput) -> &str {
     &outcome.stderr
 }
 
-/// How the server answers a request.
-#[derive(Clone, Copy)]
-enum Answer {
-    /// With this status and text.
-    Status(u16, &'static str),
-    /// Reads the request, and then nothing more until the client has given up.
-    Stall,
-    /// With 200 and less of the text than announced.
-    Half,
-    /// Closes the connection.
-    Close,
-}
-
 const VERSION: Answer = Answer::Status(200, "1\n");
 const OK: Answer = Answer::Status(200, "");
 
-/// A request as it arrived.
-struct Request {
-    /// Its first line and headers.
-    head: String,
-    /// Its rows, if it had any.
-    rows: Vec<Value>,
-}
-
-/// A server that gives these answers, one for each request, and passes on what was sent.
-fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
-    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (sender, requests) = channel();
-    thread::spawn(move || {
-        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
-            let stream = stream.unwrap();
-            let request = read(&stream);
-            // The test has ended.
-            if sender.send(request).is_err() {
-                return;
-            }
-            reply(stream, answer);
-        }
-    });
-    (port, requests)
-}
-
-fn read(stream: &TcpStream) -> Request {
-    let mut input = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(input.read_line(&mut head).unwrap(), 0, "{head}");
-    }
-    let length =
-        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.unwrap_or_default()];
-    input.read_exact(&mut body).unwrap();
-    let mut text = String::new();
-    if !body.is_empty() {
-        assert!(head.to_lowercase().contains("content-encoding: gzip"), "{head}");
-        GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
-    }
-    Request { head, rows: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() }
-}
-
-fn reply(mut stream: TcpStream, answer: Answer) {
-    let text = match answer {
-        Answer::Status(status, text) => {
-            format!("HTTP/1.1 {status} Any\r\ncontent-length: {}\r\n\r\n{text}", text.len())
-        }
-        Answer::Half => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".to_owned(),
-        Answer::Stall => {
-            // Until the client closes.
-            let _ = stream.read(&mut [0]);
-            return;
-        }
-        Answer::Close => return,
-    };
-    let _ = stream.write_all(text.as_bytes());
+/// The rows of a request.
+fn rows(request: &Request) -> Vec<Value> {
+    let text = String::from_utf8(request.body.clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The newest version of each row, by token: what ReplacingMergeTree keeps.
 fn kept(requests: &[Request]) -> BTreeMap<String, Value> {
     let mut kept: BTreeMap<String, Value> = BTreeMap::new();
-    for row in requests.iter().flat_map(|request| &request.rows) {
+    for row in requests.iter().flat_map(rows) {
         let known = kept.entry(row["token"].as_str().unwrap().to_owned()).or_insert_with(|| row.clone());
         if known["version"].as_u64() < row["version"].as_u64() {
             *known = row.clone();
@@ -163,7 +93,7 @@ fn no_failure_of_the_server_loses_a_connection() {
         "{printed}"
     );
     let requests: Vec<Request> = requests.try_iter().collect();
-    let rows: usize = requests.iter().map(|request| request.rows.len()).sum();
+    let rows: usize = requests.iter().map(|request| rows(request).len()).sum();
     assert_eq!(rows, 3 * 6 + 3 * 4 + 1, "a batch is repeated until it is confirmed");
     assert_eq!(kept(&requests).len(), 7);
 }
@@ -186,11 +116,8 @@ fn what_was_not_confirmed_is_sent_by_the_next_run() {
     let requests: Vec<Request> = requests.try_iter().collect();
     let kept = kept(&requests);
     assert_eq!(kept.len(), 5);
-    let versions: Vec<u64> = requests
-        .iter()
-        .flat_map(|request| &request.rows)
-        .map(|row| row["version"].as_u64().unwrap())
-        .collect();
+    let versions: Vec<u64> =
+        requests.iter().flat_map(rows).map(|row| row["version"].as_u64().unwrap()).collect();
     assert!(versions.is_sorted(), "a later state never has a lesser version: {versions:?}");
 }
 
@@ -227,7 +154,7 @@ fn tables_that_are_missing_or_of_another_version_get_nothing() {
         for word in words {
             assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
         }
-        assert!(requests.try_iter().all(|request| request.rows.is_empty()));
+        assert!(requests.try_iter().all(|request| request.body.is_empty()));
     }
 }
 
@@ -367,7 +294,9 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     // Over midnight, by clocks that differ by 2 s.
     clients[0].shift(HOUR_NS);
     let mut servers: Vec<Connection> = clients.iter().map(other_end).collect();
-    servers.iter_mut().for_each(|end| end.shift(2_000_000_000));
+    for end in &mut servers {
+        end.shift(2_000_000_000);
+    }
     servers[0].shift(24 * HOUR_NS);
     // The energy of one end is unknown, one end is missing, and one connection has no token.
     servers[1].subflows.iter_mut().for_each(|one| one.energy = None);

@@ -2,13 +2,13 @@
 //! The options of `export`.
 
 use std::path::PathBuf;
-#[cfg(feature = "clickhouse")]
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use crate::paths;
-#[cfg(feature = "clickhouse")]
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
 use crate::quantity::parse_step;
 use crate::time_spec::TimeSpec;
 
@@ -17,6 +17,9 @@ pub(crate) enum ExportCommand {
     /// Send connections to ClickHouse over HTTP, or print its schema
     #[cfg(feature = "clickhouse")]
     Clickhouse(ClickhouseOptions),
+    /// Send a log event for each closed connection to an OpenTelemetry Collector (OTLP/HTTP)
+    #[cfg(feature = "otlp")]
+    Otlp(OtlpOptions),
     /// Write Parquet files for DuckDB, pandas and others, partitioned by day and host
     #[cfg(feature = "parquet")]
     Parquet(ParquetOptions),
@@ -31,9 +34,6 @@ pub(crate) struct ClickhouseOptions {
     /// With --schema: print replicated and distributed tables for this cluster
     #[arg(long, value_name = "NAME", requires = "schema")]
     pub(crate) cluster: Option<String>,
-    /// Read this database of mpwatch, and keep there what was sent
-    #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
-    pub(crate) db: PathBuf,
     /// Send to the HTTP interface at this address, such as http://clickhouse:8123
     #[arg(long, value_name = "URL", required_unless_present = "schema")]
     pub(crate) url: Option<String>,
@@ -46,6 +46,27 @@ pub(crate) struct ClickhouseOptions {
     /// Read the password from the first line of this file
     #[arg(long, value_name = "FILE", requires = "user")]
     pub(crate) password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryOptions,
+}
+
+#[cfg(feature = "otlp")]
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OtlpOptions {
+    /// Send to the OTLP/HTTP receiver at this address, such as http://collector:4318; without a path, to /v1/logs
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryOptions,
+}
+
+/// What the exports over HTTP have in common.
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeliveryOptions {
+    /// Read this database of mpwatch, and keep there what was sent
+    #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
+    pub(crate) db: PathBuf,
     /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,

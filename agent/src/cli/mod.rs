@@ -3,7 +3,7 @@
 
 mod compare;
 mod control;
-#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+#[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
 mod hints;
 mod options;
@@ -23,8 +23,12 @@ pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
 #[cfg(feature = "clickhouse")]
 pub(crate) use export::ClickhouseOptions;
-#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+pub(crate) use export::DeliveryOptions;
+#[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 pub(crate) use export::ExportCommand;
+#[cfg(feature = "otlp")]
+pub(crate) use export::OtlpOptions;
 #[cfg(feature = "parquet")]
 pub(crate) use export::ParquetOptions;
 pub(crate) use options::{
@@ -97,7 +101,7 @@ pub(crate) enum Command {
     #[command(after_long_help = filter_help())]
     Compare(CompareOptions),
     /// Export the connections of a database to other engines: one host, or a fleet
-    #[cfg(any(feature = "clickhouse", feature = "parquet"))]
+    #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
     #[command(subcommand)]
     Export(ExportCommand),
     /// Check whether this machine, or another kernel, can be traced

@@ -7,7 +7,7 @@ mod control;
 mod daemon;
 mod database;
 mod demo;
-#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+#[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
 mod files;
 mod filter;
@@ -44,7 +44,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Replay(options)) => replay::run(options)?,
         Some(Command::Report(options)) => report::run(options)?,
         Some(Command::Compare(options)) => compare::run(options)?,
-        #[cfg(any(feature = "clickhouse", feature = "parquet"))]
+        #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
         Some(Command::Export(command)) => export::run(command)?,
         Some(Command::Doctor(options)) => return doctor::run(options, &mut io::stdout().lock()),
         Some(Command::Calibrate(options)) => return calibrate::run(options),

@@ -28,7 +28,10 @@ pub(crate) enum HttpError {
 
 /// An address that was checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Url(Uri);
+pub(crate) struct Url {
+    uri: Uri,
+    path: String,
+}
 
 impl Url {
     /// Reads an address. The error says what is wrong with it.
@@ -39,7 +42,7 @@ impl Url {
             return Err("the address contains a user name; use --user and --password-file, which no list of processes shows".to_owned());
         }
         match url.scheme_str() {
-            Some("http") if !authority.is_empty() => Ok(Self(url)),
+            Some("http") if !authority.is_empty() => Ok(Self { path: url.path().to_owned(), uri: url }),
             Some("https") => Err(format!(
                 "`{text}` needs TLS, which this export does not have; send to a local proxy that encrypts, such as stunnel"
             )),
@@ -47,26 +50,35 @@ impl Url {
         }
     }
 
+    /// With this path, if it has none.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn with_default_path(mut self, path: &str) -> Self {
+        if self.path == "/" {
+            path.clone_into(&mut self.path);
+        }
+        self
+    }
+
     /// Host and port as they were given.
     pub(crate) fn authority(&self) -> &str {
-        self.0.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default()
+        self.uri.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default()
     }
 
     fn socket(&self) -> String {
-        let host = self.0.host().unwrap_or_default();
-        format!("{host}:{}", self.0.port_u16().unwrap_or(80))
+        let host = self.uri.host().unwrap_or_default();
+        format!("{host}:{}", self.uri.port_u16().unwrap_or(80))
     }
 
     /// Its path, with a query after it.
     fn path(&self, query: &str) -> String {
-        let path = self.0.path();
-        if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+        let path = &self.path;
+        if query.is_empty() { path.clone() } else { format!("{path}?{query}") }
     }
 }
 
 impl std::fmt::Display for Url {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "http://{}{}", self.authority(), self.0.path())
+        write!(to, "http://{}{}", self.authority(), self.path)
     }
 }
 
@@ -85,15 +97,28 @@ pub(crate) fn percent_encoded(text: &str) -> String {
         .collect()
 }
 
+/// A request by POST.
+pub(crate) struct Post {
+    /// What follows the path; may be empty.
+    pub(crate) query: String,
+    pub(crate) body: Bytes,
+    /// The body is compressed.
+    pub(crate) gzip: bool,
+}
+
 /// An answer that was read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Of an answer that is too long, nothing.
-    pub(crate) text: String,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).trim().to_owned()
+    }
+
     /// Whether the same request may succeed later.
     pub(crate) fn is_temporary(&self) -> bool {
         self.status >= 500 || self.status == 408 || self.status == 429
@@ -119,40 +144,41 @@ impl Client {
         Ok(Self { runtime, url, headers, timeout })
     }
 
-    /// Sends a body by POST. `query`: what follows the path; `gzip`: the body is compressed.
-    pub(crate) fn post(&self, query: &str, body: Bytes, gzip: bool) -> Result<Answer, HttpError> {
+    /// Sends a request.
+    pub(crate) fn post(&self, post: &Post) -> Result<Answer, HttpError> {
         let exchange = async {
-            tokio::time::timeout(self.timeout, self.exchange(query, body, gzip))
+            tokio::time::timeout(self.timeout, self.exchange(post))
                 .await
                 .unwrap_or_else(|_| Err(HttpError::Timeout(self.url.to_string(), self.timeout)))
         };
         self.runtime.block_on(exchange)
     }
 
-    async fn exchange(&self, query: &str, body: Bytes, gzip: bool) -> Result<Answer, HttpError> {
+    async fn exchange(&self, post: &Post) -> Result<Answer, HttpError> {
         let failed = |error: String| HttpError::Exchange(self.url.to_string(), error);
         let stream = TcpStream::connect(self.url.socket())
             .await
             .map_err(|error| HttpError::Connect(self.url.to_string(), error))?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
-        let mut request = Request::post(self.url.path(query))
+        let mut request = Request::post(self.url.path(&post.query))
             .header("host", self.url.authority())
             .header("user-agent", concat!("mpwatch/", env!("CARGO_PKG_VERSION")));
-        if gzip {
+        if post.gzip {
             request = request.header("content-encoding", "gzip");
         }
         for (name, value) in &self.headers {
             request = request.header(*name, value.clone());
         }
-        let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
+        let request =
+            request.body(Full::new(post.body.clone())).map_err(|error| failed(error.to_string()))?;
         let driver = tokio::spawn(connection);
         let answer = sender.send_request(request).await.map_err(|error| failed(chain(&error)))?;
         let status = answer.status().as_u16();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
         driver.abort();
         let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
-        Ok(Answer { status, text: String::from_utf8_lossy(&body).trim().to_owned() })
+        Ok(Answer { status, body })
     }
 }
 

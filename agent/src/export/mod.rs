@@ -3,9 +3,13 @@
 
 #[cfg(feature = "clickhouse")]
 pub(crate) mod clickhouse;
-#[cfg(feature = "clickhouse")]
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+pub(crate) mod delivery;
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
 pub(crate) mod http;
+#[cfg(feature = "otlp")]
+pub(crate) mod otlp;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
-#[cfg(feature = "clickhouse")]
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
 mod retry;

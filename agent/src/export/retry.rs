@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn pauses_double_and_end_with_the_time() {
-        let mut retry = Retry::within(Duration::from_secs(3600));
+        let mut retry = Retry::within(Duration::from_hours(1));
         let pauses: Vec<Duration> = (0..12).map_while(|_| retry.pause()).collect();
         assert_eq!(pauses.len(), 12);
         for (pause, doubled) in pauses.iter().zip(0..) {

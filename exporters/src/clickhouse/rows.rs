@@ -4,7 +4,7 @@
 use mpwatch_model::table::{Cell, Column, Row};
 use serde_json::{Map, Value};
 
-use super::end::{End, EndColumns, pair};
+use crate::end::{End, EndColumns, pair};
 
 /// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the one that counts.
 pub fn append(end: &End, columns: &EndColumns, version: u64, text: &mut Vec<u8>) -> serde_json::Result<()> {

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use mpwatch_model::table::{Column, ColumnType};
 
-use super::end::EndColumns;
+use crate::end::EndColumns;
 
 /// Version of the tables. To be increased when they change.
 pub const VERSION: u32 = 1;
@@ -56,15 +56,13 @@ fn local(table: &str, place: Place<'_>) -> String {
 }
 
 fn engine(name: &str, arguments: &str, place: Place<'_>) -> String {
-    match place.cluster {
-        None => format!("{name}({arguments})"),
-        Some(_) => {
-            let comma = if arguments.is_empty() { "" } else { ", " };
-            format!(
-                "Replicated{name}('/clickhouse/tables/{{shard}}/{{database}}/{{table}}', '{{replica}}'{comma}{arguments})"
-            )
-        }
+    if place.cluster.is_none() {
+        return format!("{name}({arguments})");
     }
+    let comma = if arguments.is_empty() { "" } else { ", " };
+    format!(
+        "Replicated{name}('/clickhouse/tables/{{shard}}/{{database}}/{{table}}', '{{replica}}'{comma}{arguments})"
+    )
 }
 
 /// In a cluster, the table that distributes rows, so that both ends of a connection lie on one shard.
@@ -162,9 +160,10 @@ fn pairs(columns: &EndColumns, database: &str, on: &str) -> String {
 }
 
 fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
-    let engine = match place.cluster {
-        None => "MergeTree".to_owned(),
-        Some(_) => "ReplicatedMergeTree('/clickhouse/tables/{database}/{table}', '{replica}')".to_owned(),
+    let engine = if place.cluster.is_none() {
+        "MergeTree"
+    } else {
+        "ReplicatedMergeTree('/clickhouse/tables/{database}/{table}', '{replica}')"
     };
     format!(
         "-- `mpwatch export clickhouse` sends nothing to tables of another version.\n\

@@ -13,32 +13,30 @@ use mpwatch_store::Outbox;
 use crate::cli::ClickhouseOptions;
 use crate::command::output::print;
 use crate::error::Failure;
-use crate::export::clickhouse::{Sender, Sent, columns};
-use crate::export::http::{Client, Url, secret};
+use crate::export::clickhouse::Sender;
+use crate::export::delivery::{Delivery, Sent, columns};
+use crate::export::http::{Url, secret};
 
 pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
-    match &options.url {
-        Some(url) => send(options, url),
-        None => {
-            let place = Place { database: &options.database, cluster: options.cluster.as_deref() };
-            print(&schema::ddl(&columns(), place, env!("CARGO_PKG_VERSION")))
-        }
+    if let Some(url) = &options.url {
+        return send(options, url);
     }
+    let place = Place { database: &options.database, cluster: options.cluster.as_deref() };
+    print(&schema::ddl(&columns(), place, env!("CARGO_PKG_VERSION")))
 }
 
 fn send(options: &ClickhouseOptions, url: &str) -> anyhow::Result<()> {
     let url = Url::parse(url).map_err(Failure::usage)?;
     let target = format!("clickhouse {url} {}", options.database);
     let sender = Sender {
-        client: Client::new(url, headers(options)?, options.timeout)?,
+        delivery: Delivery::new(url, headers(options)?, &options.delivery)?,
         database: options.database.clone(),
-        batch: options.batch,
-        retry_for: options.retry_max_time,
+        batch: options.delivery.batch,
     };
-    let since = options.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
-    let mut outbox = Outbox::open(&options.db, &target)
+    let since = options.delivery.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
+    let mut outbox = Outbox::open(&options.delivery.db, &target)
         .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
-    if options.resend {
+    if options.delivery.resend {
         outbox.rewind();
     }
     let Sent { connections, requests, bytes, retries } = sender.send(&mut outbox, since)?;

@@ -3,6 +3,8 @@
 
 #[cfg(feature = "clickhouse")]
 mod clickhouse;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(feature = "parquet")]
 mod parquet;
 
@@ -12,6 +14,8 @@ pub(super) fn run(command: &ExportCommand) -> anyhow::Result<()> {
     match command {
         #[cfg(feature = "clickhouse")]
         ExportCommand::Clickhouse(options) => clickhouse::run(options),
+        #[cfg(feature = "otlp")]
+        ExportCommand::Otlp(options) => otlp::run(options),
         #[cfg(feature = "parquet")]
         ExportCommand::Parquet(options) => parquet::run(options),
     }

@@ -170,7 +170,7 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Nothing,
         exit: &[RUNTIME, USAGE],
     },
-    #[cfg(any(feature = "clickhouse", feature = "parquet"))]
+    #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
     Manual {
         command: "export",
         examples: &[
@@ -183,6 +183,8 @@ pub(super) static MANUALS: &[Manual] = &[
                 "Send what has changed since the last time",
                 "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
             ),
+            #[cfg(feature = "otlp")]
+            ("Send log events to a collector", "mpwatch export otlp --url http://collector:4318"),
         ],
         files: &[
             DATABASE,

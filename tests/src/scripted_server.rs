@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An HTTP server that fails as a test wants it to, and passes on what was sent.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use flate2::read::GzDecoder;
+
+/// How the server answers a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// With this status and text.
+    Status(u16, &'static str),
+    /// With 200 and these bytes.
+    Bytes(&'static [u8]),
+    /// Reads the request, and then nothing more until the client has given up.
+    Stall,
+    /// With 200 and less of the text than announced.
+    Half,
+    /// Closes the connection.
+    Close,
+}
+
+/// A request as it arrived.
+#[derive(Debug)]
+pub struct Request {
+    /// Its first line and headers.
+    pub head: String,
+    /// Its body, decompressed.
+    pub body: Vec<u8>,
+}
+
+/// Starts a server that gives these answers, one for each request. Returns its port and the requests.
+pub fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
+            let stream = stream.unwrap();
+            // The test has ended.
+            if sender.send(read(&stream)).is_err() {
+                return;
+            }
+            reply(stream, answer);
+        }
+    });
+    (port, requests)
+}
+
+fn read(stream: &TcpStream) -> Request {
+    let mut input = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(input.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    let lines: Vec<String> = head.lines().map(str::to_lowercase).collect();
+    let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut sent = vec![0; length.unwrap_or_default()];
+    input.read_exact(&mut sent).unwrap();
+    if !lines.iter().any(|line| line == "content-encoding: gzip") {
+        return Request { head, body: sent };
+    }
+    let mut body = Vec::new();
+    GzDecoder::new(&sent[..]).read_to_end(&mut body).unwrap();
+    Request { head, body }
+}
+
+fn reply(mut stream: TcpStream, answer: Answer) {
+    let head =
+        |status: u16, length: usize| format!("HTTP/1.1 {status} Any\r\ncontent-length: {length}\r\n\r\n");
+    let bytes = match answer {
+        Answer::Status(status, text) => [head(status, text.len()).as_bytes(), text.as_bytes()].concat(),
+        Answer::Bytes(bytes) => [head(200, bytes.len()).as_bytes(), bytes].concat(),
+        Answer::Half => [head(200, 100).as_bytes(), b"half"].concat(),
+        Answer::Stall => {
+            // Until the client closes.
+            let _ = stream.read(&mut [0]);
+            return;
+        }
+        Answer::Close => return,
+    };
+    // A client that has gone reports it.
+    let _ = stream.write_all(&bytes);
+}
