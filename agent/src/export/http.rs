@@ -6,7 +6,9 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{HeaderValue, InvalidHeaderValue};
+use hyper::header::HeaderValue;
+#[cfg(feature = "clickhouse")]
+use hyper::header::InvalidHeaderValue;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -83,6 +85,7 @@ impl std::fmt::Display for Url {
 }
 
 /// A value that is in no debug output.
+#[cfg(feature = "clickhouse")]
 pub(crate) fn secret(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
     let mut value = HeaderValue::from_str(text)?;
     value.set_sensitive(true);
@@ -90,6 +93,7 @@ pub(crate) fn secret(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
 }
 
 /// Text as a part of a query.
+#[cfg(feature = "clickhouse")]
 pub(crate) fn percent_encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     text.bytes()
@@ -207,9 +211,11 @@ mod tests {
         let url = Url::parse("http://[::1]:8123/x").unwrap();
         assert_eq!((url.socket().as_str(), url.path("a=b").as_str()), ("[::1]:8123", "/x?a=b"));
         assert_eq!(Url::parse("http://host").unwrap().socket(), "host:80");
+        #[cfg(feature = "clickhouse")]
         assert_eq!(percent_encoded("INSERT a.`b`"), "INSERT%20a.%60b%60");
     }
 
+    #[cfg(feature = "clickhouse")]
     #[test]
     fn a_secret_is_not_in_debug_output() {
         assert!(!format!("{:?}", secret("hunter2").unwrap()).contains("hunter2"));
