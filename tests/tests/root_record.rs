@@ -161,12 +161,12 @@ fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
     let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "6", "--json"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     recorder.signal(Signal::SIGINT);
-    let [shown, recorded] =
+    let [shown, beside] =
         [demo.stdout, recorder.output()].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     let shown = list(&shown, "connections");
     assert_eq!(shown.len(), 2, "both ends");
     for one in shown {
-        let all = list(&recorded, "connections").iter();
+        let all = list(&beside, "connections").iter();
         let other = all.clone().find(|other| other["id"] == one["id"]).expect("the recorder has seen it");
         assert_eq!(story(other), story(one), "{}", text(one, "role"));
         // The demo ends before the subflow over the failed path does, which the recorder still sees.

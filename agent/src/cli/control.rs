@@ -20,7 +20,7 @@ pub(crate) enum ControlCommand {
     Congestion(CongestionOptions),
     /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print which
     #[command(after_long_help = filter_help())]
-    Eliminate(EliminateOptions),
+    Eliminate(Box<EliminateOptions>),
 }
 
 /// Options of `control congestion`.
