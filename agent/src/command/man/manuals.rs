@@ -257,10 +257,6 @@ pub(super) static MANUALS: &[Manual] = &[
         command: "control",
         examples: &[
             ("Register the congestion control mptcpd until Ctrl-C", "mpwatch control congestion"),
-            (
-                "Meanwhile, let every new socket of this namespace use it",
-                "sysctl net.ipv4.tcp_congestion_control=mptcpd",
-            ),
             ("Print which subflows would be removed", "mpwatch control eliminate"),
             (
                 "Close extra subflows of connections to a network, on verdicts that held for 10 s",
