@@ -12,7 +12,7 @@ use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
-use mpwatch_model::service::{DaemonProcess, Service, StoreState};
+use mpwatch_model::service::{DaemonProcess, EliminationCounts, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
 use mpwatch_tests::skip;
@@ -38,6 +38,7 @@ fn service() -> Service {
             started_at: Some(fixture::at(0)),
         },
         store: Some(StoreState::default()),
+        elimination: Some(EliminationCounts::default()),
         ..Service::default()
     }
 }
