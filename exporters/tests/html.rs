@@ -2,6 +2,8 @@
 //! The report as one HTML file: it makes no request, runs no script, and no name becomes markup.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use mpwatch_exporters::comparison::{Comparison, Side};
 use mpwatch_exporters::{html, text};
@@ -10,8 +12,9 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::lifecycle::Role;
+use mpwatch_model::observed::Observed;
 use mpwatch_model::series::{CounterSample, CounterSeries};
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{Bytes, Nanos};
 
 /// Counters of each second, growing evenly.
 fn samples(connections: &[Connection]) -> CounterSeries {
@@ -252,7 +255,10 @@ fn a_comparison_is_one_file_with_its_plots() {
     let report = |factor: f64| {
         let slower = |token: u32| {
             let flow = fixture::closed(token);
-            Connection { age_s: flow.age_s * factor * (1.0 + f64::from(token % 7) / 50.0), ..flow }
+            let age_s = flow.age_s * factor * (1.0 + f64::from(token % 7) / 50.0);
+            let duration = Nanos(Duration::from_secs_f64(age_s).as_nanos().try_into().unwrap());
+            let observed = flow.observed.map(|observed| Observed { duration, ..observed });
+            Connection { age_s, observed, ..flow }
         };
         fixture::report((1..=20).map(slower).collect())
     };

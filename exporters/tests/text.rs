@@ -6,7 +6,7 @@ use mpwatch_exporters::text;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, SnapshotEnergy};
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{Bytes, Nanos};
 
 #[test]
 fn a_good_run_is_reported_in_full() {
@@ -32,6 +32,17 @@ fn a_connection_that_only_receives_uses_mptcp() {
     }
     let text = text::report(&fixture::report(vec![adopted]));
     assert!(text.contains("1 of 1 connection used MPTCP, 1 had more than one subflow, "), "{text}");
+}
+
+#[test]
+fn a_time_between_two_runs_is_not_called_complete() {
+    let mut connection = fixture::closed(1);
+    connection.observed.iter_mut().for_each(|observed| observed.duration = Nanos(1_000_000_000));
+    connection.age_s = 4.125;
+    let text = text::report(&fixture::report(vec![connection]));
+    assert!(text.contains("MPWATCH WAS NOT RUNNING DURING PART OF 1 connection"), "{text}");
+    assert!(text.contains("3.12 s not observed because mpwatch was not running"), "{text}");
+    assert!(!text.contains("records are complete"), "{text}");
 }
 
 #[test]

@@ -72,8 +72,9 @@ impl Site {
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
             "/api/v1/flows" => self.flows().await,
-            "/healthz" => response::status(Ok(())),
-            "/readyz" => response::status(self.pages.readiness()),
+            // The second names are those of Prometheus and its exporters.
+            "/healthz" | "/-/healthy" => response::status(Ok(())),
+            "/readyz" | "/-/ready" => response::status(self.pages.readiness()),
             "/" => response::new(StatusCode::OK, HTML, LANDING),
             _ => response::new(
                 StatusCode::NOT_FOUND,

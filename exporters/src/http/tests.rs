@@ -26,6 +26,8 @@ fn each_path_has_its_response() {
     let (head, body) = get(&server, "/readyz", "");
     assert!(head.starts_with("http/1.1 503"), "{head}");
     assert_eq!(body, b"no snapshot for 9 s\n");
+    assert!(get(&server, "/-/healthy", "").0.starts_with("http/1.1 200"));
+    assert_eq!(get(&server, "/-/ready", "").0, get(&server, "/readyz", "").0);
     assert!(get(&server, "/healthz", "").0.starts_with("http/1.1 200"));
 }
 

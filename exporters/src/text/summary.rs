@@ -35,7 +35,10 @@ pub(crate) fn summary(report: &Report) -> String {
     let complete = match (&report.run.cut_short, report.losses.any()) {
         (Some(why), _) => format!("RECORDING CUT SHORT: {why}"),
         (None, true) => "MPWATCH'S RECORDS ARE INCOMPLETE, see below".to_owned(),
-        (None, false) => "mpwatch's records are complete".to_owned(),
+        (None, false) => match number(|end| end.unobserved_gap().is_some()) {
+            0 => "mpwatch's records are complete".to_owned(),
+            gaps => format!("MPWATCH WAS NOT RUNNING DURING PART OF {}", count(gaps, "connection")),
+        },
     };
     format!(
         "{mptcp} of {} used MPTCP{fell_back}, {several} had more than one subflow, {carried} carried payload over more than one; {complete}",
