@@ -355,7 +355,9 @@ fn a_namespace_is_deleted_while_its_sockets_use_it() {
     let lab = lab(2);
     lab.client().sysctl("net.ipv4.tcp_congestion_control", NAME).unwrap();
     let control = Arc::new(Control::default());
-    let transfer = start(&lab, &upload(&lab, BYTES * 100), &control);
+    // The ends notice only by their timeouts that their network is gone.
+    let timeout = emulation::timeout(Duration::from_secs(5));
+    let transfer = start(&lab, &TrafficSpec { timeout, ..upload(&lab, BYTES * 100) }, &control);
     let some = || (control.received() > BYTES / 4).then_some(());
     poll_until("some of the transfer", emulation::timeout(TIMEOUT), some).unwrap();
     drop(lab);
