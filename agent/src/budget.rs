@@ -31,7 +31,7 @@ pub(crate) enum Reduces {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Step {
     reduces: Reduces,
-    /// Time from one window of a sampled ledger to the next.
+    /// Least time from one window of a sampled ledger to the next.
     pub(crate) window_period: Duration,
     pub(crate) pace: Pace,
     /// What is not done any more, and which values are less precise without it.
@@ -125,7 +125,7 @@ impl Budget {
         self.current().map_or(Pace::FULL, |step| step.pace)
     }
 
-    /// Time from one window to the next now.
+    /// Least time from one window to the next now.
     pub(crate) fn window_period(&self) -> Duration {
         self.current().map_or(PERIOD, |step| step.window_period)
     }

@@ -244,7 +244,8 @@ impl Live {
         let losses = Losses { ticks_failed: self.failures.count, ..losses };
         let tick = Tick { at: clock::boot_now()?, losses, counters, ..Tick::default() };
         let Some(meter) = &mut self.meter else { return Ok(tick) };
-        let charges = self.windows.as_mut().is_some_and(Windows::take_closed) || self.has_ended;
+        let charges = self.windows.as_mut().is_some_and(|windows| windows.take_charge(Instant::now()))
+            || self.has_ended;
         let window_idle = self.windows.as_ref().map(Windows::idle).unwrap_or_default();
         let read = meter.read(&self.tracer, window_idle, charges)?;
         Ok(Tick {

@@ -117,6 +117,9 @@ enum mpw_counter {
 	MPW_COUNT_SAMPLES_LOST,
 	/* Segments that the program on the packet path has seen, of TCP connections that are not traced too. */
 	MPW_COUNT_SEGMENTS,
+	/* Work of all subflows with a sampled ledger (`work` of `struct mpw_subflow`), and of that in its windows. */
+	MPW_COUNT_WORK,
+	MPW_COUNT_WINDOW_WORK,
 	MPW_COUNTERS,
 };
 

@@ -76,7 +76,7 @@ pub(crate) fn attach(
             Err(source) if hook.required => {
                 return Err(bpf_error(format!("attach to {}", hook.target))(source));
             }
-            Err(source) => plan.refuse(hook, &format!("refused by the kernel: {source}")),
+            Err(source) => plan.refuse(hook, &format!("refused by the kernel: {source:#}")),
         }
     }
     Ok(links)

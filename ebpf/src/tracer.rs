@@ -41,6 +41,17 @@ pub enum Opening {
     Refused,
 }
 
+/// Work of all flows, and what windows of a sampled ledger have seen of it. Units: `MPW_WORK_PER_PACKET` for a packet, 1 for a KiB of payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowWork {
+    /// Since the start.
+    pub all: u64,
+    /// Of that in windows.
+    pub in_windows: u64,
+    /// CPU time of flows in the windows that have closed.
+    pub time_in_windows: Nanos,
+}
+
 /// The attached programs.
 pub struct Tracer {
     rings: Rings,
@@ -223,7 +234,7 @@ impl Tracer {
             }
             Err((_, error)) if is_shortage(&error) => Opening::Skipped,
             Err((target, error)) => {
-                self.plan.give_up_ledger(target, &format!("refused by the kernel: {error}"));
+                self.plan.give_up_ledger(target, &format!("refused by the kernel: {error:#}"));
                 self.mode = LedgerMode::Off;
                 self.ledger = None;
                 Opening::Refused
@@ -251,6 +262,18 @@ impl Tracer {
         let marks = self.ledger.as_ref().map(Ledger::time_of_marks).transpose();
         let marks = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
         Ok(marks + Nanos(segments * self.run_time.0))
+    }
+
+    /// Work of all flows so far. Zero unless the ledger is sampled.
+    pub fn work(&self) -> Result<FlowWork, TracerError> {
+        let Some(ledger) = &self.ledger else { return Ok(FlowWork::default()) };
+        let accounts = ledger.read().map_err(bpf_error("read the CPU ledger"))?;
+        let sums = self.counters.read()?;
+        Ok(FlowWork {
+            all: sums.of(abi::MPW_COUNT_WORK),
+            in_windows: sums.of(abi::MPW_COUNT_WINDOW_WORK),
+            time_in_windows: accounts.iter().map(|cpu| cpu.flow).sum(),
+        })
     }
 
     /// What this kernel lacks or refused.

@@ -34,7 +34,8 @@ pub struct CpuSampling {
     pub window_idle: Nanos,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
-    /// Whether a window has ended since the last tick for which this was true, or tracing ends: CPU time and energy since then are charged.
+    /// Whether CPU time and energy since the last tick for which this was true are charged: a window has ended since, or some seconds have
+    /// passed, or tracing ends.
     pub charges: bool,
 }
 

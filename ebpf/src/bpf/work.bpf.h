@@ -12,9 +12,11 @@
  */
 static __always_inline void add_work(struct subflow_state *state, __u64 work)
 {
+	__u64 in_window = this_cpu() ? work : 0;
+
 	state->observed.work += work;
-	if (this_cpu())
-		state->observed.window_work += work;
+	state->observed.window_work += in_window;
+	count_both(MPW_COUNT_WORK, work, MPW_COUNT_WINDOW_WORK, in_window);
 }
 
 /* A packet or a change of state. */

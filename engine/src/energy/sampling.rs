@@ -86,6 +86,11 @@ impl Sampling {
         &self.accounts
     }
 
+    /// Whether a window has ended since the last charge.
+    pub(crate) fn has_new_window(&self, windows: &[CpuAccounts]) -> bool {
+        windows.iter().map(|cpu| cpu.wall.0).sum::<u64>() != self.busy.seen[0]
+    }
+
     /// Charges the time since the last call. `windows`: the accounts in windows so far; `wanted`: estimated time of all flows since then.
     /// Returns how much of it the flows get: no more than the CPUs were busy.
     pub(crate) fn charge(&mut self, windows: &[CpuAccounts], now: &CpuSampling, wanted: u64) -> u64 {

@@ -102,7 +102,7 @@ pub(crate) struct UnitCosts {
 }
 
 impl UnitCosts {
-    /// Makes older windows count less. Called once for each charge.
+    /// Makes older windows count less. Called once for each charge after a window.
     pub(crate) fn age(&mut self) {
         for class in &mut self.classes {
             class.time.iter_mut().for_each(|time| *time *= DECAY);

@@ -87,7 +87,9 @@ impl Energy {
         sampling: &CpuSampling,
         flows: &mut [&mut Flow],
     ) {
-        self.sampling.costs.age();
+        if self.sampling.has_new_window(&tick.cpus) {
+            self.sampling.costs.age();
+        }
         for subflow in subflows(flows) {
             let sample = subflow.sample();
             let [all, sampled] = self.sampling.costs.observe(&mut subflow.estimate, &sample);

@@ -53,8 +53,8 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// How long a closed connection waits for the next window of the ledger, in which its CPU time is estimated. Windows are 16 s apart at most;
-/// without them, closed connections would pile up.
+/// How long a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds: without a limit, closed
+/// connections would pile up while it does not.
 const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// What happens to a connection after it has closed and its final values were reported.

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When windows of a sampled ledger open and close: one in a period at a random time, so that periodic work is met at all its stages, but
+//! only if there is enough to measure. In its windows the ledger costs every process of the machine, and between two windows the error of
+//! the flows' CPU time is at most that time: so the more the flows have used, the sooner the next window is worth its cost. Pure.
+
+use std::time::{Duration, Instant};
+
+use mpwatch_ebpf::tracer::FlowWork;
+use mpwatch_model::unit::Nanos;
+
+/// Length of a window: 5 % of the period.
+pub(super) const LENGTH: Duration = Duration::from_millis(50);
+/// At most one window opens in each period, if the budget allows.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+/// The first windows follow each other faster, so that short runs have figures too.
+pub(super) const FIRST_PERIOD: Duration = Duration::from_millis(250);
+pub(super) const FIRST_WINDOWS: u32 = 4;
+/// CPU time of flows since a window that the next one is worth: some 25 windows for each CPU second, as each is off by a tenth or more.
+const STAKE: Nanos = Nanos(40_000_000);
+/// A window is due after this time in any case: it also measures the work of applications and interrupts.
+const LONGEST: Duration = Duration::from_secs(16);
+/// How often it is checked whether a window is worth it.
+const RECHECK: Duration = Duration::from_millis(50);
+/// What a unit of work takes until windows have measured it, and how much of it, in units, counts as measured.
+const TYPICAL: f64 = 100.0;
+const TYPICAL_WEIGHT: f64 = 10_000.0;
+
+/// CPU time that flows have probably used between two readings, by their work and by what work took in windows.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
+pub(super) fn probable_time(before: FlowWork, now: FlowWork) -> Nanos {
+    let per_unit =
+        (now.time_in_windows.0 as f64 + TYPICAL * TYPICAL_WEIGHT) / (now.in_windows as f64 + TYPICAL_WEIGHT);
+    Nanos((now.all.saturating_sub(before.all) as f64 * per_unit) as u64)
+}
+
+/// Whether a window is worth its cost, by the probable CPU time of flows since the latest one, and the time since then.
+fn is_worth_it(used: Nanos, since: Duration) -> bool {
+    used >= STAKE || since >= LONGEST
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Wait,
+    /// To decide whether a window is worth it.
+    Weigh,
+    Open,
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Until a window is worth it.
+    Watching,
+    Planned,
+    Open,
+}
+
+/// Plans windows.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    phase: Phase,
+    /// When the open window closes, the planned one opens, or the next check is due.
+    due: Instant,
+    /// When the latest window closed.
+    closed: Instant,
+    /// When the current period ends.
+    period_end: Instant,
+    /// Length of a period.
+    period: Duration,
+    opened: u32,
+    /// The tick that the window that is due has waited for.
+    waited_for: Option<Instant>,
+    random: u32,
+}
+
+impl Schedule {
+    /// The first window is open.
+    pub(super) fn new(now: Instant, seed: u32) -> Self {
+        Self {
+            phase: Phase::Open,
+            due: now + LENGTH,
+            closed: now,
+            period_end: now + FIRST_PERIOD,
+            period: PERIOD,
+            opened: 1,
+            waited_for: None,
+            random: seed.wrapping_mul(2_654_435_761) | 1,
+        }
+    }
+
+    /// How long until the next step.
+    pub(super) fn due_in(&self, now: Instant) -> Duration {
+        self.due.saturating_duration_since(now)
+    }
+
+    /// Whether a window is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// A window that would not end before `tick`, which may take long, waits for it, but for one tick only: on a busy machine every tick is
+    /// overdue.
+    pub(super) fn next(&mut self, now: Instant, tick: Instant) -> Next {
+        if now < self.due {
+            return Next::Wait;
+        }
+        match self.phase {
+            Phase::Open => return Next::Close,
+            Phase::Watching => return Next::Weigh,
+            Phase::Planned => {}
+        }
+        if now + LENGTH > tick && self.waited_for.replace(tick).is_none() {
+            self.due = tick.max(now + Duration::from_millis(1));
+            return Next::Wait;
+        }
+        self.waited_for = None;
+        Next::Open
+    }
+
+    /// Plans a window if it is worth it.
+    pub(super) fn weigh(&mut self, now: Instant, used: Nanos) {
+        let since = now.saturating_duration_since(self.closed);
+        if self.opened < FIRST_WINDOWS || is_worth_it(used, since) {
+            self.plan(now);
+        } else {
+            self.due = now + RECHECK;
+        }
+    }
+
+    /// Plans the next window: at a random time of the next period.
+    pub(super) fn plan(&mut self, now: Instant) {
+        let period = if self.opened < FIRST_WINDOWS { FIRST_PERIOD } else { self.period };
+        let begin = self.period_end.max(now);
+        self.period_end = begin + period;
+        self.due = begin + period.saturating_sub(LENGTH).mul_f64(self.next_random());
+        self.phase = Phase::Planned;
+    }
+
+    pub(super) fn note_opened(&mut self, now: Instant) {
+        (self.phase, self.due) = (Phase::Open, now + LENGTH);
+        self.opened += 1;
+    }
+
+    pub(super) fn note_closed(&mut self, now: Instant) {
+        (self.phase, self.due, self.closed) = (Phase::Watching, now, now);
+    }
+
+    /// Sets the length of a period, from the next one on.
+    pub(super) fn set_period(&mut self, period: Duration) {
+        self.period = period;
+    }
+
+    /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.
+    fn next_random(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        f64::from(self.random) / f64::from(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test")]
+
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(10);
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    /// When windows open within ten minutes after the first ones, for flows that use this share of a CPU all the time.
+    fn opened(share: f64, period: Duration) -> Vec<Duration> {
+        let start = Instant::now();
+        let (mut schedule, mut opened) = (Schedule::new(start, 7), Vec::new());
+        schedule.opened = FIRST_WINDOWS;
+        schedule.set_period(period);
+        let mut now = start;
+        while now < start + 10 * MINUTE {
+            now += STEP;
+            match schedule.next(now, now + MINUTE) {
+                Next::Wait => {}
+                Next::Weigh => {
+                    let since = (now - schedule.closed).as_nanos() as f64;
+                    schedule.weigh(now, Nanos((since * share) as u64));
+                }
+                Next::Open => {
+                    opened.push(now - start);
+                    schedule.note_opened(now);
+                }
+                Next::Close => schedule.note_closed(now),
+            }
+        }
+        opened
+    }
+
+    #[test]
+    fn windows_follow_what_flows_use() {
+        // Share of a CPU, period of the budget's step, least and most windows per minute.
+        let table = [
+            (0.0, PERIOD, 3.4, 3.8),
+            (0.000_5, PERIOD, 3.4, 3.8),
+            (0.01, PERIOD, 12.0, 15.0),
+            (0.02, PERIOD, 22.0, 26.0),
+            (0.06, PERIOD, 44.0, 51.0),
+            (0.3, PERIOD, 58.0, 61.0),
+            (2.0, PERIOD, 59.0, 61.0),
+            (0.01, 4 * PERIOD, 8.0, 11.0),
+            (2.0, 4 * PERIOD, 14.5, 15.5),
+            (2.0, 16 * PERIOD, 3.4, 4.0),
+        ];
+        for (share, period, least, most) in table {
+            let per_minute = opened(share, period).len() as f64 / 10.0;
+            assert!((least..=most).contains(&per_minute), "{share} of a CPU, {period:?}: {per_minute}");
+        }
+    }
+
+    #[test]
+    fn windows_open_at_random_times_of_a_period() {
+        let times = opened(2.0, PERIOD);
+        let offset = |time: &Duration| (time.as_secs_f64() - FIRST_PERIOD.as_secs_f64()).fract();
+        let offsets: Vec<f64> = times.iter().map(offset).collect();
+        let mean = offsets.iter().sum::<f64>() / offsets.len() as f64;
+        assert!((0.4..0.56).contains(&mean), "{mean}");
+        for quarter in 0..4 {
+            let within = offsets.iter().filter(|offset| (**offset * 4.0) as u32 == quarter).count();
+            assert!(within * 6 > offsets.len(), "{within} of {} in quarter {quarter}", offsets.len());
+        }
+    }
+
+    #[test]
+    fn a_flow_that_begins_after_a_quiet_hour_is_seen_within_two_seconds() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, 3);
+        schedule.opened = FIRST_WINDOWS;
+        let now = start + Duration::from_hours(1);
+        schedule.note_closed(now);
+        schedule.weigh(now + PERIOD, Nanos(0));
+        assert_eq!(schedule.next(now + PERIOD, now + MINUTE), Next::Wait);
+        schedule.weigh(now + 2 * PERIOD, STAKE);
+        assert!(schedule.due_in(now + 2 * PERIOD) <= PERIOD);
+    }
+
+    #[test]
+    fn the_time_of_work_is_that_of_windows() {
+        let work = |all, in_windows, time| FlowWork { all, in_windows, time_in_windows: Nanos(time) };
+        assert_eq!(probable_time(work(0, 0, 0), work(1_000, 0, 0)), Nanos(100_000), "nothing measured yet");
+        let measured = work(40_000_000, 1_000_000, 300_000_000);
+        let probable = probable_time(work(39_000_000, 0, 0), measured).0;
+        assert!(probable.abs_diff(300_000_000) < 3_000_000, "{probable}");
+    }
+
+    #[test]
+    fn windows_open_and_close_also_if_every_tick_is_overdue() {
+        let mut now = Instant::now();
+        let mut schedule = Schedule::new(now, 1);
+        let mut opened = 0;
+        for _ in 0..100 {
+            now += PERIOD;
+            match schedule.next(now, now.checked_sub(PERIOD).unwrap()) {
+                Next::Wait => {}
+                Next::Weigh => schedule.weigh(now, STAKE),
+                Next::Open => {
+                    schedule.note_opened(now);
+                    opened += 1;
+                }
+                Next::Close => schedule.note_closed(now),
+            }
+        }
+        assert!(opened >= 20, "{opened}");
+    }
+}
