@@ -19,6 +19,8 @@ mod exclusive;
 mod fitted;
 #[path = "energy/late.rs"]
 mod late;
+#[path = "energy/replayed.rs"]
+mod replayed;
 
 use exclusive::exclusive;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls of a running daemon that fail for a while, injected by strace: the daemon goes on, the loss is visible, and what it held is
-//! written afterwards.
+//! written afterwards. The same for a window of the ledger that the kernel refuses to open.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -11,12 +11,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
+use mpwatch_model::cpu::LedgerMode;
 use mpwatch_tests::{may_run_as_root, skip};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, gettid};
 use rusqlite::{Connection, OpenFlags};
 
 use service::{Daemon, DaemonDir, TIMEOUT};
@@ -30,7 +32,8 @@ struct Injection(Child);
 impl Injection {
     /// In all threads. Each rule is one of strace's option `-e inject=`.
     fn start(daemon: &Daemon, rules: &[&str]) -> Self {
-        Self::attach(daemon, &["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()], rules, |_| true)
+        let which = ["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()];
+        Self::attach(daemon.pid(), &which, rules, |_| true)
     }
 
     /// In all threads but those of the web server, whose sockets do not block: the kernel never interrupts their calls.
@@ -38,17 +41,17 @@ impl Injection {
         let is_other = |thread: &Thread| !thread.name.starts_with("mpwatch-http");
         let ids = threads(daemon.pid()).into_iter().filter(is_other).map(|thread| thread.id);
         let arguments: Vec<String> = ids.flat_map(|id| ["-p".to_owned(), id]).collect();
-        Self::attach(daemon, &arguments, rules, is_other)
+        Self::attach(daemon.pid(), &arguments, rules, is_other)
     }
 
-    fn attach(daemon: &Daemon, which: &[String], rules: &[&str], is_traced: fn(&Thread) -> bool) -> Self {
+    fn attach(process: u32, which: &[String], rules: &[&str], is_traced: impl Fn(&Thread) -> bool) -> Self {
         let mut command = Command::new("strace");
         command.args(["-qq", "-o", "/dev/null"]).args(which);
         command.args(rules.iter().flat_map(|rule| ["-e".to_owned(), format!("inject={rule}")]));
         let strace = Self(command.stdin(Stdio::null()).spawn().unwrap());
         let tracer = strace.0.id().to_string();
         poll_until("strace to attach", TIMEOUT, || {
-            let mut wanted = threads(daemon.pid()).into_iter().filter(is_traced);
+            let mut wanted = threads(process).into_iter().filter(&is_traced);
             wanted.all(|thread| thread.tracer == tracer).then_some(())
         })
         .unwrap();
@@ -178,4 +181,31 @@ fn clients_that_cannot_be_accepted_are_served_later() {
     assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0), "{}", daemon.log_text());
     drop(injection);
     assert_complete(daemon, &daemon_dir, &lab, 1);
+}
+
+/// The kernel attaches the first programs of a window and refuses the others.
+#[test]
+fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
+    if !may_run() {
+        return;
+    }
+    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Sampled, ..Settings::default() }).unwrap();
+    tracer.close_window();
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, missing) = (open_files(), tracer.missing().len());
+    let thread = gettid().to_string();
+    let which = ["-p".to_owned(), thread.clone()];
+    let injection =
+        Injection::attach(std::process::id(), &which, &["bpf:error=EPERM:when=6+"], |one| one.id == thread);
+    let opening = tracer.open_window();
+    drop(injection);
+    assert_eq!(opening, Opening::Refused);
+    let ledger_map = 1;
+    assert_eq!(open_files() + ledger_map, before, "links of the window");
+    let [reported] = &tracer.missing()[missing..] else { panic!("{:#?}", tracer.missing()) };
+    assert!(reported.why.contains("Operation not permitted"), "{reported:?}");
+    assert_ne!(reported.what, "sched_switch", "the first one was attached");
+    assert_eq!((tracer.ledger_mode(), tracer.cpus().unwrap()), (LedgerMode::Off, Vec::new()));
+    assert_eq!(tracer.open_window(), Opening::Open, "without a ledger there are no windows");
+    assert_eq!(open_files() + ledger_map, before);
 }
