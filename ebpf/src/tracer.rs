@@ -154,8 +154,9 @@ impl Tracer {
     }
 
     /// Reads every connection and subflow that has changed, then newly arrived final records: a flow that ended during the snapshot is
-    /// reported as ended. An unchanged one is listed every 8 to 16 seconds.
+    /// reported as ended. An unchanged one is listed every 8 to 16 seconds. Until [`Tracer::poll`] is called next, a thread empties the rings.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
+        self.rings.begin_tick();
         for program in ["read_connections", "read_subflows"] {
             let Some(link) = self.links.get(program) else { continue };
             let mut errors = 0;
@@ -165,8 +166,6 @@ impl Tracer {
             })
             .map_err(bpf_error("read a snapshot"))?;
             self.snapshot_errors += errors;
-            // The ring of final records must not fill while many sockets are read.
-            self.rings.drain(sink)?;
         }
         self.rings.drain(sink)
     }

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
 
+use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, Close, TrafficSpec, TransferOutcome, Workload};
 use mpwatch_lab::{Topology, mib};
+use mpwatch_model::event::KernelEvent;
 use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number, text};
 use serde_json::Value;
 
@@ -109,6 +112,35 @@ fn lost_records_are_counted_exactly_and_host_totals_stay_right() {
     let ours = [topology.client().name(), topology.server().name()];
     let no_others = list(&report.json, "connections").iter().all(|c| ours.contains(&text(c, "netns")));
     assert!(!no_others || reported + missing < sent + sent / 100, "{reported} + {missing} for {sent}");
+}
+
+/// A tick beside 100 000 idle subflows took longer than the rings had room for.
+#[test]
+fn records_that_arrive_during_a_long_tick_are_not_lost() {
+    if !may_run_as_root() {
+        return;
+    }
+    let (topology, _) = lab();
+    let (ring_bytes, overflow_bytes) = (128 << 10, 128 << 10);
+    let mut tracer = Tracer::start(Settings { ring_bytes, overflow_bytes, ..Settings::default() }).unwrap();
+    let netns =
+        topology.client().enter(|| std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
+    tracer.snapshot(&mut |_| ()).unwrap();
+    // From here to the next call, the tick goes on.
+    churn(&topology, connection_count());
+    let expected = connection_count() as usize;
+    let (mut closed, begin) = (HashSet::new(), Instant::now());
+    while closed.len() < expected && begin.elapsed() < emulation::timeout(Duration::from_secs(10)) {
+        let each = &mut |event: &KernelEvent| match event {
+            KernelEvent::Connection(record) if record.last && u64::from(record.netns_inode) == netns => {
+                closed.insert(record.msk.cookie);
+            }
+            _ => {}
+        };
+        tracer.poll(Duration::from_millis(50), each).unwrap();
+    }
+    let (_, losses) = tracer.counters().unwrap();
+    assert_eq!((closed.len(), losses.records_lost), (expected, 0));
 }
 
 /// The kernel releases the token before it closes a connection that the peer aborts (MP_FASTCLOSE).
