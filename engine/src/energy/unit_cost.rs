@@ -3,6 +3,7 @@
 
 use mpwatch_model::cpu::{CpuTimes, divide};
 use mpwatch_model::event::WORK_PER_PACKET;
+use serde::{Deserialize, Serialize};
 
 /// Classes of work of a flow (`CpuTimes`).
 const WORK: usize = 5;
@@ -29,7 +30,7 @@ const UNKNOWN_SPREAD: f64 = 0.5;
 const SYSTEMATIC: f64 = 0.03;
 
 /// What is known of a flow at a tick.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowSample {
     /// CPU time in windows.
     pub(crate) time: CpuTimes,
@@ -54,7 +55,7 @@ impl FlowSample {
 }
 
 /// The CPU time of a flow so far, and what it was estimated from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowEstimate {
     seen: FlowSample,
     given: Option<CpuTimes>,

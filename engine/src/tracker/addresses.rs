@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use mpwatch_model::event::MskView;
 use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::timeline::Timeline;
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Addresses {
     /// Address ids that the peer announced and has not removed, and ids that it removed.
     announced: BTreeSet<u8>,

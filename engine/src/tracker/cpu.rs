@@ -2,11 +2,12 @@
 //! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers, so that they sum to the whole.
 
 use mpwatch_model::cpu::{CpuTimes, divide};
+use serde::{Deserialize, Serialize};
 
 use super::subflow::SubflowState;
 
 /// The CPU time of a connection, and the part of it that was divided.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct ConnectionCpu {
     /// `None`: the kernel side keeps no account.
     pub(super) total: Option<CpuTimes>,

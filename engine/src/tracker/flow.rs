@@ -8,6 +8,7 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 use mpwatch_model::observed::Observed;
 use mpwatch_model::timeline::TimelineEvent;
 use mpwatch_model::unit::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
@@ -23,7 +24,7 @@ use super::timeline::Timeline;
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
 /// For how long nothing has happened to a connection.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Quiet {
     pub(super) ticks: u32,
     /// Charges of CPU time.
@@ -37,7 +38,8 @@ pub(super) struct TickOutcome {
     pub(super) timeline_dropped: u64,
 }
 
-#[derive(Clone)]
+/// Serialized while it is idle, without its timeline.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Flow {
     serial: u64,
     pub(super) netns: NetnsCookie,
@@ -52,6 +54,7 @@ pub(super) struct Flow {
     addresses_of_socket: Option<(SocketAddr, SocketAddr)>,
     pub(super) cgroup: u64,
     pub(super) subflows: Vec<SubflowState>,
+    #[serde(skip)]
     pub(super) timeline: Timeline,
     observation: Observation,
     cpu: ConnectionCpu,

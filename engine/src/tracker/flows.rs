@@ -132,8 +132,7 @@ impl Flows {
         for key in keys {
             let Some(flow) = self.active.remove(&key) else { continue };
             let detector = self.detectors.remove(&key);
-            let extras = sources.extras(&flow, detector.as_deref());
-            self.idle.add(key, (flow, detector), (extras, sources.facts()), sources.now);
+            self.idle.add(key, IdleFlow::pack(flow, detector.as_deref(), sources), detector, sources.now);
         }
         shrink_map(&mut self.active);
         shrink_map(&mut self.detectors);
@@ -151,6 +150,12 @@ impl Flows {
             Found::Idle(idle) => idle.connection(sources.now, sources.start.boot_epoch_ns),
         };
         found.into_iter().map(connection).collect()
+    }
+
+    /// Memory of the idle connections, without what their names and verdicts take.
+    #[cfg(test)]
+    pub(super) fn idle_bytes(&self) -> usize {
+        self.idle.iter().map(|(_, flow)| flow.bytes()).sum()
     }
 
     /// The idle connections, for a snapshot.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SubflowId};
 use mpwatch_model::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::unit::Nanos;
 
@@ -17,7 +18,8 @@ use super::index::Key;
 use super::names::Changed;
 use super::seen::MAX_UNSEEN;
 use super::subflow::SubflowState;
-use super::view::{Context, Extras, Facts};
+use super::timeline::Timeline;
+use super::view::{Context, Extras, Facts, Sources};
 use crate::bottleneck::Detector;
 
 /// Ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
@@ -27,26 +29,71 @@ const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
 /// Bit of the connection's own socket among those that were seen. A connection with as many subflows, ended ones included, is never idle.
 const SOCKET: usize = 63;
 
-/// A connection as it was when it became idle.
+/// A connection as it was when it became idle. Serialized it takes a quarter of the memory, and there may be 100 000 of them.
 pub(super) struct IdleFlow {
-    flow: Flow,
+    id: ConnectionId,
+    /// The flow without its timeline, and the energy of its subflows.
+    packed: Box<[u8]>,
+    timeline: Timeline,
     extras: Extras,
     facts: Facts,
+    /// Its namespace and control group, by which names are found.
+    named_by: (NetnsCookie, u32, u64),
+    /// Its subflows, and the bits of the sockets that the kernel side lists.
+    subflows: Box<[SubflowId]>,
+    expected: u64,
+}
+
+impl IdleFlow {
+    pub(super) fn pack(mut flow: Flow, detector: Option<&Detector>, sources: &Sources<'_>) -> Self {
+        let (extras, facts) = (sources.extras(&flow, detector), sources.facts());
+        let mut timeline = std::mem::take(&mut flow.timeline);
+        timeline.shrink();
+        let packed = postcard::to_stdvec(&(&flow, sources.energies(&flow)));
+        Self {
+            id: flow.id(),
+            // All lengths are known, and writing to memory does not fail.
+            packed: packed.unwrap_or_else(|error| unreachable!("a flow is serialized: {error}")).into(),
+            timeline,
+            extras,
+            facts,
+            named_by: (flow.netns, flow.netns_inode, flow.cgroup),
+            subflows: flow.subflow_ids().collect(),
+            expected: expected(&flow),
+        }
+    }
+
+    /// The flow, and the energy of its subflows.
+    fn unpack(&self) -> (Flow, Vec<Option<FlowEnergy>>) {
+        let unpacked = postcard::from_bytes(&self.packed);
+        let (mut flow, energies): (Flow, _) =
+            unpacked.unwrap_or_else(|error| unreachable!("its own bytes: {error}"));
+        flow.timeline = self.timeline.clone();
+        (flow, energies)
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        let entries = size_of_val(self.timeline.entries());
+        size_of::<Self>() + self.packed.len() + entries + size_of_val(&*self.subflows)
+    }
 }
 
 impl IdleConnection for IdleFlow {
     fn id(&self) -> ConnectionId {
-        self.flow.id()
+        self.id
     }
 
     fn connection(&self, at: Nanos, boot_epoch_ns: i64) -> Connection {
-        Context { facts: self.facts, extras: &self.extras, boot_epoch_ns, now: at }.connection(&self.flow)
+        let (flow, energies) = self.unpack();
+        let (facts, extras, energies) = (self.facts, &self.extras, &energies[..]);
+        Context { facts, extras, energies, boot_epoch_ns, now: at }.connection(&flow)
     }
 }
 
 impl fmt::Debug for IdleFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IdleFlow").field(&self.flow.id()).finish()
+        f.debug_tuple("IdleFlow").field(&self.id).finish()
     }
 }
 
@@ -68,16 +115,8 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    pub(super) fn add(
-        &mut self,
-        key: Key,
-        (mut flow, detector): (Flow, Option<Box<Detector>>),
-        (extras, facts): (Extras, Facts),
-        now: Nanos,
-    ) {
-        flow.subflows.shrink_to_fit();
-        flow.timeline.shrink();
-        let shared = Arc::new(IdleFlow { flow, extras, facts });
+    pub(super) fn add(&mut self, key: Key, flow: IdleFlow, detector: Option<Box<Detector>>, now: Nanos) {
+        let shared = Arc::new(flow);
         let check_at = now + MAX_UNSEEN;
         self.checks.push_back((check_at, key));
         self.shared.insert(Arc::clone(&shared) as _);
@@ -89,7 +128,7 @@ impl Idle {
         let Slot { shared, detector, seen, check_at } = self.slots.remove(&key)?;
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
-        let mut flow = Arc::try_unwrap(shared).map_or_else(|shared| shared.flow.clone(), |own| own.flow);
+        let (mut flow, _) = shared.unpack();
         // All were seen before the previous check.
         let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
         for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
@@ -103,7 +142,7 @@ impl Idle {
     /// Notes that a subflow, or the connection's own socket, is listed. Returns whether the connection is idle.
     pub(super) fn note(&mut self, key: Key, subflow: Option<SubflowId>) -> bool {
         let Some(slot) = self.slots.get_mut(&key) else { return false };
-        let position = |id| slot.shared.flow.subflows.iter().position(|subflow| subflow.record.id == id);
+        let position = |id| slot.shared.subflows.iter().position(|subflow| *subflow == id);
         if let Some(bit) = subflow.map_or(Some(SOCKET), position) {
             slot.seen |= 1 << bit;
         }
@@ -117,7 +156,7 @@ impl Idle {
             let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.check_at == check_at) else {
                 continue;
             };
-            if slot.seen & expected(&slot.shared.flow) == expected(&slot.shared.flow) {
+            if slot.seen & slot.shared.expected == slot.shared.expected {
                 (slot.seen, slot.check_at) = (0, now + MAX_UNSEEN);
                 self.checks.push_back((slot.check_at, key));
             } else {
@@ -129,8 +168,8 @@ impl Idle {
 
     /// The connections whose names have changed.
     pub(super) fn named(&self, changed: &Changed) -> Vec<Key> {
-        let concerned = |flow: &Flow| changed.concerns(flow.netns, flow.netns_inode, flow.cgroup);
-        self.slots.iter().filter(|(_, slot)| concerned(&slot.shared.flow)).map(|(key, _)| *key).collect()
+        let concerned = |(netns, inode, cgroup)| changed.concerns(netns, inode, cgroup);
+        self.slots.iter().filter(|(_, slot)| concerned(slot.shared.named_by)).map(|(key, _)| *key).collect()
     }
 
     pub(super) fn keys(&self) -> Vec<Key> {

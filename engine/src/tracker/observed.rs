@@ -3,6 +3,7 @@
 
 use mpwatch_model::observed::Observed;
 use mpwatch_model::unit::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 
 /// The life of a flow so far: from its opening, or when it was first seen, to its end or now.
 #[derive(Clone, Copy)]
@@ -14,7 +15,7 @@ pub(super) struct Life {
 }
 
 /// What a flow has carried since it was opened, in both directions.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Totals {
     /// Each byte once.
     pub(super) payload: Bytes,
@@ -22,7 +23,7 @@ pub(super) struct Totals {
     pub(super) wire: Bytes,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Observation {
     /// Payload and wire bytes when it was first seen. `None`: no tick yet.
     before: Option<Totals>,

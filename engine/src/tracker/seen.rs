@@ -2,6 +2,7 @@
 //! When a socket was last in a snapshot, and whether it has vanished: disappeared without a final record. Pure.
 
 use mpwatch_model::unit::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// A socket has vanished if it was not seen for this many ticks. With fewer, the iterator over storage may have skipped it while others were
 /// removed.
@@ -10,7 +11,7 @@ pub(super) const MIN_MISSED_TICKS: u32 = 10;
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
 
 /// What is known of one socket.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// It was in a snapshot, or sent a record, since the last tick.
     is_new: bool,

@@ -5,11 +5,12 @@ use mpwatch_model::event::{MskBytes, MskView};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::lifecycle::TcpState;
 use mpwatch_model::unit::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::seen::Seen;
 
 /// Whether the kernel still has the socket.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Socket {
     pub(super) is_known: bool,
     /// Its final record has arrived.

@@ -6,6 +6,7 @@ use mpwatch_model::event::SubflowRecord;
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::observed::Observed;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 
 use super::close;
 use super::observed::{Life, Observation, Totals};
@@ -13,7 +14,7 @@ use super::seen::Seen;
 use super::wire;
 use crate::energy::unit_cost::{FlowEstimate, FlowSample};
 
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct SubflowState {
     pub(super) record: SubflowRecord,
     /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.

@@ -43,8 +43,6 @@ pub(super) struct Facts {
 pub(super) struct Extras {
     pub(super) netns: Arc<str>,
     pub(super) cgroup: Option<Arc<str>>,
-    /// Of each subflow, in the order of [`Flow::in_order`].
-    pub(super) energies: Box<[Option<FlowEnergy>]>,
     /// By its detector. `None`: it has none.
     pub(super) bottlenecks: Option<Box<Bottlenecks>>,
 }
@@ -65,19 +63,23 @@ impl Sources<'_> {
 
     pub(super) fn extras(&self, flow: &Flow, detector: Option<&Detector>) -> Extras {
         let bottlenecks = detector.and_then(|_| bottleneck::of(flow, detector, self.method, self.now));
-        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow, self.now));
         Extras {
             netns: self.names.netns(flow.id().netns, flow.netns_inode),
             cgroup: self.names.cgroup(flow.cgroup),
-            energies: flow.in_order().map(energy).collect(),
             bottlenecks: bottlenecks.map(Box::new),
         }
     }
 
+    /// Of each subflow, in the order of [`Flow::in_order`].
+    pub(super) fn energies(&self, flow: &Flow) -> Vec<Option<FlowEnergy>> {
+        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow, self.now));
+        flow.in_order().map(energy).collect()
+    }
+
     pub(super) fn connection(&self, flow: &Flow, detector: Option<&Detector>) -> Connection {
-        let extras = &self.extras(flow, detector);
+        let (extras, energies) = (&self.extras(flow, detector), &self.energies(flow));
         let boot_epoch_ns = self.start.boot_epoch_ns;
-        Context { facts: self.facts(), extras, boot_epoch_ns, now: self.now }.connection(flow)
+        Context { facts: self.facts(), extras, energies, boot_epoch_ns, now: self.now }.connection(flow)
     }
 }
 
@@ -85,6 +87,7 @@ impl Sources<'_> {
 pub(super) struct Context<'a> {
     pub(super) facts: Facts,
     pub(super) extras: &'a Extras,
+    pub(super) energies: &'a [Option<FlowEnergy>],
     pub(super) boot_epoch_ns: i64,
     pub(super) now: Nanos,
 }
@@ -95,7 +98,7 @@ impl Context<'_> {
         let (sent, received) = flow.bytes().unzip();
         let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
         let unique = flow.sent_by_subflows();
-        let subflows = flow.in_order().zip(&self.extras.energies);
+        let subflows = flow.in_order().zip(self.energies);
         let subflows: Vec<Subflow> =
             subflows.map(|(state, energy)| self.subflow(flow, state, unique, *energy)).collect();
         let observed = flow.observed(self.now);

@@ -163,3 +163,15 @@ fn a_name_that_is_learned_later_is_that_of_idle_connections_too() {
     let snapshot = tick(&mut tracker, 10 * SECOND);
     assert_eq!(snapshot.complete().connections[0].netns, "job");
 }
+
+/// As a structure it took 3 400 bytes, and there may be 100 000 of them.
+#[test]
+fn an_idle_connection_with_two_subflows_takes_little_memory() {
+    let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
+    // After days, numbers are long.
+    let steps = (1_000_000..1_000_100).map(|second| (second, (second < 1_000_010).then_some(60_000)));
+    let last = steps.map(|(second, sends)| fed.tick(second, [sends; 2])).last().unwrap();
+    assert_eq!((last.connections.len(), last.idle.len()), (0, 2));
+    let bytes = fed.tracker.flows.idle_bytes() / 2;
+    assert!(bytes < 1_500, "{bytes} bytes");
+}
