@@ -255,12 +255,14 @@ impl Tracer {
     }
 
     /// What the programs have taken since the start, estimated from their number of runs: the one on the packet path, which runs for each
-    /// segment that any TCP connection of the machine receives, and those of a sampled ledger in its windows.
+    /// segment that any TCP connection of the machine receives, those of a sampled ledger in its windows, and those that led to a final record.
     pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
-        let segments = self.counters.read()?.of(abi::MPW_COUNT_SEGMENTS);
+        let sums = self.counters.read()?;
+        let segments = sums.of(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
+        let records = sums.of(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
         let marks = self.ledger.as_ref().map(Ledger::time_of_marks).transpose();
         let marks = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
-        Ok(marks + Nanos(segments * self.run_time.0))
+        Ok(marks + Nanos(segments + records))
     }
 
     /// Work of all flows so far. Zero unless the ledger is sampled.
