@@ -32,7 +32,7 @@ fn a_failed_path_comes_first_then_its_outage() {
     assert_eq!(
         texts(&fixture::failover(1))[..4],
         [
-            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at +5.600200 s: no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s",
+            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at +5.600200 s: no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s; down for 6.90 s so far",
             "✗ path 2 (10.0.2.1 -> 10.0.2.2 over eth2) failed: no acknowledgements",
             "✗ 412 ms outage from +5.600200 s: no path made progress",
             "· no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)",
@@ -44,10 +44,12 @@ fn a_failed_path_comes_first_then_its_outage() {
 fn a_stale_path_says_when_it_was_noticed() {
     let mut connection = fixture::failover(1);
     (connection.subflows[0].closed, connection.subflows[0].stale) = (None, true);
-    let why = "no acknowledgements (noticed at +6.000000 s)";
-    assert!(texts(&connection)[0].ends_with(&format!("failed at +5.600200 s: {why}")));
+    let why = "no acknowledgements (noticed at +6.000000 s); down for";
+    assert!(texts(&connection)[0].ends_with(&format!("failed at +5.600200 s: {why} 6.90 s so far")));
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
-    assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why}")));
+    assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why} 6.50 s so far")));
+    connection.opened_at = None;
+    assert!(!texts(&connection)[0].contains("so far"), "the age of the connection is unknown");
 }
 
 #[test]

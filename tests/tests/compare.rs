@@ -55,6 +55,9 @@ fn text_and_html_have_the_medians_and_a_sentence_for_each_row() {
     let text = mpwatch(&["compare", REQUESTS, TWO_PATHS]).stdout;
     assert!(text.contains("\nA: ") && text.contains("\nB: ") && text.contains("95 % interval"), "{text}");
     assert!(text.contains("too few connections to compare: "), "{text}");
+    // The answer comes first, and one sentence is enough for a class without a comparison.
+    assert_eq!(text.lines().nth(1), Some("  no quantity shows a difference"), "{text}");
+    assert!(text.matches("too few connections to compare: ").count() <= 3, "{text}");
     let page = folder.path().join("page.html");
     let outcome =
         mpwatch(&["compare", REQUESTS, TWO_PATHS, "--format", "html", "-o", page.to_str().unwrap()]);

@@ -128,10 +128,13 @@ pub(super) fn number(value: f64) -> String {
     rounded.to_string()
 }
 
-/// A round value without superfluous digits: `10 ms`, not `10.0 ms`.
 fn short(unit: Unit, value: f64) -> String {
-    let text = metric::display(unit, Some(value));
-    let Some((number, unit)) = text.split_once(' ') else { return text };
+    trimmed(&metric::display(unit, Some(value)))
+}
+
+/// A round value without superfluous digits: `10 ms`, not `10.0 ms`.
+pub(super) fn trimmed(text: &str) -> String {
+    let Some((number, unit)) = text.split_once(' ') else { return text.to_owned() };
     let number =
         if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {unit}")

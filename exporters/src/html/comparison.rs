@@ -13,13 +13,14 @@ use super::page::frame;
 use super::plot::Plot;
 use crate::comparison::{Comparison, Judgement, Row, Side};
 use crate::text::classes::completion_times;
-use crate::text::comparison::{METHOD, class_title, origin, table as table_of, title};
+use crate::text::comparison::{METHOD, answer, class_title, origin, sentences, table as table_of, title};
 use crate::text::words::capital;
 
 /// The comparison as a page.
 pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison) -> String {
     let title = title(found);
     let mut text = frame(&format!("mpwatch: {title}"), &title);
+    text.push_str(&verdicts(&answer(found)));
     for rows in found.classes() {
         text.push_str(&section(a, b, rows));
     }
@@ -33,24 +34,30 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison) -> String {
 
 fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
     let Some(class) = rows.first().map(|row| row.class) else { return String::new() };
-    let items = rows.iter().fold(String::new(), |mut text, row| {
-        let mark = match row.judgement() {
-            Judgement::Better => "better",
-            Judgement::Worse => "worse",
-            Judgement::Undecided => "undecided",
-        };
-        let _ = writeln!(text, "<li class=\"{mark}\">{}</li>", escape(&row.verdict()));
-        text
-    });
     let file = format!("differences-{}", class.as_str());
     let caption = "Difference of B from A with its 95 % confidence interval; filled: the interval excludes 0";
     format!(
-        "<section>\n<h2>{}</h2>\n<ul class=\"verdicts\">\n{items}</ul>\n<div class=\"plots\">{}{}</div>\n{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{}<div class=\"plots\">{}{}</div>\n{}</section>\n",
         escape(&class_title(rows)),
+        verdicts(&sentences(rows)),
         intervals(&file, caption, rows),
         completion(class, a, b),
         table(&table_of(rows))
     )
+}
+
+/// Sentences as a list, each marked by whether the second set is better.
+fn verdicts(sentences: &[(Judgement, String)]) -> String {
+    let items = sentences.iter().fold(String::new(), |mut text, (judgement, sentence)| {
+        let mark = match judgement {
+            Judgement::Better => "better",
+            Judgement::Worse => "worse",
+            Judgement::Undecided => "undecided",
+        };
+        let _ = writeln!(text, "<li class=\"{mark}\">{}</li>", escape(sentence));
+        text
+    });
+    format!("<ul class=\"verdicts\">\n{items}</ul>\n")
 }
 
 /// The distributions of the completion times of a class on both sides. Empty: too few are known.

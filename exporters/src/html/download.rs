@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 
 use super::style::{DRAWINGS, PAGE};
 
+/// Margin of a drawing in a file of its own, pixels.
+const MARGIN: f64 = 8.0;
+
 /// A drawing as an SVG file of its own, in the light colours of the page.
 pub(super) fn standalone((width, height): (f64, f64), body: &str) -> String {
+    let [width, height] = [width, height].map(|side| side + 2.0 * MARGIN);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\
-         <style>{}</style><rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{body}</svg>",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"-{MARGIN} -{MARGIN} {width:.0} {height:.0}\">\
+         <style>{}</style><rect x=\"-{MARGIN}\" y=\"-{MARGIN}\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{body}</svg>",
         style()
     )
 }

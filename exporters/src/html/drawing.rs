@@ -9,7 +9,7 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Microjoules, Micros};
 
-use super::axis::{number, round_step};
+use super::axis::{number, round_step, trimmed};
 use super::download;
 use super::markup::{escape, figure, svg};
 
@@ -61,7 +61,7 @@ impl Scale {
                 x if x > self.width - 2.0 * RIGHT => "end",
                 _ => "middle",
             };
-            let shown = if nth == 0 { "0".to_owned() } else { show(value) };
+            let shown = if nth == 0 { "0".to_owned() } else { trimmed(&show(value)) };
             let _ = writeln!(
                 text,
                 "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{bottom:.1}\"/>\

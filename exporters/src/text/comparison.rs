@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison as text: where both sets come from, then a table and sentences for each flow class.
+//! A comparison as text: the differences that are shown, where both sets come from, then a table and sentences for each flow class.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::grid::Grid;
 use super::report::provenance;
 use super::summary::summary;
 use super::words::capital;
-use crate::comparison::{Comparison, Row, Side};
+use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
 pub(crate) const METHOD: &str = "difference: median of the differences between all pairs of connections (Hodges-Lehmann), with the 95 % \
@@ -20,6 +20,9 @@ pub(crate) const METHOD: &str = "difference: median of the differences between a
 /// The comparison as text in lines of at most `width` columns where words allow it. Ends with a newline.
 pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) -> String {
     let mut text = format!("mpwatch: {}\n", title(found));
+    for (_, sentence) in answer(found) {
+        let _ = writeln!(text, "  {sentence}");
+    }
     for (letter, side) in [("A", a), ("B", b)] {
         let _ = write!(text, "\n{letter}: {}\n", side.name);
         for (word, fact) in origin(side) {
@@ -29,12 +32,34 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
     for rows in found.classes() {
         let _ = writeln!(text, "\n{}", class_title(rows));
         text.push_str(&table(rows).text_within("  ", width));
-        for row in rows {
-            let _ = writeln!(text, "  {}", row.verdict());
+        for (_, sentence) in sentences(rows) {
+            let _ = writeln!(text, "  {sentence}");
         }
     }
     let _ = writeln!(text, "\n{METHOD}.");
     if width == usize::MAX { text } else { wrapped(&text, width) }
+}
+
+/// What the comparison shows: each difference whose interval excludes 0.
+pub(crate) fn answer(found: &Comparison) -> Vec<(Judgement, String)> {
+    let rows = found.classes().flatten().filter(|row| row.judgement() != Judgement::Undecided);
+    let sentence = |row: &Row| (row.judgement(), format!("{} flows: {}", row.class.as_str(), row.verdict()));
+    let shown: Vec<_> = rows.map(sentence).collect();
+    if shown.is_empty() {
+        return vec![(Judgement::Undecided, "no quantity shows a difference".to_owned())];
+    }
+    shown
+}
+
+/// The sentences of a class: one for each quantity, or one in all if there are too few connections for each of them.
+pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
+    match rows {
+        [row, ..] if rows.iter().all(|row| row.difference.is_none()) => {
+            let (a, b) = (row.a_connections, row.b_connections);
+            vec![(Judgement::Undecided, format!("too few connections to compare: {a} in A, {b} in B"))]
+        }
+        _ => rows.iter().map(|row| (row.judgement(), row.verdict())).collect(),
+    }
 }
 
 /// Which sets are compared.

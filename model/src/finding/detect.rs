@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds problems and facts: pure functions over a report or a connection.
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::connection::Connection;
 use crate::flow_class::FlowClass;
 use crate::lifecycle::{CarriedBy, CloseReason};
@@ -10,7 +12,7 @@ use crate::subflow::Subflow;
 use crate::unit::Micros;
 
 use super::bottleneck;
-use super::fact::{Fact, FailedPath, Finding, MainOutage};
+use super::fact::{DownTime, Fact, FailedPath, Finding, MainOutage};
 
 /// How long a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
@@ -57,17 +59,26 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
         noticed: failure.map(|failure| connection.offset(failure.noticed)),
         recovered: failure.and_then(|failure| failure.recovered).map(|at| connection.offset(at)),
         recoveries: failure.map_or(0, |failure| failure.recoveries),
-        until_close: failure.and_then(|failure| until_close(connection, failure)),
+        down: failure.and_then(|failure| down_time(connection, failure)),
         ended: ended.map(|closed| (closed.reason, connection.offset(closed.at))),
     }))
 }
 
-/// How long a connection lasted after a failure from which the path did not recover.
-fn until_close(connection: &Connection, failure: PathFailure) -> Option<Micros> {
-    let closed =
-        connection.closed_at.filter(|closed| failure.recovered.is_none() && *closed > failure.noticed)?;
-    let micros = (closed.as_nanosecond() - failure.at.as_nanosecond()) / 1_000;
-    u64::try_from(micros).ok().map(Micros)
+/// How long a path from whose failure it did not recover is down.
+fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> {
+    if failure.recovered.is_some() {
+        return None;
+    }
+    let since = |end: Timestamp| {
+        let micros = (end.as_nanosecond() - failure.at.as_nanosecond()) / 1_000;
+        u64::try_from(micros).ok().map(Micros).filter(|_| end > failure.noticed)
+    };
+    if let Some(closed) = connection.closed_at {
+        return since(closed).map(DownTime::UntilClose);
+    }
+    let age = SignedDuration::try_from_secs_f64(connection.age_s).ok()?;
+    let now = connection.opened_at?.checked_add(age).ok()?;
+    since(now).map(DownTime::SoFar)
 }
 
 fn closed_late(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {

@@ -86,6 +86,15 @@ pub enum Fact {
     },
 }
 
+/// How long a path is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DownTime {
+    /// From its failure to the close of its connection.
+    UntilClose(Micros),
+    /// From its failure until now: the connection is open.
+    SoFar(Micros),
+}
+
 /// A path that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedPath {
@@ -101,8 +110,8 @@ pub struct FailedPath {
     pub recovered: Option<Offset>,
     /// How often it worked again, for a short time or for good.
     pub recoveries: usize,
-    /// From the failure of a path that did not work again to the close of its connection. `None`: it is open, or the path works again.
-    pub until_close: Option<Micros>,
+    /// How long a path that did not work again has been down. `None`: it works again, or the time is unknown.
+    pub down: Option<DownTime>,
     /// How and when the subflow ended. `None`: it is open, without acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
 }

@@ -9,7 +9,7 @@ use crate::metric::{Unit, count, display};
 use crate::timeline::Offset;
 use crate::unit::Micros;
 
-use super::fact::{Certainty, Fact, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck};
+use super::fact::{Certainty, DownTime, Fact, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck};
 
 /// How a sentence writes what users can choose or hide.
 pub struct Format<'a> {
@@ -141,10 +141,14 @@ fn recovered(path: &FailedPath) -> String {
         0 => String::new(),
         several => format!("; worked for a short time {}", times(several)),
     };
-    let rest = path
-        .until_close
-        .map(|rest| format!("; did not work again in the {} until the connection closed", seconds(rest)));
-    shortly + &rest.unwrap_or_default()
+    let rest = match path.down {
+        Some(DownTime::UntilClose(rest)) => {
+            format!("; did not work again in the {} until the connection closed", seconds(rest))
+        }
+        Some(DownTime::SoFar(time)) => format!("; down for {} so far", seconds(time)),
+        None => String::new(),
+    };
+    shortly + &rest
 }
 
 const NO_ACKS: &str = "no acknowledgements";
