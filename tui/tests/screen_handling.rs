@@ -254,6 +254,11 @@ fn states_are_named() {
     stage.has("nothing to show").has("not permitted").has("sudo mpwatch").has("Waiting for a daemon");
     stage.link(Link::Up(Origin::Daemon("/run/x".to_owned()))).show(empty());
     stage.has("No open MPTCP connection").has("net.mptcp.enabled").has("from the daemon");
+    let narrowed = Settings { is_narrowed: true, ..Settings::default() };
+    Stage::with(narrowed, 80, 24)
+        .show(empty())
+        .has("No open connection matches the options --netns and --filter")
+        .lacks("net.mptcp.enabled");
     stage.show(normal()).link(Link::Gone("the daemon at /run/x has ended".to_owned()));
     stage
         .has("DAEMON GONE")

@@ -17,6 +17,11 @@ impl FilterOptions {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(connection))
     }
 
+    /// Whether the options can hide a connection.
+    pub(super) fn narrows(&self) -> bool {
+        self.netns.is_some() || self.filter.is_some()
+    }
+
     pub(super) fn apply(&self, mut snapshot: Snapshot) -> Snapshot {
         snapshot.connections.retain(|connection| self.selects(connection));
         snapshot

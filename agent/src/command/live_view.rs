@@ -29,7 +29,8 @@ pub(super) fn count_down(left: &mut u64) -> bool {
 pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     // Whether programs in this namespace can open MPTCP sockets. `None`: the kernel has no MPTCP, or hides it.
     let mptcp_enabled = procfs::read("/proc/sys/net/mptcp/enabled").map(|value| value != "0");
-    let settings = Settings { mptcp_enabled, ..load_settings()? };
+    let is_narrowed = options.view.filter.narrows();
+    let settings = Settings { mptcp_enabled, is_narrowed, ..load_settings()? };
     options.view.filter.warn_about_unknown_namespace();
     let view = LiveView { options, stop, screen: Screen::open(settings, Arc::clone(stop))? };
     let outcome = view.run();

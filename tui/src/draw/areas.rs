@@ -14,7 +14,7 @@ pub(crate) const SMALLEST: (u16, u16) = (60, 10);
 const MAX_ALARMS: u16 = 3;
 
 /// Height of the charts below the table. They grow in steps, so that a new row does not move them.
-const CHARTS: std::ops::RangeInclusive<u16> = 8..=24;
+const CHARTS: std::ops::RangeInclusive<u16> = 8..=36;
 const CHARTS_STEP: u16 = 4;
 
 /// The parts of the screen from top to bottom; those without height are not shown.

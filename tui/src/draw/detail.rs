@@ -144,7 +144,10 @@ fn event(app: &App, connection: &Connection, entry: &TimelineEntry) -> Text {
     let sentence = event.sentence(|id| connection.subflow_name(id));
     let (mark, ink) = if event.is_failure() { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
     let at = pad(&format!("{:.2}", connection.offset(entry.at)), 11, true);
-    let source =
-        if entry.source == ObservedBy::Sampled { "  (sampled, up to one interval late)" } else { "" };
-    Text::new(format!(" {mark} {at}  {sentence}"), ink).and(source, Ink::Faint)
+    let sources: &[&str] = match entry.source {
+        ObservedBy::Sampled => &["  (sampled, up to one interval late)", "  (sampled)", ""],
+        ObservedBy::Tracepoint | ObservedBy::Control => &[""],
+    };
+    let form = |source: &&str| Text::new(format!(" {mark} {at}  {sentence}"), ink).and(*source, Ink::Faint);
+    Text::first_that_fits(sources.iter().map(form), app.size.0.into())
 }

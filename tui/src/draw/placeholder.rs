@@ -87,6 +87,13 @@ fn no_connection(app: &App) -> Vec<Text> {
     if app.is_replay() {
         return no_recorded_connection(app);
     }
+    if app.settings.is_narrowed {
+        return vec![
+            Text::new("  No open connection matches the options --netns and --filter.", Ink::Strong),
+            Text::default(),
+            Text::plain("  Start mpwatch without them to see all connections; / filters on the screen."),
+        ];
+    }
     let mut lines = vec![Text::new("  No open MPTCP connection.", Ink::Strong)];
     let closed = app.history.closed().len();
     if closed > 0 && app.closed == Closed::Recent {

@@ -4,11 +4,12 @@
 /// The shortest time axis that contains this many seconds.
 pub(super) fn window(seconds: f64) -> f64 {
     const MINUTE: f64 = 60.0;
-    const WINDOWS: [f64; 12] = [
+    const WINDOWS: [f64; 13] = [
         2.0,
         4.0,
         10.0,
         20.0,
+        30.0,
         40.0,
         MINUTE,
         2.0 * MINUTE,

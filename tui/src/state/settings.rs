@@ -34,6 +34,8 @@ pub struct Settings {
     pub sort: Option<String>,
     /// The filter at the start.
     pub filter: String,
+    /// Whether options of the command line have removed connections from the snapshots.
+    pub is_narrowed: bool,
     /// Where the snapshots come from.
     pub origin: Origin,
     /// A line below the header that names the scenario of a demo.
