@@ -116,7 +116,8 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         let made = file(board);
         let variables: Vec<&str> =
             list(&made["templating"], "list").iter().map(|one| text(one, "name")).collect();
-        assert_eq!(variables, ["datasource", "job", "instance"]);
+        let of_flows: &[&str] = if board.name == "flows" { &["connection"] } else { &[] };
+        assert_eq!(variables, [&["datasource", "job", "instance"], of_flows].concat());
         assert_eq!(made["editable"], false);
     }
 }
@@ -172,7 +173,9 @@ fn counters_are_read_as_rates_and_every_query_is_narrowed() {
                     continue;
                 }
                 assert!(
-                    after.starts_with("{job=~\"$job\",instance=~\"$instance\"}"),
+                    ["}", ",connection=~\"$connection\"}"].iter().any(|rest| {
+                        after.starts_with(&format!("{{job=~\"$job\",instance=~\"$instance\"{rest}"))
+                    }),
                     "{place}: {metric} of all"
                 );
                 let is_counter = exported.iter().any(|(name, counter)| name == metric && *counter);

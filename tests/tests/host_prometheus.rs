@@ -62,7 +62,7 @@ fn expressions() -> Vec<String> {
     let panels = DASHBOARDS.iter().flat_map(|board| board.rows).flat_map(|(_, row)| *row);
     let queries = panels.flat_map(|panel| panel.queries).map(|(text, _)| {
         let text = query(text).replace("$__rate_interval", "10s").replace("$__range", "1m");
-        text.replace("$job", "mpwatch").replace("$instance", ".+")
+        text.replace("$job", "mpwatch").replace("$instance", ".+").replace("$connection", ".+")
     });
     let rules = fs::read_to_string(in_checkout("dashboards/rules/mpwatch.yml")).unwrap();
     let recorded = rules.lines().filter_map(|line| line.trim().strip_prefix("- record: ").map(str::to_owned));
@@ -102,7 +102,7 @@ fn every_panel_has_data_from_a_real_prometheus() {
     let web_config = web_config(folder.path());
     let options = simulated.arguments();
     let mut arguments: Vec<&str> = options.iter().map(String::as_str).collect();
-    arguments.extend(["--web.config.file", web_config.to_str().unwrap()]);
+    arguments.extend(["--web.config.file", web_config.to_str().unwrap(), "--metrics.top-flows", "10"]);
     let daemon = daemon_dir.start(&arguments);
     let prometheus = Prometheus::start(folder.path(), &configuration(folder.path(), daemon.address()));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON that Grafana imports. Every query is narrowed by job and instance.
+//! The JSON that Grafana imports. Every query is narrowed by job and instance, queries of single flows also by connection.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,14 @@ use crate::dashboards::panel::{Dashboard, Draw, Panel};
 /// Width of a dashboard, in Grafana's columns.
 const WIDTH: usize = 24;
 const MATCHERS: &str = r#"job=~"$job",instance=~"$instance""#;
+/// Stands for the matchers of job, instance and connection.
+const OF_FLOWS: &str = "$f";
+const FLOW_MATCHER: &str = r#"connection=~"$connection""#;
 
 /// A query with the matchers filled in. Grafana replaces its own variables.
 pub fn query(text: &str) -> String {
-    text.replace("$m", MATCHERS).replace("$r", "$__rate_interval")
+    let of_flows = format!("{MATCHERS},{FLOW_MATCHER}");
+    text.replace("$m", MATCHERS).replace(OF_FLOWS, &of_flows).replace("$r", "$__rate_interval")
 }
 
 /// The file of a dashboard.
@@ -50,7 +54,7 @@ pub fn file(dashboard: &Dashboard) -> Value {
         "refresh": "30s",
         "timezone": "browser",
         "time": { "from": "now-1h", "to": "now" },
-        "templating": { "list": variables() },
+        "templating": { "list": variables(shows_flows(dashboard)) },
         "links": [{
             "title": "mpwatch", "type": "dashboards", "tags": ["mpwatch"], "asDropdown": true,
             "includeVars": true, "keepTime": true,
@@ -72,7 +76,13 @@ fn datasource() -> Value {
     json!({ "type": "prometheus", "uid": "${datasource}" })
 }
 
-fn variables() -> Vec<Value> {
+/// Whether a panel can be narrowed to a connection.
+fn shows_flows(dashboard: &Dashboard) -> bool {
+    let panels = dashboard.rows.iter().flat_map(|(_, row)| *row);
+    panels.flat_map(|panel| panel.queries).any(|(text, _)| text.contains(OF_FLOWS))
+}
+
+fn variables(with_connections: bool) -> Vec<Value> {
     let of_label = |name: &str, title: &str, query: &str| {
         json!({
             "name": name, "label": title, "type": "query", "datasource": datasource(),
@@ -81,11 +91,16 @@ fn variables() -> Vec<Value> {
             "current": { "text": ["All"], "value": ["$__all"] },
         })
     };
-    vec![
+    let mut variables = vec![
         json!({ "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {} }),
         of_label("job", "Job", "label_values(mpwatch_build_info, job)"),
         of_label("instance", "Instance", "label_values(mpwatch_build_info{job=~\"$job\"}, instance)"),
-    ]
+    ];
+    variables.extend(with_connections.then(|| {
+        let query = format!("label_values(mpwatch_connection_info{{{MATCHERS}}}, connection)");
+        of_label("connection", "Connection", &query)
+    }));
+    variables
 }
 
 fn panel_json(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {

@@ -9,4 +9,5 @@ pub use grafana::{file, query};
 pub use panel::{Dashboard, Draw, Panel};
 
 /// All dashboards.
-pub static DASHBOARDS: &[Dashboard] = &[panels::OVERVIEW, panels::PATHS, panels::ENERGY, panels::HEALTH];
+pub static DASHBOARDS: &[Dashboard] =
+    &[panels::OVERVIEW, panels::PATHS, panels::FLOWS, panels::ENERGY, panels::HEALTH];

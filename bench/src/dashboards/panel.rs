@@ -24,7 +24,8 @@ pub struct Panel {
     pub unit: &'static str,
     /// How it is drawn.
     pub draw: Draw,
-    /// Queries, each with its legend. In a query, `$m` is replaced by the matchers of job and instance, and `$r` by the interval of rates.
+    /// Queries, each with its legend. In a query, `$m` is replaced by the matchers of job and instance, `$f` by these and the
+    /// one of the connection, and `$r` by the interval of rates.
     pub queries: &'static [(&'static str, &'static str)],
 }
 

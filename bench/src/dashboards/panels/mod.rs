@@ -2,11 +2,13 @@
 //! The panels, a file for each dashboard.
 
 mod energy;
+mod flows;
 mod health;
 mod overview;
 mod paths;
 
 pub(super) use energy::ENERGY;
+pub(super) use flows::FLOWS;
 pub(super) use health::HEALTH;
 pub(super) use overview::OVERVIEW;
 pub(super) use paths::PATHS;
