@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures of the live view for the documents: real demos in a real terminal, drawn as SVG. `./dev pictures` makes them.
+//! Pictures for the documents, all SVG: real demos in a real terminal, and plots of their HTML reports. `./dev pictures` makes them.
 
 mod ansi;
+mod report;
 mod svg;
 
 use std::fs;
@@ -18,7 +19,7 @@ use crate::harness::tmux::Tmux;
 const MIN_HISTORY: usize = 8;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A picture.
+/// A picture of the live view.
 pub struct Picture {
     /// Name of its file, without extension.
     name: &'static str,
@@ -26,8 +27,8 @@ pub struct Picture {
     document: &'static str,
     /// Columns and rows.
     size: (u16, u16),
-    /// Name of the theme.
-    theme: &'static str,
+    /// Lines of the settings of the screen.
+    settings: &'static str,
     arguments: &'static str,
     /// Parts of the screen once it is worth a picture.
     words: &'static [&'static str],
@@ -36,29 +37,30 @@ pub struct Picture {
 const FAILOVER: &str = "demo failover --seconds 40";
 const FAILED: &[&str] = &["failed at", "outage from"];
 
-/// All pictures.
-pub const PICTURES: [Picture; 5] = [
+/// All pictures of the live view: each theme once, and ASCII.
+pub const PICTURES: [Picture; 6] = [
     Picture {
         name: "shared",
         document: "README.md",
         size: (120, 22),
-        theme: "dark",
+        settings: "theme = 'dark'",
         arguments: "demo shared --seconds 120",
         words: &["share one bottleneck"],
     },
-    failover("failover", "README.md", (120, 22), "dark"),
-    failover("failover-80x24", "docs/screen.md", (80, 24), "colour-blind"),
-    failover("failover-120x40", "docs/screen.md", (120, 40), "light"),
-    failover("failover-200x60", "docs/screen.md", (200, 60), "dark"),
+    failover("failover", "README.md", (120, 22), "theme = 'dark'"),
+    failover("failover-80x24", "docs/screen.md", (80, 24), "theme = 'colour-blind'"),
+    failover("failover-120x40", "docs/screen.md", (120, 40), "theme = 'light'"),
+    failover("failover-200x60", "docs/screen.md", (200, 60), "theme = 'dark'"),
+    failover("failover-ascii", "docs/screen.md", (80, 24), "theme = 'mono'\ncharacters = 'ascii'"),
 ];
 
 const fn failover(
     name: &'static str,
     document: &'static str,
     size: (u16, u16),
-    theme: &'static str,
+    settings: &'static str,
 ) -> Picture {
-    Picture { name, document, size, theme, arguments: FAILOVER, words: FAILED }
+    Picture { name, document, size, settings, arguments: FAILOVER, words: FAILED }
 }
 
 /// Draws all pictures into a folder. Needs root.
@@ -66,20 +68,32 @@ pub fn draw_all(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for picture in &PICTURES {
         let title = format!("mpwatch {}", picture.arguments);
-        eprintln!("pictures: {title}, {}x{}, {}", picture.size.0, picture.size.1, picture.theme);
-        let path = folder.join(format!("{}.svg", picture.name));
-        let palette = if picture.theme == "light" { ansi::LIGHT } else { ansi::DARK };
-        fs::write(&path, svg::picture(&capture(picture)?, picture.size.0, &title, palette))?;
-        eprintln!("pictures: wrote {} for {}", path.display(), picture.document);
+        eprintln!("pictures: {title}, {}x{}, {:?}", picture.size.0, picture.size.1, picture.settings);
+        let palette = if picture.settings.contains("light") { ansi::LIGHT } else { ansi::DARK };
+        let drawing = svg::picture(&capture(picture)?, picture.size.0, &title, palette);
+        write(folder, picture.name, picture.document, &drawing)?;
     }
+    for report in &report::REPORTS {
+        let page = report.page()?;
+        for plot in report.plots {
+            write(folder, plot.name, plot.document, &plot.in_page(&page)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(folder: &Path, name: &str, document: &str, drawing: &str) -> io::Result<()> {
+    let path = folder.join(format!("{name}.svg"));
+    fs::write(&path, drawing)?;
+    eprintln!("pictures: wrote {} for {document}", path.display());
     Ok(())
 }
 
 /// Runs the program until its screen shows these words, and returns the screen with its colours.
 fn capture(picture: &Picture) -> io::Result<String> {
-    let Picture { size, theme, arguments, words, .. } = *picture;
+    let Picture { size, settings: lines, arguments, words, .. } = *picture;
     let settings = std::env::temp_dir().join(format!("mpwatch-pictures-{}.toml", std::process::id()));
-    fs::write(&settings, format!("theme = \"{theme}\"\n"))?;
+    fs::write(&settings, lines)?;
     let command = format!(
         "exec env -u NO_COLOR LC_ALL=C.UTF-8 MPWATCH_SCREEN_CONFIG={} {} {arguments}",
         settings.display(),
@@ -101,7 +115,8 @@ fn capture(picture: &Picture) -> io::Result<String> {
 
 /// Number of values in the longest rate history on the screen.
 fn history_length(screen: &str) -> usize {
-    let pieces = screen.lines().flat_map(|line| line.split(|letter| !('▁'..='█').contains(&letter)));
+    let is_level = |letter: char| ('▁'..='█').contains(&letter) || "_-~=+*%#".contains(letter);
+    let pieces = screen.lines().flat_map(|line| line.split(|letter| !is_level(letter)));
     pieces.map(|piece| piece.chars().count()).max().unwrap_or(0)
 }
 
@@ -112,7 +127,10 @@ mod tests {
     #[test]
     fn the_documents_have_their_pictures_and_these_are_small() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for Picture { name, document, .. } in PICTURES {
+        let plots = report::REPORTS.iter().flat_map(|report| report.plots);
+        let plots = plots.map(|plot| (plot.name, plot.document));
+        let screens = PICTURES.iter().map(|picture| (picture.name, picture.document));
+        for (name, document) in screens.chain(plots) {
             let path = format!("docs/images/{name}.svg");
             let text = fs::read_to_string(root.join(document)).unwrap();
             assert!(text.contains(&format!("images/{name}.svg")), "{document} does not show {path}");
