@@ -196,13 +196,8 @@ impl Row {
         let (smaller, larger) = self.quantity.words;
         let (word, near, far) = if high < 0.0 { (smaller, high, low) } else { (larger, low, high) };
         let [estimate, near, far] = [estimate, near, far].map(|value| self.amount(difference, value.abs()));
-        // A unit that all three have is written once.
-        let near = match (near.split_once(' '), far.split_once(' ')) {
-            (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
-            _ => near,
-        };
         let judgement = if self.judgement() == Judgement::Better { "better" } else { "worse" };
-        format!("{name}: B is {estimate} ({near} to {far}) {word}, {judgement}")
+        format!("{name}: B is {estimate} ({}) {word}, {judgement}", range(&near, &far))
     }
 }
 
@@ -261,7 +256,7 @@ impl Row {
     pub(crate) fn interval(&self, difference: Difference) -> String {
         let [low, high] =
             [difference.shift.low, difference.shift.high].map(|end| self.signed(difference, end));
-        format!("{low} to {high}")
+        range(&low, &high)
     }
 
     fn signed(&self, difference: Difference, value: f64) -> String {
@@ -280,6 +275,14 @@ impl Row {
             false if self.quantity.unit == "ratio" => format!("{:.2} percentage points", value * 100.0),
             false => (self.quantity.show)(value),
         }
+    }
+}
+
+/// Two values; a unit that both have is written once.
+fn range(from: &str, to: &str) -> String {
+    match (from.split_once(' '), to.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
+        _ => format!("{from} to {to}"),
     }
 }
 

@@ -15,7 +15,8 @@ use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
 pub(crate) const METHOD: &str = "difference: median of the differences between all pairs of connections (Hodges-Lehmann), with the 95 % \
-     confidence interval of the Mann-Whitney test, which takes the connections as independent";
+     confidence interval of the Mann-Whitney test, which takes the connections as independent. Those of one run share its load and \
+     its estimates of cost, so a small difference between two runs shows nothing: repeat runs in alternation";
 
 /// The comparison as text in lines of at most `width` columns where words allow it. Ends with a newline.
 pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) -> String {
