@@ -37,10 +37,10 @@ view! {
 
 view! {
     /// The subflows of one connection.
-    DETAIL: flow 0 bottleneck 3 share 4 rate 1 srtt_seconds 2 rtt_min_seconds 8 rtt_p99_seconds 7
-      retransmitted_segments_total 5 congestion_window_segments 9 sent_bytes_total 10 received_bytes_total 11
-      active_joules_total 6
-    + joined_after_seconds 12 handshake_seconds 13 timeouts_total 14 cpu_seconds_total 15 joules_per_gigabyte 16
+    DETAIL: flow 0 bottleneck 3 share 4 rate 1 srtt_seconds 2 rtt_min_seconds 9 rtt_p99_seconds 8
+      retransmitted_segments_total 5 congestion_window_segments 10 sent_bytes_total 11 received_bytes_total 12
+      active_joules_total 6 joules_per_gigabyte 7
+    + joined_after_seconds 13 handshake_seconds 14 timeouts_total 15 cpu_seconds_total 16
 }
 
 view! {
