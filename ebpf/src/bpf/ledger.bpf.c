@@ -2,15 +2,23 @@
 /* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
 
-/* A program of the ledger that may run where tasks can be preempted. */
-#define MARK(tracepoint, name, take, args...) \
-	SEC("tp_btf/" #tracepoint)            \
-	int BPF_PROG(name, ##args)            \
-	{                                     \
-		disable_preemption();         \
-		take;                         \
-		enable_preemption();          \
-		return 0;                     \
+/* A program of the ledger that may run where tasks can be preempted. `take` is given the CPU's ledger as `cpu`. */
+#define MARK(tracepoint, name, take, args...)    \
+	SEC("tp_btf/" #tracepoint)               \
+	int BPF_PROG(name, ##args)               \
+	{                                        \
+		struct cpu_ledger *cpu;          \
+		__u64 began;                     \
+                                                 \
+		disable_preemption();            \
+		cpu = mark_cpu();                \
+		if (cpu) {                       \
+			began = begin_mark(cpu); \
+			take;                    \
+			end_mark(cpu, began);    \
+		}                                \
+		enable_preemption();             \
+		return 0;                        \
 	}
 
 static __always_inline void settle_softirq(struct cpu_ledger *cpu, __u64 clock)
@@ -113,6 +121,7 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 {
 	__u32 zero = 0;
 	struct cpu_ledger *cpu = bpf_map_lookup_elem(&ledger, &zero);
+	__u64 began;
 
 	if (!cpu)
 		return 0;
@@ -122,23 +131,22 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 		return 0;
 	}
 	cpu->marks_ns += cpu->mark_ns;
+	began = begin_mark(cpu);
 	cpu->is_unsure = 0;
 	/* Only a kernel with PREEMPT_RT switches tasks inside a softirq. The remainder of that softirq is charged to its thread. */
 	if (in_softirq(cpu))
 		settle_softirq(cpu, softirq_clock(cpu));
 	stop_task(cpu, prev, process_clock(cpu));
 	start_task(cpu, next);
+	end_mark(cpu, began);
 	return 0;
 }
 
-static __always_inline void take_softirq_entry(unsigned int vector)
+static __always_inline void take_softirq_entry(struct cpu_ledger *cpu, unsigned int vector)
 {
-	struct cpu_ledger *cpu = mark_cpu();
 	__u8 account = MPW_ACCOUNT_IRQ, class = MPW_CPU_TIMER;
 	__u64 clock;
 
-	if (!cpu)
-		return;
 	if (vector == NET_RX_SOFTIRQ || vector == NET_TX_SOFTIRQ) {
 		account = MPW_ACCOUNT_NET_SHARED;
 		class = vector == NET_RX_SOFTIRQ ? MPW_CPU_RX_SOFTIRQ : MPW_CPU_TX;
@@ -153,20 +161,16 @@ static __always_inline void take_softirq_entry(unsigned int vector)
 	cpu->soft_since = clock;
 }
 
-MARK(softirq_entry, ledger_softirq_entry, take_softirq_entry(vector), unsigned int vector)
+MARK(softirq_entry, ledger_softirq_entry, take_softirq_entry(cpu, vector), unsigned int vector)
 
-static __always_inline void take_softirq_exit(void)
+static __always_inline void take_softirq_exit(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-
-	if (!cpu)
-		return;
 	cpu->is_unsure = 0;
 	if (in_softirq(cpu))
 		settle_softirq(cpu, softirq_clock(cpu));
 }
 
-MARK(softirq_exit, ledger_softirq_exit, take_softirq_exit())
+MARK(softirq_exit, ledger_softirq_exit, take_softirq_exit(cpu))
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(ledger_irq_entry)
@@ -191,29 +195,24 @@ int BPF_PROG(ledger_irq_exit)
 }
 
 /* A packet enters the stack. Its cost is charged when it reaches its socket. */
-static __always_inline void take_packet(void)
+static __always_inline void take_packet(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-
-	if (!cpu)
-		return;
 	if (in_softirq(cpu))
 		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 	else if (cpu->kind == TASK_KERNEL)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 }
 
-MARK(netif_receive_skb, ledger_packet, take_packet())
+MARK(netif_receive_skb, ledger_packet, take_packet(cpu))
 
 /* A softirq sends a packet: from a timer or a queue. In the receive path it is the answer to the current ACK. */
-static __always_inline void take_transmit(struct sk_buff *skb)
+static __always_inline void take_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
 {
-	struct cpu_ledger *cpu = mark_cpu();
 	struct subflow_state *state;
 	struct cpu_user *current;
 	struct sock *sk;
 
-	if (!cpu || !in_softirq(cpu))
+	if (!in_softirq(cpu))
 		return;
 	current = &cpu->softirq.current;
 	if (current->tag && cpu->soft_class == MPW_CPU_RX_SOFTIRQ)
@@ -229,15 +228,11 @@ static __always_inline void take_transmit(struct sk_buff *skb)
 	charge_subflow(state);
 }
 
-MARK(net_dev_start_xmit, ledger_transmit, take_transmit(skb), struct sk_buff *skb)
+MARK(net_dev_start_xmit, ledger_transmit, take_transmit(cpu, skb), struct sk_buff *skb)
 
 /* The process has run its own code until here. */
-static __always_inline void take_sys_enter(void)
+static __always_inline void take_sys_enter(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-
-	if (!cpu)
-		return;
 	cpu->is_unsure = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return;
@@ -245,15 +240,11 @@ static __always_inline void take_sys_enter(void)
 	cpu->in_syscall = 1;
 }
 
-MARK(sys_enter, ledger_sys_enter, take_sys_enter())
+MARK(sys_enter, ledger_sys_enter, take_sys_enter(cpu))
 
 /* A system call that used no traced socket is charged to the process. */
-static __always_inline void take_sys_exit(void)
+static __always_inline void take_sys_exit(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-
-	if (!cpu)
-		return;
 	cpu->is_unsure = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return;
@@ -261,22 +252,18 @@ static __always_inline void take_sys_exit(void)
 	cpu->in_syscall = 0;
 }
 
-MARK(sys_exit, ledger_sys_exit, take_sys_exit())
+MARK(sys_exit, ledger_sys_exit, take_sys_exit(cpu))
 
-/* The CPU, if it runs a kernel thread and no softirq. */
-static __always_inline struct cpu_ledger *this_worker(void)
+/* Whether the CPU runs a kernel thread and no softirq. */
+static __always_inline bool in_worker(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-
-	return cpu && cpu->kind == TASK_KERNEL && !in_softirq(cpu) ? cpu : NULL;
+	return cpu->kind == TASK_KERNEL && !in_softirq(cpu);
 }
 
 /* Between two work items the worker mostly wakes up. This goes to the socket of the previous item, if known, else to that of the next. */
-static __always_inline void take_work_start(struct work_struct *work)
+static __always_inline void take_work_start(struct cpu_ledger *cpu, struct work_struct *work)
 {
-	struct cpu_ledger *cpu = this_worker();
-
-	if (!cpu)
+	if (!in_worker(cpu))
 		return;
 	if (cpu->process.current.tag)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
@@ -286,20 +273,19 @@ static __always_inline void take_work_start(struct work_struct *work)
 		cpu->process.current.account = MPW_ACCOUNT_NET_SHARED;
 }
 
-MARK(workqueue_execute_start, ledger_work_start, take_work_start(work), struct work_struct *work)
+MARK(workqueue_execute_start, ledger_work_start, take_work_start(cpu, work),
+     struct work_struct *work)
 
-static __always_inline void take_work_end(void)
+static __always_inline void take_work_end(struct cpu_ledger *cpu)
 {
-	struct cpu_ledger *cpu = this_worker();
-
-	if (!cpu)
+	if (!in_worker(cpu))
 		return;
 	cpu->work = 0;
 	if (!cpu->process.current.tag)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 }
 
-MARK(workqueue_execute_end, ledger_work_end, take_work_end())
+MARK(workqueue_execute_end, ledger_work_end, take_work_end(cpu))
 
 static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct cpu_ledger *cpu,
 					  __u64 now)
@@ -359,10 +345,13 @@ int ledger_open(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct cpu_ledger *cpu;
 	__u32 zero = 0;
+	__u64 clock;
 
 	cpu = bpf_map_lookup_elem(&ledger, &zero);
 	if (!cpu || cpu->since_ns)
 		return 0;
+	clock = bpf_ktime_get_ns();
+	cpu->clock_ns = bpf_ktime_get_ns() - clock;
 	cpu->window = ctx->args[0];
 	cpu->mark_ns = ctx->args[1];
 	cpu->hard_since = 0;

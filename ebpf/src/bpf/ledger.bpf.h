@@ -11,6 +11,7 @@
 #define MPWATCH_LEDGER_BPF_H
 
 #include "compat.bpf.h"
+#include "cost.bpf.h"
 #include "kernel.bpf.h"
 #include "maps.bpf.h"
 
@@ -81,8 +82,10 @@ struct cpu_ledger {
 	/* 1: the window has just begun, maybe inside a softirq, so it is unknown which level runs. */
 	__u8 is_unsure;
 	__u8 _reserved[4];
-	/* Number of the window, and the estimated time of one mark. */
+	/* Number of the window, and the estimated time of one mark that charges nothing, with the kernel's dispatch. */
 	__u32 window, mark_ns;
+	/* Marks so far, of which some are timed, and what reading the clock takes. */
+	__u32 marks, clock_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
 	__u64 work_function;
@@ -113,36 +116,39 @@ struct {
 	__type(value, struct thread_marks);
 } threads SEC(".maps") __weak;
 
-/* CPU time of each socket. Not in its storage: a mark charges the socket of the previous mark, to which it has no pointer. A slot is taken
- * at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far. */
-struct cost {
-	__u64 tag;
-	__u64 ns[MPW_CPU_CLASSES];
-	__u64 _reserved[2];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cost);
-} costs SEC(".maps") __weak;
-
-struct { /* slots that were freed */
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__type(value, __u32);
-} free_slots SEC(".maps") __weak;
-
-/* For a socket when no slot was left: its CPU time is unknown. */
-#define NO_SLOT (~0u)
-
 static __always_inline struct cpu_ledger *this_cpu(void)
 {
 	__u32 zero = 0;
 	struct cpu_ledger *cpu = bpf_map_lookup_elem(&ledger, &zero);
 
 	return cpu && cpu->since_ns ? cpu : NULL;
+}
+
+/*
+ * What a mark does takes between nothing and several times the kernel's dispatch, depending on what it charges and on the caches. One in so
+ * many is timed, and counts for all of them: reading the clock twice takes as long as a short mark.
+ */
+#define TIMED_MARKS 16
+/* A mark that took longer was interrupted. */
+#define LONGEST_MARK_NS 2000
+
+/* When the mark began; 0: it is not timed. */
+static __always_inline __u64 begin_mark(struct cpu_ledger *cpu)
+{
+	if (!settings.ledger_sampled || cpu->marks++ % TIMED_MARKS)
+		return 0;
+	return bpf_ktime_get_ns();
+}
+
+static __always_inline void end_mark(struct cpu_ledger *cpu, __u64 began)
+{
+	__u64 took;
+
+	if (!began)
+		return;
+	took = bpf_ktime_get_ns() - began;
+	if (took > cpu->clock_ns && took < LONGEST_MARK_NS)
+		cpu->marks_ns += (took - cpu->clock_ns) * TIMED_MARKS;
 }
 
 /* As this_cpu(), for a program that is attached in windows only. */
@@ -234,74 +240,6 @@ static __noinline int mark_thread(struct cpu_ledger *cpu)
 	return 0;
 }
 
-/* Takes a slot. NO_SLOT: none is left. */
-static __noinline __u32 take_slot(__u64 tag)
-{
-	struct cost *head, *cost;
-	__u32 slot = 0;
-
-	head = bpf_map_lookup_elem(&costs, &slot);
-	if (!head)
-		return NO_SLOT;
-	if (bpf_map_pop_elem(&free_slots, &slot)) {
-		slot = __sync_fetch_and_add(&head->ns[0], 1) + 1;
-		if (slot >= settings.cost_slots) {
-			__sync_fetch_and_add(&head->ns[0], -1);
-			count(MPW_COUNT_COSTS_FULL, 1);
-			return NO_SLOT;
-		}
-	}
-	cost = bpf_map_lookup_elem(&costs, &slot);
-	if (!cost)
-		return NO_SLOT;
-	__builtin_memset(cost->ns, 0, sizeof(cost->ns));
-	cost->tag = tag;
-	return slot;
-}
-
-static __always_inline void free_slot(__u32 *slot)
-{
-	__u32 mine = *slot;
-	struct cost *cost;
-
-	*slot = 0;
-	if (!mine || mine == NO_SLOT)
-		return;
-	cost = bpf_map_lookup_elem(&costs, &mine);
-	if (!cost)
-		return;
-	cost->tag = 0;
-	bpf_map_push_elem(&free_slots, &mine, BPF_ANY);
-}
-
-/* The slot of a socket, which is stored at `stored`. Two CPUs may ask for it at the same time. */
-static __always_inline __u32 slot_of(__u32 *stored, __u64 tag)
-{
-	__u32 mine, theirs;
-
-	if (*stored)
-		return *stored;
-	mine = take_slot(tag);
-	theirs = __sync_val_compare_and_swap(stored, 0, mine);
-	if (!theirs)
-		return mine;
-	free_slot(&mine);
-	return theirs;
-}
-
-/* False: unknown. */
-static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
-{
-	struct cost *cost;
-
-	if (!settings.ledger || slot == NO_SLOT)
-		return false;
-	cost = slot ? bpf_map_lookup_elem(&costs, &slot) : NULL;
-	if (cost)
-		__builtin_memcpy(ns, cost->ns, sizeof(cost->ns));
-	return true;
-}
-
 static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot, __u64 tag)
 {
 	struct cpu_user to = {.tag = tag, .account = MPW_ACCOUNT_FLOW};
@@ -372,12 +310,16 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 static __always_inline void charge_segment(struct subflow_state *state)
 {
 	struct cpu_ledger *cpu;
+	__u64 began;
 
 	if (!settings.ledger)
 		return;
 	cpu = this_cpu();
-	if (cpu && (in_softirq(cpu) || cpu->kind == TASK_KERNEL))
-		charge_subflow(state);
+	if (!cpu || !(in_softirq(cpu) || cpu->kind == TASK_KERNEL))
+		return;
+	began = begin_mark(cpu);
+	charge_subflow(state);
+	end_mark(cpu, began);
 }
 
 /* A received segment of a TCP connection that is not traced. */

@@ -40,7 +40,7 @@ static __always_inline void set_owner_if_unknown(struct mpw_owner *owner)
 			  (struct task_struct *)bpf_get_current_task());
 }
 
-static __always_inline void on_use(struct sock *sk)
+static __always_inline void charge_use(struct sock *sk)
 {
 	struct connection_state *connection;
 	struct subflow_state *subflow;
@@ -62,10 +62,19 @@ static __always_inline void on_use(struct sock *sk)
 	}
 }
 
+static __always_inline void on_use(struct sock *sk)
+{
+	struct cpu_ledger *cpu = mark_cpu();
+	__u64 began = cpu ? begin_mark(cpu) : 0;
+
+	charge_use(sk);
+	if (cpu)
+		end_mark(cpu, began);
+}
+
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk)
 {
-	mark_cpu();
 	on_use(sk);
 	return 0;
 }
@@ -73,7 +82,6 @@ int BPF_PROG(on_send, struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_receive, struct sock *sk)
 {
-	mark_cpu();
 	on_use(sk);
 	return 0;
 }
