@@ -121,35 +121,48 @@ fn without_counters_calibrate_is_refused() {
     assert!(!simulated.power_file().exists());
 }
 
-/// Uses a third of one CPU until it is dropped.
+/// Uses CPUs until it is dropped.
 struct OtherLoad(Arc<()>);
 
 impl OtherLoad {
-    fn start() -> Self {
+    /// So many threads, each of which computes for the first time and then sleeps for the second.
+    fn start(threads: u32, computes: Duration, sleeps: Duration) -> Self {
         let alive = Arc::new(());
-        let seen = Arc::downgrade(&alive);
-        thread::spawn(move || {
-            while seen.strong_count() > 0 {
-                let started = Instant::now();
-                while started.elapsed() < Duration::from_millis(50) {
-                    std::hint::black_box(());
+        for _ in 0..threads {
+            let seen = Arc::downgrade(&alive);
+            thread::spawn(move || {
+                while seen.strong_count() > 0 {
+                    let started = Instant::now();
+                    while started.elapsed() < computes {
+                        std::hint::black_box(());
+                    }
+                    thread::sleep(sleeps);
                 }
-                thread::sleep(Duration::from_millis(100));
-            }
-        });
+            });
+        }
         Self(alive)
     }
 }
 
-/// The counters follow the whole machine, as real ones do.
 #[test]
 fn beside_other_load_the_idle_power_is_fitted() {
+    assert_fitted_beside(1, Duration::from_millis(50), Duration::from_millis(100));
+}
+
+#[test]
+#[ignore = "needs a machine on which nothing else runs"]
+fn beside_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
+    assert_fitted_beside(cpus(), Duration::from_millis(48), Duration::from_millis(52));
+}
+
+/// The counters follow the whole machine, as real ones do.
+fn assert_fitted_beside(threads: u32, computes: Duration, sleeps: Duration) {
     if !may_run_as_root() {
         return;
     }
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.start(LoadScope::Machine);
-    let load = OtherLoad::start();
+    let load = OtherLoad::start(threads, computes, sleeps);
     let started = Instant::now();
     let output = loop {
         let mut arguments = vec!["calibrate".to_owned()];

@@ -169,6 +169,25 @@ mod tests {
         assert!(summarise_beside_load(&wild).is_empty());
     }
 
+    /// Half of both CPUs, so the loads lie between a half and all of the machine.
+    #[test]
+    fn beside_load_of_half_of_all_cpus_the_idle_power_is_fitted_too() {
+        let other = [0.50, 0.48, 0.53, 0.51, 0.49];
+        let noise = [0.2, -0.3, 0.1, 0.3, -0.2];
+        let own = [0.0, 0.0, 0.0, 0.5, 1.0];
+        let readings: Vec<Reading> = own
+            .iter()
+            .zip(other)
+            .map(|(own, other)| own + (1.0 - own) * other)
+            .zip(noise)
+            .map(|(busy, noise)| reading("package-0", busy, 20.0 + 30.0 * busy + noise))
+            .collect();
+        let zones = summarise_beside_load(&readings);
+        let [zone] = &zones[..] else { panic!("no fit") };
+        assert!((zone.idle_watts - 20.0).abs() < 1.0 && zone.is_fitted, "{zone:?}");
+        assert!((zone.idle_watts - 20.0).abs() < 2.0 * zone.idle_sigma_watts, "{zone:?}");
+    }
+
     #[test]
     fn drift_is_the_largest_change_under_the_same_load() {
         let before = summarise(&[reading("package-0", 0.0, 20.0), reading("package-0", 1.0, 50.0)]);

@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::baseline::{Baseline, IdlePower};
 use super::calibration::ZonePower;
-use super::idle_fit::IdleFit;
+use super::idle_fit::{FittedPower, IdleFit};
 
 /// How far from the fitted value the idle power may be, whatever the confidence interval: what the recorded machines did below the lowest
 /// load, which no fit can see.
@@ -44,6 +44,12 @@ impl Idle {
         let observed = || Some((self.observed.idle_power()?, IdleSource::Observed));
         let fitted = || Some((beyond_the_line(self.fitted.fitted()?.idle), IdleSource::Fitted));
         calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
+    }
+
+    /// The line through power against load, if the idle power that is subtracted is its intercept.
+    pub(crate) fn line(&self) -> Option<&FittedPower> {
+        let is_used = self.calibrated.is_none() && self.observed.idle_power().is_none();
+        self.fitted.fitted().filter(|_| is_used)
     }
 
     /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.

@@ -51,6 +51,24 @@ pub(crate) struct FittedPower {
     pub(crate) slope: f64,
     pub(crate) slope_lo: f64,
     pub(crate) slope_hi: f64,
+    /// The loads that the line was fitted to.
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    /// Whether the lower half of the loads gives the same line.
+    pub(crate) is_straight: bool,
+}
+
+impl FittedPower {
+    /// Least and most power in microwatts that a load of `part` adds within `whole`, whatever the order in which the loads started.
+    /// As the last one it adds what the line rises, if the line holds there. As the first one it adds no more than the power at that load,
+    /// or at the lowest load of the line, above idle: what happens below is not known, but more load does not take less power there.
+    pub(crate) fn marginal(&self, part: f64, whole: f64, idle_lo: u64) -> (f64, f64) {
+        let holds = self.is_straight && whole - part >= self.lowest && whole <= self.highest;
+        let least = if holds { self.slope_lo.max(0.0) * part } else { 0.0 };
+        let first = part.max(self.lowest);
+        let most = self.idle.hi as f64 + self.slope_hi * first - idle_lo as f64;
+        (least, if first <= self.highest { most.max(0.0) } else { f64::INFINITY })
+    }
 }
 
 impl IdleFit {
@@ -104,7 +122,9 @@ impl IdleFit {
         let is_physical = best.slope > 0.0 && best.intercept >= 0.0;
         let idle = IdlePower::new(best.intercept, lo, hi);
         let (slope_lo, slope_hi) = best.slopes();
-        (is_useful && is_physical).then_some(FittedPower { idle, slope: best.slope, slope_lo, slope_hi })
+        let (lowest, highest) = (knots[0].x, knots[knots.len() - 1].x);
+        let found = FittedPower { idle, slope: best.slope, slope_lo, slope_hi, lowest, highest, is_straight };
+        (is_useful && is_physical).then_some(found)
     }
 }
 

@@ -60,6 +60,8 @@ struct Parts {
     above: f64,
     below: f64,
     source: IdleSource,
+    /// Lower bound of the idle power, microwatts.
+    idle_lo: u64,
     /// Whether the idle energy is known: measured, or estimated by the model.
     is_known: bool,
 }
@@ -155,6 +157,7 @@ impl ZoneSplit {
             above: of(power.hi - power.power) as f64,
             below: of(power.power - power.lo) as f64,
             source,
+            idle_lo: power.lo,
             is_known: known.is_some(),
         }
     }
@@ -240,6 +243,8 @@ impl ZoneSplit {
         let edge = spent.energy.0 as f64 * spent.edge;
         let (surely, at_most) = ((active - edge - parts.above).max(0.0), active + edge + parts.below);
         let whole = all as f64 / available as f64;
+        let line = self.idle.line().filter(|_| spent.estimate.is_none());
+        let seconds = spent.elapsed.0 as f64 / 1e9;
         let curve = self.calibrated.as_ref().and_then(|zone| zone.curve.as_ref());
         let dynamic = curve.map(|curve| curve.dynamic(whole)).filter(|dynamic| *dynamic > 0.0);
         for (time, bounds) in self.times.iter().zip(&mut self.bounds).filter(|(time, _)| **time > 0) {
@@ -256,8 +261,14 @@ impl ZoneSplit {
                 _ if *time == all => (share, share),
                 _ => (0.0, 1.0),
             };
-            bounds.lo += low * surely;
-            bounds.hi += high * at_most;
+            let (mut least, mut most) = (low * surely, high * at_most);
+            if let Some(line) = line {
+                let (added_last, added_first) = line.marginal(share * whole, whole, parts.idle_lo);
+                least = least.max(added_last * seconds - edge);
+                most = most.min(added_first * seconds + edge);
+            }
+            bounds.lo += least;
+            bounds.hi += most;
         }
     }
 

@@ -165,11 +165,15 @@ fn thousandths(load: u64, curve: &RecordedCurve) -> u64 {
 
 /// A machine without calibration after ten minutes of loads between `low` and `high`, and where its idle power comes from.
 fn uncalibrated(curve: &RecordedCurve, low: u64, high: u64) -> (Rig, IdleSource) {
+    after_ten_minutes(machine(*curve), low, high)
+}
+
+fn after_ten_minutes(machine: SimulatedMachine, low: u64, high: u64) -> (Rig, IdleSource) {
     let mut dice = Dice(9);
-    let mut rig = rig(machine(*curve));
+    let mut rig = rig(machine);
     for _ in 0..600 {
         let load = low + dice.below(high - low);
-        work(&mut rig, &[1, thousandths(load, curve)]);
+        work(&mut rig, &[1, load * u64::from(machine.cpus) * SECOND.0 / 1_000]);
     }
     let source = rig.split.snapshot().idle;
     (rig, source)
@@ -239,4 +243,29 @@ fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
             }
         }
     }
+}
+
+/// Where power follows the load along a line, the confidence of its slope bounds what a flow adds as the last load.
+#[test]
+fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
+    let machine = SimulatedMachine {
+        packages: 1,
+        cpus: 8,
+        power: PowerModel::Linear { idle: 20_000, dynamic: 30_000 },
+    };
+    let (mut rig, source) = after_ten_minutes(machine, 100, 600);
+    assert_eq!(source, IdleSource::Fitted);
+    let added = |rig: &mut Rig, loads: [u64; 2]| {
+        let before = rig.split.flow(flow(0)).unwrap();
+        work(rig, &loads.map(|load| load * 8 * SECOND.0 / 1_000));
+        let after = rig.split.flow(flow(0)).unwrap();
+        [after.lo.joules() - before.lo.joules(), after.hi.joules() - before.hi.joules()]
+    };
+    // A tenth of the machine, 3 J, beside three tenths, 9 J: without the slope, from nothing to all of the 12 J and what idle may be less.
+    let [lo, hi] = added(&mut rig, [100, 300]);
+    println!("{lo:.3} .. {hi:.3} J of 3 J");
+    assert!((2.7..=3.0).contains(&lo) && (3.0..=18.0).contains(&hi), "{lo} {hi}");
+    // Above the loads of the fit nothing is known about the slope.
+    let [lo, _] = added(&mut rig, [100, 800]);
+    assert!(lo < 0.01, "{lo}");
 }
