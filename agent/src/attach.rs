@@ -133,8 +133,9 @@ impl Daemon {
             return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
         }
         // A suspended machine makes the time between two snapshots longer than the interval.
-        self.interval =
-            Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default().min(MAX_INTERVAL);
+        self.interval = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0))
+            .unwrap_or_default()
+            .min(MAX_INTERVAL);
         Ok(Some(snapshot))
     }
 
@@ -221,7 +222,10 @@ mod tests {
         drop(server);
         let mut daemon = Daemon::greet(client, Path::new("test"), &Arc::default()).unwrap();
         for interval in intervals {
-            assert_eq!(daemon.next().unwrap().unwrap().interval_s.to_bits(), interval.to_bits());
+            assert_eq!(
+                daemon.next().unwrap().unwrap().interval_s.map(f64::to_bits),
+                Some(interval.to_bits())
+            );
         }
         assert!(matches!(daemon.next(), Err(AttachError::Gone { .. })));
     }

@@ -92,6 +92,9 @@ pub struct Connection {
     /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
     #[serde(default)]
     pub observed: Option<Observed>,
+    /// Whether mpwatch did not observe all of it: it is older than mpwatch, or mpwatch was not running for a time.
+    #[serde(default)]
+    pub partly_observed: bool,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
     /// CPU time of its network path on this machine since tracing began: the sum of its subflows'. `null`: not accounted.
@@ -100,7 +103,7 @@ pub struct Connection {
     /// Energy of its network path on this machine since tracing began: the sum of its subflows'. `null`: CPU time is not accounted, or nothing
     /// was charged yet.
     pub energy: Option<FlowEnergy>,
-    /// Jain's fairness index of the subflows' mean rates `[RN10]`. `null` with fewer than two.
+    /// Jain's fairness index of the subflows' goodputs `[RN10]`. `null` with fewer than two.
     pub jain_index: Option<f64>,
     /// When the second path joined and began to carry traffic `[ICPE19]`. `null`: no subflow joined, or it was not traced.
     pub second_path: Option<SecondPath>,

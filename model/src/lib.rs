@@ -5,6 +5,7 @@
 
 pub mod bottleneck;
 pub mod capacity;
+pub mod class_totals;
 pub mod clock;
 pub mod connection;
 pub mod cpu;
@@ -32,6 +33,7 @@ pub mod ratio;
 pub mod sample;
 pub mod series;
 pub mod service;
+pub mod settle;
 pub mod setup;
 pub mod snapshot;
 pub mod statistics;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The states of a flow, and why it ended or fell back.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::words::json_words;
 
 json_words! {
@@ -54,7 +57,8 @@ json_words! {
 }
 
 /// The protocol that carried the payload of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum CarriedBy {
     /// Multipath TCP.
     Mptcp,

@@ -11,6 +11,9 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 pub struct Observed {
     /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN.
     pub bytes: Bytes,
+    /// Of that, payload sent. `null`: written by an earlier mpwatch.
+    #[serde(default)]
+    pub bytes_sent: Option<Bytes>,
     /// Time from the opening, or from when it was first seen, to the end of the connection.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
@@ -39,6 +42,7 @@ impl Observed {
     pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
+            bytes_sent: self.bytes_sent.zip(other.bytes_sent).map(|(a, b)| a + b),
             duration: self.duration + other.duration,
             active: self.active + other.active,
             wire_bytes_estimate: self.wire_bytes_estimate.zip(other.wire_bytes_estimate).map(|(a, b)| a + b),
@@ -54,6 +58,7 @@ mod tests {
     fn goodput_is_payload_over_observed_time() {
         let half_idle = Observed {
             bytes: Bytes(1_000_000),
+            bytes_sent: Some(Bytes(1_000_000)),
             duration: Nanos(2_000_000_000),
             active: Nanos(1_000_000_000),
             wire_bytes_estimate: None,

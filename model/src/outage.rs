@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::connection::Connection;
 use crate::lifecycle::CloseReason;
 use crate::subflow::Subflow;
-use crate::timeline::TimelineEvent;
+use crate::timeline::{TimelineEntry, TimelineEvent};
 use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
@@ -170,6 +170,16 @@ pub fn outages(connection: &Connection) -> Vec<Outage> {
     let failures = failures(connection);
     outages.retain(|outage| outage.longest >= timeout || outage.has_one_of(&failures));
     outages
+}
+
+/// Whether something went wrong with this event. A stall counts if it is part of one of these outages of the connection.
+pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
+    let is_in =
+        |outage: &Outage| (outage.from.as_nanosecond()..=outage.end()).contains(&entry.at.as_nanosecond());
+    match entry.event {
+        TimelineEvent::Stalled { .. } => outages.iter().any(is_in),
+        _ => entry.event.is_failure(),
+    }
 }
 
 /// The longest retransmission timeout of its subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.

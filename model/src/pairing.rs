@@ -36,9 +36,15 @@ impl<'a> Flow<'a> {
         self.other.filter(|other| sent(other) > sent(self.end)).unwrap_or(self.end)
     }
 
+    /// The end that observed more payload.
+    pub fn best_observed(self) -> &'a Connection {
+        let payload = Connection::observed_payload;
+        self.other.filter(|other| payload(other) > payload(self.end)).unwrap_or(self.end)
+    }
+
     /// Payload that was observed, in both directions, each byte once: of the end that observed more of it.
     pub fn observed_payload(self) -> Bytes {
-        self.ends().map(Connection::observed_payload).max().unwrap_or_default()
+        self.best_observed().observed_payload()
     }
 
     /// CPU time of all its ends. `None`: unknown at one of them.

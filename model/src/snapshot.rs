@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::class_totals::{ClassTotals, class_totals};
 use crate::connection::Connection;
 use crate::cpu::CpuAccounts;
 use crate::derived;
@@ -29,8 +30,8 @@ pub struct Snapshot {
     /// Time of the snapshot (RFC 3339, UTC).
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// Time since the previous snapshot; rates are over this time. Zero in the first one.
-    pub interval_s: f64,
+    /// Time since the previous snapshot; rates are over this time. `null`: it is the first one.
+    pub interval_s: Option<f64>,
     /// The machine.
     pub host: Host,
     /// Labels and settings of the run.
@@ -115,6 +116,9 @@ pub struct Report {
     pub run: Run,
     /// Every connection of the period, open ones included, in order of appearance.
     pub connections: Vec<Connection>,
+    /// The connections by protocol and size class, summed up.
+    #[serde(default)]
+    pub flow_classes: Vec<ClassTotals>,
     /// Host-wide counters.
     pub counters: KernelCounters,
     /// CPU time of each CPU by account since tracing began. `null`: not accounted.
@@ -135,13 +139,21 @@ impl Report {
         Self {
             schema: snapshot.schema,
             run: Run { host, setup, from: snapshot.at, to: snapshot.at, cut_short: None },
-            connections,
+            connections: Vec::new(),
+            flow_classes: Vec::new(),
             counters: snapshot.counters,
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
             filtered_out: 0,
         }
+        .with(connections)
+    }
+
+    /// The report on these connections.
+    #[must_use]
+    pub fn with(self, connections: Vec<Connection>) -> Self {
+        Self { flow_classes: class_totals(&connections), connections, ..self }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::event::TcpCounters;
 use crate::id::SubflowId;
 use crate::lifecycle::{CloseReason, TcpState};
 use crate::observed::Observed;
+use crate::ratio::excess;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means unknown, never zero.
@@ -115,7 +116,7 @@ pub struct Subflow {
     /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
     #[serde(default)]
     pub observed: Option<Observed>,
-    /// Share of what all subflows of the connection have sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
+    /// Share of the observed payload that all subflows of the connection sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
     pub wire_bytes_sent_estimate: Bytes,
@@ -149,6 +150,11 @@ impl Subflow {
     /// Payload that was observed, each byte once. Of a record by an earlier mpwatch, all of it.
     pub fn observed_payload(&self) -> Bytes {
         self.observed.map_or_else(|| self.unique_sent() + self.bytes_received, |observed| observed.bytes)
+    }
+
+    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire, or an earlier mpwatch wrote it.
+    pub fn excess_ratio(&self) -> Option<f64> {
+        excess(self.observed?.bytes, self.observed?.wire_bytes_estimate?)
     }
 
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.

@@ -125,12 +125,12 @@ impl ObservedBy {
 }
 
 impl TimelineEvent {
-    /// Whether something went wrong.
+    /// Whether something went wrong. A stall is judged by [`crate::outage::is_failure`].
     pub fn is_failure(&self) -> bool {
         match self {
             Self::SubflowStale { stale, .. } => *stale,
             Self::SubflowClosed { reason, .. } => reason.is_failure(),
-            Self::Stalled { .. } | Self::FellBack { .. } => true,
+            Self::FellBack { .. } => true,
             Self::Elimination(step) => step.is_failure(),
             Self::Opened
             | Self::Adopted
@@ -140,6 +140,7 @@ impl TimelineEvent {
             | Self::AddressAnnounced { .. }
             | Self::PeerAddressAnnounced { .. }
             | Self::PeerAddressRemoved { .. }
+            | Self::Stalled { .. }
             | Self::Closed => false,
         }
     }

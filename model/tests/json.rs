@@ -7,6 +7,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::derived::{Tabled, columns};
 use mpwatch_model::snapshot::{Report, Snapshot};
 use schemars::JsonSchema;
+use serde_json::json;
 
 #[test]
 fn json_has_the_fields_and_the_computed_values() {
@@ -57,4 +58,18 @@ fn a_snapshot_is_read_back_as_it_was_written() {
     let text = serde_json::to_string(&written).unwrap();
     assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), written);
     assert!(serde_json::from_str::<Snapshot>(&text.replace("1001-", "1001")).is_err());
+}
+
+#[test]
+fn a_report_has_its_connections_by_class() {
+    let report = fixture::report(vec![fixture::closed(1), fixture::closed(2), fixture::fallen_back(3)]);
+    let classes = serde_json::to_value(&report).unwrap()["flow_classes"].clone();
+    let of = |nth: usize| ["carried_by", "flow_class", "connections"].map(|key| classes[nth][key].clone());
+    assert_eq!(of(0), [json!("fallback"), json!("query"), json!(1)], "{classes:#}");
+    assert_eq!(of(1), [json!("mptcp"), json!("long"), json!(2)], "{classes:#}");
+    let long = &report.connections[0];
+    assert_eq!(classes[1]["goodput_bps"], json!(long.observed.unwrap().goodput()));
+    assert!((classes[1]["excess_ratio"].as_f64().unwrap() - long.excess_ratio().unwrap()).abs() < 1e-9);
+    let few = report.with(vec![fixture::fallen_back(3)]);
+    assert_eq!(few.flow_classes.len(), 1, "after a filter");
 }

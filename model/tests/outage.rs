@@ -6,7 +6,9 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{Format, of_connection};
 use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::outage::{has_failed, longest, main_outage, outages, path_failure, path_failures};
+use mpwatch_model::outage::{
+    has_failed, is_failure, longest, main_outage, outages, path_failure, path_failures,
+};
 use mpwatch_model::subflow::Closed;
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Micros;
@@ -31,7 +33,9 @@ fn short_stalls_without_a_failure_are_no_outage() {
     // The slower subflow: 41.6 ms smoothed RTT, and at least 200 ms of variation.
     connection.timeline.push(stall(3_000_000, 241_000));
     assert_eq!(outages(&connection), []);
+    assert!(!is_failure(&[], connection.timeline.last().unwrap()), "no mark on the timeline");
     connection.timeline.push(stall(3_300_000, 242_000));
+    assert!(is_failure(&outages(&connection), connection.timeline.last().unwrap()));
     assert_eq!(outages(&connection)[0].duration, Micros(542_000));
 }
 

@@ -137,8 +137,7 @@ fn report(
     let unfinished = |run: &RunRow| run.cut_short.as_deref() == Some(UNFINISHED);
     let running = runs.last().filter(|run| run.id == last && unfinished(run)).filter(|_| is_written());
     report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
-    report.connections = connections;
-    Ok((report, samples))
+    Ok((report.with(connections), samples))
 }
 
 /// Why the record of a period is incomplete. `running`: the run that is being written, which is not.
@@ -181,6 +180,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
             cut_short: None,
         },
         connections: Vec::new(),
+        flow_classes: Vec::new(),
         counters: total(runs.iter().map(|run| run.counters.as_str()))?,
         cpus: whole.and_then(|run| run.cpus.as_deref()).map(serde_json::from_str).transpose()?,
         energy: energy.map(serde_json::from_str::<SnapshotEnergy>).transpose()?,

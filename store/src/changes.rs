@@ -293,7 +293,7 @@ fn is_sampled(flow: &Flow, snapshot: &Snapshot, sampled: Option<(i64, Bytes)>, l
         return is_long(flow) && is_due(flow, now_ns, sampled, limits);
     };
     // The nearest snapshot: ticks are some milliseconds early or late.
-    let gap = step.as_secs_f64() - snapshot.interval_s / 2.0;
+    let gap = step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0;
     sampled.is_none_or(|(last_ns, _)| (now_ns - last_ns) as f64 / 1e9 >= gap)
 }
 

@@ -6,6 +6,7 @@ use mpwatch_model::connection::{Connection, Fallback};
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::lifecycle::FallbackReason;
 use mpwatch_model::observed::Observed;
+use mpwatch_model::settle;
 use mpwatch_model::subflow::{Scheduler, Subflow};
 use mpwatch_model::timeline::TimelineEntry;
 
@@ -48,7 +49,7 @@ impl EarlierRecord {
         let last_ns = if is_later { until_ns } else { self.until_ns };
         let began_ns = one.opened_at.map_or(self.began_ns.min(until_ns - whole_nanos(flow.age_s)), nanos);
         one.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
-        (one, timestamp(last_ns))
+        (settle::settled(one), timestamp(last_ns))
     }
 }
 

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, NetnsCookie};
-use mpwatch_model::outage;
 use mpwatch_model::series::CounterSample;
+use mpwatch_model::settle;
 use mpwatch_model::subflow::Subflow;
-use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::unit::Nanos;
 
 use crate::bottlenecks;
 use crate::names::Netns;
@@ -70,6 +70,7 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         age,
         seen_open: connection.opened_at.is_some(),
         closed: connection.closed_at.is_some(),
+        partly_observed: connection.is_partly_observed(),
         connection: Cow::Borrowed(connection),
         bottlenecks: bottlenecks.transpose()?,
         derived: Derived(Some(connection)),
@@ -135,16 +136,14 @@ pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
         subflows,
         ..row.connection.into_owned()
     };
-    add_shares_and_energy(&mut connection);
+    add_energy(&mut connection);
     connection.timeline = timeline::restore(&connection, &established, &events)?;
-    Ok(outage::with_counts(connection))
+    Ok(settle::settled(connection))
 }
 
-/// These follow from the subflows and the payload.
-fn add_shares_and_energy(connection: &mut Connection) {
-    let unique: Bytes = connection.subflows.iter().map(Subflow::unique_sent).sum();
+/// Ratios of energy follow from the subflows and the payload.
+fn add_energy(connection: &mut Connection) {
     for subflow in &mut connection.subflows {
-        subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
         let payload = subflow.observed_payload();
         subflow.energy = subflow.energy.map(|energy| energy.over(payload));
     }

@@ -102,6 +102,8 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
+    /// Whether mpwatch did not observe all of it.
+    pub(crate) partly_observed: bool,
     pub(crate) connection: Cow<'a, Connection>,
     pub(crate) bottlenecks: Option<BottleneckColumns>,
     pub(crate) derived: Derived<'a, Connection>,
@@ -122,7 +124,7 @@ pub(crate) struct BottleneckColumns {
 record! {
     ConnectionRow<'_> {
         id "id", run "run", runs "runs", netns "netns", token "token", birth "birth", began "began_ns", age "age_ns",
-        seen_open "seen_open", closed "closed", connection "", bottlenecks "", derived "", changed "changed"
+        seen_open "seen_open", closed "closed", partly_observed "partly_observed", connection "", bottlenecks "", derived "", changed "changed"
     }
     Connection {
         remote_token "remote_token", role "role", local "local", remote "remote", process "",
@@ -131,11 +133,11 @@ record! {
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows"
         ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
-        bottlenecks, subflows, timeline
+        bottlenecks, subflows, timeline, partly_observed
     }
     BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
     Observed {
-        bytes "observed_bytes", duration "observed_ns", active "active_ns",
+        bytes "observed_bytes", bytes_sent "observed_bytes_sent", duration "observed_ns", active "active_ns",
         wire_bytes_estimate "observed_wire_bytes_estimate"
     }
     Process { pid "pid", comm "comm" }

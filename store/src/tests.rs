@@ -77,9 +77,9 @@ fn consistent(mut connection: Flow) -> Flow {
 fn all_kinds() -> Vec<Flow> {
     let mut bare = fixture::connection(5, 1);
     bare.subflows.clear();
+    (bare.opened_at, bare.seen_open) = (None, false);
     fixture::settle(&mut bare);
     (bare.local, bare.process, bare.cgroup, bare.role, bare.timeline) = (None, None, None, None, Vec::new());
-    (bare.opened_at, bare.seen_open) = (None, false);
     let mut large = fixture::connection(u32::MAX, 2);
     large.subflows[0].id.cookie = SocketCookie(u64::MAX);
     large.subflows[0].bytes_sent = Bytes(1 << 62);
@@ -134,8 +134,9 @@ fn a_connection_is_read_as_it_was_written() {
     let store = Store::open_run(&file, &Limits::none(), Some(&start)).unwrap();
     store.deliver(&tick(0, all_kinds()));
     assert_eq!(store.close(), StoreLosses::default());
-    let mut given = fixture::report(all_kinds());
-    given.connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+    let mut connections = all_kinds();
+    connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+    let given = fixture::report(connections);
     let (found, _) = read(&file);
     for (found, given) in found.connections.iter().zip(&given.connections) {
         assert_eq!(found, given);

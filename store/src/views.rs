@@ -19,6 +19,7 @@ pub(crate) fn views() -> Vec<(&'static str, String)> {
         ("v_sample", select(&TableInfo::of::<SampleRow>().shown("p", &[]), "sample AS p")),
         ("v_energy", ENERGY.to_owned()),
         ("v_peer_daily", PEERS.to_owned()),
+        ("v_flow_class", CLASSES.to_owned()),
     ]
 }
 
@@ -26,6 +27,7 @@ const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, from_ns, t
     datetime(from_ns / 1000000000, 'unixepoch') AS from_utc, datetime(to_ns / 1000000000, 'unixepoch') AS to_utc,
     energy ->> 'source' AS energy_source, energy ->> 'idle' AS energy_idle,
     losses ->> 'records_lost' AS records_lost, losses ->> 'vanished' AS vanished,
+    (SELECT 1.0 - sum(c.observed_bytes) * 1.0 / nullif(sum(c.observed_wire_bytes_estimate), 0) FROM connection AS c WHERE c.run = run.id) AS excess_ratio,
     snapshots_dropped, flows_lost, samples_lost, cut_short, labels, interval_ms, cpu_model, governor, mptcp_sysctls, missing, losses, counters, cpus, energy
 FROM run";
 
@@ -39,6 +41,13 @@ const PEERS: &str = "SELECT date(began_ns / 1000000000, 'unixepoch') AS day, hos
     count(*) AS connections, sum(bytes_sent) AS bytes_sent, sum(bytes_received) AS bytes_received,
     sum(bytes_retransmitted) AS bytes_retransmitted, sum(active_uj) AS active_uj, avg(age_ns) / 1e9 AS mean_age_s
 FROM v_connection GROUP BY day, host, remote_ip, protocol";
+
+/// Both ends of a connection are rows if both are in the file.
+const CLASSES: &str = "SELECT run, host, labels, protocol, fallback IS NOT NULL AS fell_back, flow_class,
+    count(*) AS connections, sum(observed_bytes) AS observed_bytes, avg(goodput_bps) AS mean_goodput_bps,
+    1.0 - sum(observed_bytes) * 1.0 / nullif(sum(observed_wire_bytes_estimate), 0) AS excess_ratio,
+    avg(jain_index) AS mean_jain_index, sum(active_uj) AS active_uj
+FROM v_connection GROUP BY run, protocol, fell_back, flow_class";
 
 /// The id of a subflow as everywhere in mpwatch.
 const SUBFLOW_ID: &str = "printf('%x.%d', s.cookie, s.generation)";

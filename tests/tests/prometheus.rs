@@ -223,6 +223,13 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     };
     let before = scraped.text();
     assert!(value(&before, "path_failures_total", "eth1").abs() < 1e-9, "known before the first failure");
+    let bucket = |interface: &str, bound: &str| {
+        series(&before)
+            [&format!("mpwatch_interface_rtt_seconds_bucket{{interface=\"{interface}\",le=\"{bound}\"}}")]
+    };
+    // 21.3 and 42.6 ms.
+    assert_eq!(["0.01", "0.025", "+Inf"].map(|bound| bucket("eth1", bound)), [0.0, 1.0, 1.0]);
+    assert_eq!(["0.025", "0.05"].map(|bound| bucket("eth2", bound)), [0.0, 1.0]);
     let after = scraped.tick(vec![fixture::failover(1)]);
     let counts = |text: &str, name| ["eth1", "eth2", "eth3"].map(|interface| value(text, name, interface));
     assert_eq!(counts(&after, "path_failures_total"), [1.0, 0.0, 0.0]);

@@ -14,7 +14,8 @@ use serde_json::Value;
 const REMOVED: &[&str] =
     &["across", "mappings_sent", "mappings_received", "data_acks", "data_acked_bytes", "no_dss", "dummy"];
 /// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are those of the observed part.
-const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio"];
+/// The interval of the first snapshot was 0, and is unknown.
+const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio", "interval_s"];
 /// Keys whose value was corrected for closed connections: time after the close no longer counts.
 const CORRECTED_AFTER_CLOSE: &[&str] = &["jain_index"];
 

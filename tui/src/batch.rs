@@ -7,7 +7,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::columns::{BATCH, Choice, Fold, LIST, Row, Subject, Table};
+use crate::columns::{BATCH, Choice, Fold, LIST, PARTLY_LEGEND, Row, Subject, Table};
 use crate::context::Context;
 use crate::digest::Digest;
 use crate::draw::{alarms_of, header_titles};
@@ -36,13 +36,21 @@ pub fn table(snapshot: &Snapshot, width: usize) -> String {
         std::iter::once(Subject::Connection(connection, Fold::Never)).chain(below)
     });
     lines.extend(rows(subjects.collect(), BATCH, width));
+    lines.extend(legend(snapshot).map(|line| clip(line, width)));
     text(&lines)
 }
 
 /// A line for each connection of a snapshot, below a line of titles. Unknown values are dashes. Ends with a newline.
 pub fn list(snapshot: &Snapshot) -> String {
     let subjects = snapshot.connections.iter().map(|one| Subject::Connection(one, Fold::Never));
-    text(&rows(subjects.collect(), LIST, UNLIMITED)) + "\n"
+    let mut lines = rows(subjects.collect(), LIST, UNLIMITED);
+    lines.extend(legend(snapshot).map(str::to_owned));
+    text(&lines) + "\n"
+}
+
+/// What the mark of a connection means. `None`: none has one.
+fn legend(snapshot: &Snapshot) -> Option<&'static str> {
+    snapshot.connections.iter().any(Connection::is_partly_observed).then_some(PARTLY_LEGEND)
 }
 
 fn rows(subjects: Vec<Subject<'_>>, columns: &[Choice], width: usize) -> Vec<String> {

@@ -71,7 +71,7 @@ impl History {
         self.ticks += 1;
         let tick = self.ticks;
         let end = frame.snapshot.at.as_duration().as_secs_f64();
-        self.track(&frame.digest, (end - frame.snapshot.interval_s, end));
+        self.track(&frame.digest, (end - frame.snapshot.interval_s.unwrap_or(0.0), end));
         let closed = frame.entries().filter(|entry| !entry.digest.is_open);
         let too_many = frame.closed().saturating_sub(MAX_CLOSED);
         closed.skip(too_many).for_each(|entry| self.remember(entry.connection));

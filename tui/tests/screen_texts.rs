@@ -26,7 +26,7 @@ fn the_time_axis_follows_from_the_times_of_the_snapshots() {
     }
     let mut last = fixture::snapshot(vec![fixture::closed(1)]);
     last.at = fixture::at(12_500_000 + 7_103_000);
-    last.interval_s = 0.103;
+    last.interval_s = Some(0.103);
     stage.show(last).press("o enter").has("─ Rate  1 eth1  2 eth2").has("─ RTT  1 eth1");
     let axis = stage.line_with("-5 s");
     assert_eq!(axis.split_whitespace().collect::<Vec<_>>(), ["-10", "s", "-5", "s", "0", "s"].repeat(2));

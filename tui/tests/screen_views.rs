@@ -54,7 +54,7 @@ fn a_replay_ends_with_its_closed_connections() {
     stage.link(Link::Up(origin)).show(fixture::snapshot(vec![fixture::closed(0x00c1_05ed)]));
     stage.show(empty()).lacks("c105ed").link(Link::Ended).has("c105ed").has("12:00:");
     let mut last = empty();
-    last.interval_s = 0.005_74;
+    last.interval_s = Some(0.005_74);
     stage.show(last).press("5").has("interval                1.00 s");
 }
 

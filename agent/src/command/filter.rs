@@ -28,10 +28,11 @@ impl FilterOptions {
     }
 
     pub(super) fn apply_to_report(&self, mut report: Report) -> Report {
-        let all = report.connections.len();
-        report.connections.retain(|connection| self.selects(connection));
-        report.filtered_out += all - report.connections.len();
-        report
+        let mut connections = std::mem::take(&mut report.connections);
+        let all = connections.len();
+        connections.retain(|connection| self.selects(connection));
+        report.filtered_out += all - connections.len();
+        report.with(connections)
     }
 
     /// Warns if no namespace has the name. It is no error: the namespace may be created later.

@@ -72,7 +72,7 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
     let screen = Screen::open(Settings { origin, ..load_settings()? }, Arc::clone(&stop))?;
     let pace = screen.pace();
     let outcome = session::run(&mut replay, tracker(options, Closed::Forget), None, |snapshot| {
-        let recorded = Duration::try_from_secs_f64(snapshot.interval_s).unwrap_or_default();
+        let recorded = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0)).unwrap_or_default();
         screen.show(options.filter.apply(snapshot));
         Ok(pace.wait_for_next(recorded))
     });

@@ -30,14 +30,19 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
 }
 
-/// A file has a key that does not exist.
-pub(crate) fn unknown_key(path: &Path, key: &str, hint: &str) -> Failure {
-    Failure::usage(format!("{} sets `{key}`, which does not exist; {hint}", path.display()))
+/// A file has a key that does not exist. `place`: the file, with the line if it is known.
+pub(crate) fn unknown_key(place: &str, key: &str, hint: &str) -> String {
+    format!("{place} sets `{key}`, which does not exist; {hint}")
 }
 
 /// A value is wrong. `origin`: where it comes from.
-pub(crate) fn bad_value(origin: &str, key: &str, value: &str, reason: &str) -> Failure {
-    Failure::usage(format!("{origin} sets {key} to `{value}`: {reason}"))
+pub(crate) fn bad_value(origin: &str, key: &str, value: &str, reason: &str) -> String {
+    format!("{origin} sets {key} to `{value}`: {reason}")
+}
+
+/// All errors of a configuration, a line each. `Ok`: there are none.
+fn none_of(errors: &[String]) -> Result<(), Failure> {
+    if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
 }
 
 /// A configuration, and the origin of each value in the order of `KEYS`.
@@ -56,8 +61,22 @@ pub(crate) struct Layers {
     pub(crate) flags: Vec<(&'static str, String)>,
 }
 
-/// The values of a file and their origin, by key.
-type FileValues = HashMap<&'static str, (String, String)>;
+/// A value that a layer sets.
+#[derive(Clone, Debug)]
+struct Set {
+    text: String,
+    /// The layer.
+    origin: String,
+    /// The same for an error, with the line of the file.
+    place: String,
+}
+
+/// What a file sets, by key, and what is wrong with it.
+#[derive(Debug, Default)]
+struct FileValues {
+    values: HashMap<&'static str, Set>,
+    errors: Vec<String>,
+}
 
 impl Layers {
     /// Reads all layers.
@@ -77,32 +96,32 @@ impl Layers {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Loaded, Failure> {
         let mut loaded = Loaded { config: Config::default(), origins: Vec::new() };
+        let mut errors = file.errors.clone();
         for key in KEYS {
             let flag = self.flags.iter().find(|(name, _)| *name == key.name);
             let variable = key.environment();
+            let layer = |text, origin: String| Set { text, place: origin.clone(), origin };
             let found = flag
-                .map(|(_, text)| (text.clone(), format!("flag {}", key.flag)))
-                .or_else(|| environment(&variable).map(|text| (text, format!("environment {variable}"))))
-                .or_else(|| file.get(key.name).cloned());
-            let Some((value, origin)) = found else {
+                .map(|(_, text)| layer(text.clone(), format!("flag {}", key.flag)))
+                .or_else(|| environment(&variable).map(|text| layer(text, format!("environment {variable}"))))
+                .or_else(|| file.values.get(key.name).cloned());
+            let Some(Set { text, origin, place }) = found else {
                 loaded.origins.push(DEFAULT.to_owned());
                 continue;
             };
             let with_default =
                 |reason: String| format!("{reason}; the default is {}", (key.show)(&Config::default()));
-            (key.set)(&mut loaded.config, &value)
-                .map_err(|reason| bad_value(&origin, key.name, &value, &with_default(reason)))?;
+            if let Err(reason) = (key.set)(&mut loaded.config, &text) {
+                errors.push(bad_value(&place, key.name, &text, &with_default(reason)));
+            }
             loaded.origins.push(origin);
         }
-        loaded.check_method()?;
-        loaded.check_elimination()?;
-        let Config { interval, store_sample_step, .. } = loaded.config;
-        match store_sample_step.filter(|step| *step < interval) {
-            None => Ok(loaded),
-            Some(step) => Err(Failure::usage(format!(
-                "store.sample_step {step:?} is less than interval {interval:?}, and samples are taken from snapshots; use the same for both"
-            ))),
+        // They compare values, which are defaults where one is wrong.
+        if errors.is_empty() {
+            let checks = [loaded.check_method(), loaded.check_elimination(), loaded.check_step()];
+            errors.extend(checks.into_iter().filter_map(Result::err));
         }
+        none_of(&errors).map(|()| loaded)
     }
 
     /// The file that is read, and whether it exists.
@@ -117,7 +136,7 @@ impl Layers {
         match fs::read_to_string(&path) {
             Ok(text) => parse(&path, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.file.is_none() => {
-                Ok(HashMap::new())
+                Ok(FileValues::default())
             }
             Err(error) => Err(unreadable(&path, &error)),
         }
@@ -126,7 +145,7 @@ impl Layers {
 
 impl Loaded {
     /// A method without detection would have no effect.
-    fn check_method(&self) -> Result<(), Failure> {
+    fn check_method(&self) -> Result<(), String> {
         let [method, detection] = [keys::METHOD, keys::DETECTION].map(|name| self.origin(name));
         if self.config.bottlenecks || method == DEFAULT {
             return Ok(());
@@ -141,7 +160,7 @@ impl Loaded {
     }
 
     /// Without detection there is nothing to remove.
-    fn check_elimination(&self) -> Result<(), Failure> {
+    fn check_elimination(&self) -> Result<(), String> {
         let Config { eliminate, bottlenecks, .. } = self.config;
         if bottlenecks || eliminate == Switch::Off {
             return Ok(());
@@ -149,6 +168,15 @@ impl Loaded {
         let reason =
             format!("it needs {}, which is false ({})", keys::DETECTION, self.origin(keys::DETECTION));
         Err(bad_value(self.origin(keys::ELIMINATE), keys::ELIMINATE, eliminate.as_str(), &reason))
+    }
+
+    fn check_step(&self) -> Result<(), String> {
+        let Config { interval, store_sample_step, .. } = self.config;
+        store_sample_step.filter(|step| *step < interval).map_or(Ok(()), |step| {
+            Err(format!(
+                "store.sample_step {step:?} is less than interval {interval:?}, and samples are taken from snapshots; use the same for both"
+            ))
+        })
     }
 
     /// Where the value of a key comes from.
@@ -186,21 +214,41 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let mut values = Vec::new();
     flatten("", &read_toml(path, text)?, &mut values);
     let origin = format!("file {}", path.display());
-    let known = |(name, kind, text): (String, &str, String)| match KEYS.iter().find(|key| key.name == name) {
-        Some(key) if key.kind() == kind => Ok((key.name, (text, origin.clone()))),
-        Some(key) => {
-            let example = (key.show)(&Config::default());
-            let hint = format!("use {}, such as {example}", in_toml(key.kind()));
-            Err(bad_value(&origin, key.name, &text, &hint))
+    let mut file = FileValues::default();
+    for (name, kind, value) in values {
+        let line = line_of(text, &name).map(|line| format!(", line {line},")).unwrap_or_default();
+        let place = format!("{origin}{line}");
+        match KEYS.iter().find(|key| key.name == name) {
+            Some(key) if key.kind() == kind => {
+                file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
+            }
+            Some(key) => {
+                let example = (key.show)(&Config::default());
+                let hint = format!("use {}, such as {example}", in_toml(key.kind()));
+                file.errors.push(bad_value(&place, key.name, &value, &hint));
+            }
+            None => {
+                let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+                let hint = suggest(&name, &names)
+                    .unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
+                file.errors.push(unknown_key(&place, &name, &hint));
+            }
         }
-        None => {
-            let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            let hint =
-                suggest(&name, &names).unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
-            Err(unknown_key(path, &name, &hint))
+    }
+    Ok(file)
+}
+
+/// The number of the line that sets a key. `None`: it is written in another way, such as in an inline table.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let mut table = String::new();
+    let mut lines = text.lines().map(str::trim).zip(1..);
+    let found = lines.find(|(line, _)| {
+        if let Some(name) = line.strip_prefix('[') {
+            table = format!("{}.", name.split(']').next().unwrap_or_default().trim());
         }
-    };
-    values.into_iter().map(known).collect()
+        line.split_once('=').is_some_and(|(name, _)| format!("{table}{}", name.trim()) == key)
+    });
+    found.map(|(_, number)| number)
 }
 
 fn in_toml(kind: &str) -> &'static str {

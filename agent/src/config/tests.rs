@@ -175,3 +175,21 @@ fn elimination_is_off_by_default_and_needs_detection() {
     let error = load(&format!("{file}[trace]\nbottlenecks = false\n"), &[], &[]).unwrap_err().to_string();
     assert!(error.contains("control.eliminate") && error.contains("trace.bottlenecks"), "{error}");
 }
+
+#[test]
+fn all_errors_are_reported_with_their_lines() {
+    let file =
+        "intervall = \"1s\"\n\n[web]\nlistn = \"127.0.0.1:1\"\n[store]\nkeep = \"7\"\nsample_every = 5\n";
+    let environment = [("MPWATCH_TRACE_LEDGER", "sometimes")];
+    let text = load(file, &environment, &[]).unwrap_err().to_string();
+    for expected in [
+        "line 1, sets `intervall`, which does not exist; did you mean `interval`?",
+        "line 4, sets `web.listn`, which does not exist; did you mean `web.listen`?",
+        "line 6, sets store.keep to `7`",
+        "line 7, sets store.sample_every to `5`: use a string in quotes",
+        "environment MPWATCH_TRACE_LEDGER sets trace.ledger to `sometimes`",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert_eq!(text.lines().count(), 5, "{text}");
+}

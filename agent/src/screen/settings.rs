@@ -54,10 +54,10 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
     for (name, value) in &read_toml(path, text)? {
         let Some(key) = KEYS.into_iter().find(|known| known == name) else {
             let hint = nearest(name, &KEYS);
-            return Err(unknown_key(path, name, &hint));
+            return Err(Failure::usage(unknown_key(&origin, name, &hint)));
         };
         set(&mut settings, key, value)
-            .map_err(|reason| bad_value(&origin, key, &value.to_string(), &reason))?;
+            .map_err(|reason| Failure::usage(bad_value(&origin, key, &value.to_string(), &reason)))?;
     }
     Ok(settings)
 }

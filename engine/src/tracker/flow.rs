@@ -289,7 +289,7 @@ impl Flow {
     fn totals(&self) -> Option<Totals> {
         let (sent, received) = self.bytes()?;
         let wire = self.subflows.iter().map(SubflowState::wire_bytes).sum();
-        Some(Totals { payload: sent + received, wire })
+        Some(Totals { payload: sent + received, sent, wire })
     }
 
     fn life(&self, now: Nanos) -> Life {

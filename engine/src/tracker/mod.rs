@@ -178,7 +178,7 @@ impl Tracker {
         Snapshot {
             schema: SCHEMA,
             at: self.timestamp(self.tick.at),
-            interval_s: self.interval().seconds(),
+            interval_s: Some(self.interval()).filter(|interval| interval.0 > 0).map(Nanos::seconds),
             host: self.start.host.clone(),
             setup: Arc::clone(&self.start.setup),
             connections,
@@ -206,13 +206,15 @@ impl Tracker {
                 to: self.timestamp(self.tick.at),
                 cut_short: None,
             },
-            connections,
+            connections: Vec::new(),
+            flow_classes: Vec::new(),
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
             filtered_out: 0,
         }
+        .with(connections)
     }
 
     /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.

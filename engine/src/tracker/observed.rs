@@ -19,6 +19,8 @@ pub(super) struct Life {
 pub(super) struct Totals {
     /// Each byte once.
     pub(super) payload: Bytes,
+    /// Of that, sent.
+    pub(super) sent: Bytes,
     /// Estimated, with headers.
     pub(super) wire: Bytes,
 }
@@ -50,6 +52,7 @@ impl Observation {
         let before = if life.seen_open { Totals::default() } else { self.before.unwrap_or(totals) };
         Observed {
             bytes: totals.payload.since(before.payload),
+            bytes_sent: Some(totals.sent.since(before.sent)),
             duration: life.to.since(life.from),
             active: self.active,
             wire_bytes_estimate: Some(totals.wire.since(before.wire)),
@@ -68,12 +71,13 @@ mod tests {
     }
 
     fn totals(payload: u64) -> Totals {
-        Totals { payload: Bytes(payload), wire: Bytes(payload * 2) }
+        Totals { payload: Bytes(payload), sent: Bytes(payload), wire: Bytes(payload * 2) }
     }
 
     fn observed(bytes: u64, active: u64) -> Observed {
         let wire_bytes_estimate = Some(Bytes(bytes * 2));
-        Observed { bytes: Bytes(bytes), duration: at(37), active: at(active), wire_bytes_estimate }
+        let (bytes, bytes_sent) = (Bytes(bytes), Some(Bytes(bytes)));
+        Observed { bytes, bytes_sent, duration: at(37), active: at(active), wire_bytes_estimate }
     }
 
     fn observe(seen_open: bool) -> Observed {

@@ -147,7 +147,7 @@ impl SubflowState {
 
     /// What it has carried in both directions.
     fn totals(&self) -> Totals {
-        Totals { payload: self.payload(), wire: self.wire_bytes() }
+        Totals { payload: self.payload(), sent: self.unique_sent(), wire: self.wire_bytes() }
     }
 
     /// Estimated bytes on the wire in both directions.

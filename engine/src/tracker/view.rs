@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the model's connections and subflows from tracked state: computes shares, rates and calendar times. Pure.
+//! Builds the model's connections and subflows from tracked state: computes rates and calendar times. Pure.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use mpwatch_model::event::{Start, SubflowRecord, Traces};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
-use mpwatch_model::outage;
-use mpwatch_model::ratio::jain_index;
+use mpwatch_model::settle;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
@@ -100,7 +99,7 @@ impl Context<'_> {
         let unique = flow.sent_by_subflows();
         let subflows = flow.in_order().zip(self.energies);
         let subflows: Vec<Subflow> =
-            subflows.map(|(state, energy)| self.subflow(flow, state, unique, *energy)).collect();
+            subflows.map(|(state, energy)| self.subflow(flow, state, *energy)).collect();
         let observed = flow.observed(self.now);
         let of_subflows = || subflows.iter().map(Subflow::observed_payload).sum();
         let payload = observed.map_or_else(of_subflows, |observed| observed.bytes);
@@ -134,17 +133,18 @@ impl Context<'_> {
             send: rate(flow, |subflow| subflow.send),
             receive: rate(flow, |subflow| subflow.receive),
             observed,
+            partly_observed: false,
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
             cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
             energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
-            jain_index: self.fairness(flow),
+            jain_index: None,
             second_path: second_path(flow),
             extra_subflows: bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows),
             bottlenecks,
             subflows,
             timeline: self.timeline(flow),
         };
-        outage::with_counts(connection)
+        settle::settled(connection)
     }
 
     fn bottlenecks(&self, flow: &Flow) -> Option<Bottlenecks> {
@@ -153,13 +153,7 @@ impl Context<'_> {
         known.or_else(|| bottleneck::of(flow, None, method, self.now)).filter(|_| traces.samples)
     }
 
-    fn subflow(
-        &self,
-        flow: &Flow,
-        state: &SubflowState,
-        sent_by_all: Bytes,
-        energy: Option<FlowEnergy>,
-    ) -> Subflow {
+    fn subflow(&self, flow: &Flow, state: &SubflowState, energy: Option<FlowEnergy>) -> Subflow {
         let record = &state.record;
         let tcp = &record.tcp;
         let traces = self.facts.traces;
@@ -207,7 +201,7 @@ impl Context<'_> {
             send: state.send,
             receive: state.receive,
             observed: Some(state.observed(flow.closed_at().unwrap_or(self.now))),
-            share_sent: (sent_by_all.0 > 0).then(|| state.unique_sent().0 as f64 / sent_by_all.0 as f64),
+            share_sent: None,
             wire_bytes_sent_estimate: wire_sent,
             wire_bytes_received_estimate: wire_received,
             scheduler: (traces.scheduler && record.msk.is_some())
@@ -237,22 +231,6 @@ impl Context<'_> {
                 event: entry.event.clone(),
             })
             .collect()
-    }
-
-    /// Fairness of the mean rates over each subflow's lifetime. A subflow that carried nothing does not count if it is a backup or has ended
-    /// (a refused join).
-    fn fairness(&self, flow: &Flow) -> Option<f64> {
-        let carried = |subflow: &&SubflowState| {
-            subflow.carried().1 > 0 || !(subflow.record.backup || subflow.end.is_some())
-        };
-        // After the MPTCP socket has closed, its subflows carry no payload, though TCP may still close them.
-        let until = flow.closed_at().unwrap_or(self.now);
-        let rates = flow
-            .subflows
-            .iter()
-            .filter(carried)
-            .map(|subflow| subflow.payload().per(subflow.lifetime(until)).0 as f64);
-        jain_index(rates)
     }
 
     fn at(&self, at: Nanos) -> Timestamp {

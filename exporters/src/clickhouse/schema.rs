@@ -12,7 +12,7 @@ use mpwatch_model::table::{Column, ColumnType};
 use crate::end::EndColumns;
 
 /// Version of the tables. To be increased when they change.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Columns that are always known: keys.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use mpwatch_model::class_totals::completion_times;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::pairing::{Flow, flows};
 
@@ -12,7 +13,6 @@ use super::markup::{escape, facts, table};
 use super::page::frame;
 use super::plot::Plot;
 use crate::comparison::{Comparison, Judgement, Row, Side};
-use crate::text::classes::completion_times;
 use crate::text::comparison::{METHOD, answer, class_title, origin, sentences, table as table_of, title};
 use crate::text::words::capital;
 

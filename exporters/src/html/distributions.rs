@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use mpwatch_model::class_totals::{completion_times, energy};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::lifecycle::CarriedBy;
 use mpwatch_model::metric::{Unit, count};
@@ -13,7 +14,6 @@ use mpwatch_model::unit::Microjoules;
 use super::axis::Axis;
 use super::bars::{Bar, Bars};
 use super::plot::{Curve, Plot};
-use crate::text::classes::{completion_times, energy};
 
 const ENERGY: Axis =
     Axis { title: "energy per payload", unit: Unit::JoulesPerGigabyte, column: "j_per_gb", log: false };

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn by(value: f64) -> Increase {
-        Increase { values: vec![Some(value)], unchanged: value == 0.0 }
+        Increase { values: vec![Some(value)], unchanged: value == 0.0, observed: Vec::new() }
     }
 
     fn keys(bounded: &BoundedSums<u8>) -> Vec<u8> {

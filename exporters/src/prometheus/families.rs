@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
 
-use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, Distribution, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::distribution::{
+    CONNECTION_DISTRIBUTIONS, Distribution, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
+};
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
 use mpwatch_model::metric::host::HOST_METRICS;
 use mpwatch_model::metric::{
@@ -9,6 +11,7 @@ use mpwatch_model::metric::{
 };
 use mpwatch_model::service::{SERVICE, Service};
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::subflow::Subflow;
 use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
 
@@ -151,7 +154,17 @@ fn by_interface() -> Section {
         family(name, help, kind, &["interface"], read_value(index, |values| &values.interface_gauges))
     };
     section.families.extend(GAUGES.into_iter().enumerate().map(gauge));
+    section.families.extend(INTERFACE_DISTRIBUTIONS.iter().enumerate().map(by_interface_histogram));
     section
+}
+
+fn by_interface_histogram((index, row): (usize, &Distribution<Subflow>)) -> Family {
+    let labels = ["interface", "le"];
+    family(row.name, row.help, (Kind::Histogram, row.unit), &labels, move |scrape, samples| {
+        for (interface, histogram) in scrape.values.interface_histograms.get(index).into_iter().flatten() {
+            samples.add_histogram(&[interface], histogram);
+        }
+    })
 }
 
 /// Reads one of the values of each set of labels.
@@ -189,7 +202,7 @@ fn distributions<T>(
             // An empty histogram of energy would claim that energy is measured.
             let is_known = |histogram: &&Histogram| row.unit != Unit::Joules || histogram.count() > 0;
             if let Some(histogram) = histograms(scrape.values).get(index).filter(is_known) {
-                samples.add_histogram(histogram);
+                samples.add_histogram::<&str>(&[], histogram);
             }
         })
     })

@@ -34,7 +34,7 @@ pub(super) struct Listed {
 pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
-    distributions: &'static [Distribution<T>],
+    distributions: Vec<&'static Distribution<T>>,
     flows: Vec<FlowEntry<K>>,
     /// For each flow, one value for each counter. `NaN`: unknown.
     values: Vec<f64>,
@@ -60,12 +60,12 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     pub(super) fn new(
         table: &'static [Metric<T>],
         events: &'static [EventCounter<T>],
-        distributions: &'static [Distribution<T>],
+        distributions: impl IntoIterator<Item = &'static Distribution<T>>,
     ) -> Self {
+        let distributions: Vec<_> = distributions.into_iter().collect();
         Self {
             counters: counters(table).collect(),
             events,
-            distributions,
             flows: Vec::new(),
             values: Vec::new(),
             observations: Vec::new(),
@@ -78,6 +78,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             increase: Increase::default(),
             event_counts: events.iter().map(|event| vec![0; event.values.len()]).collect(),
             histograms: distributions.iter().map(|row| Histogram::new(row.bounds)).collect(),
+            distributions,
         }
     }
 
@@ -136,7 +137,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     fn zeros(&self, index: usize) -> Increase {
         let last = &self.values[index * self.counters.len()..][..self.counters.len()];
         let values = last.iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
-        Increase { values, unchanged: true }
+        Increase { values, unchanged: true, observed: Vec::new() }
     }
 
     /// The index of a flow, and whether it is new. Consecutive snapshots mostly have the same flows in the same order.
@@ -183,7 +184,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     }
 
     fn compute_increase(&mut self, index: usize, flow: &T, is_new: bool) {
-        let Increase { values, unchanged } = &mut self.increase;
+        let Increase { values, unchanged, .. } = &mut self.increase;
         values.clear();
         *unchanged = !is_new;
         let first = index * self.counters.len();
@@ -218,14 +219,15 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     fn observe(&mut self, index: usize, flow: &T) {
         let first = index * self.distributions.len();
         let seen = &mut self.observations[first..];
+        self.increase.observed.clear();
         for ((row, seen), histogram) in self.distributions.iter().zip(seen).zip(&mut self.histograms) {
             let observations = (row.observations)(flow);
-            if observations > *seen {
-                *seen = observations;
-                if let Some(value) = (row.of)(flow) {
-                    histogram.observe(value);
-                }
+            let value = (row.of)(flow).filter(|_| observations > *seen);
+            *seen = observations.max(*seen);
+            if let Some(value) = value {
+                histogram.observe(value);
             }
+            self.increase.observed.push(value);
         }
     }
 
@@ -287,8 +289,8 @@ mod tests {
         }
         counters.forget_gone(|_| false, |()| ());
         let update = |(place, flow): (usize, &&Connection)| {
-            let Increase { values, unchanged } = counters.update(place, flow, true);
-            Increase { values: values.clone(), unchanged: *unchanged }
+            let Increase { values, unchanged, .. } = counters.update(place, flow, true);
+            Increase { values: values.clone(), unchanged: *unchanged, observed: Vec::new() }
         };
         let increases = flows.iter().enumerate().map(update).collect();
         counters.end_snapshot();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A histogram with fixed buckets.
 
+use super::sums::{Increase, Sums};
+
 /// Counts of observations by value, and their sum.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
@@ -14,6 +16,21 @@ pub(super) struct Histogram {
 impl Histogram {
     pub(super) fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    /// The sums that one observation adds: a count for each bucket, then the value.
+    pub(super) fn observation(bounds: &'static [f64], value: f64) -> Increase {
+        let bucket = bounds.partition_point(|bound| *bound < value);
+        let counts = (0..=bounds.len()).map(|nth| Some(f64::from(u8::from(nth == bucket))));
+        Increase { values: counts.chain([Some(value)]).collect(), unchanged: false, observed: Vec::new() }
+    }
+
+    /// The histogram of such sums.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are whole")]
+    pub(super) fn of_sums(bounds: &'static [f64], sums: &Sums) -> Self {
+        let number = |nth: usize| sums.get(nth).copied().flatten().unwrap_or(0.0);
+        let counts = (0..=bounds.len()).map(|nth| number(nth) as u64).collect();
+        Self { bounds, counts, sum: number(bounds.len() + 1) }
     }
 
     pub(super) fn observe(&mut self, value: f64) {

@@ -20,13 +20,7 @@ impl<'a> Samples<'a> {
 
     /// Adds a sample of a counter or gauge. Label values beyond the family's labels are ignored.
     pub(super) fn add<S: AsRef<str>>(&mut self, label_values: &[S], value: f64) {
-        let pairs = self.label_names.iter().zip(label_values).map(|(name, value)| {
-            let mut pair = LabelPair::default();
-            pair.set_name((*name).to_owned());
-            pair.set_value(value.as_ref().to_owned());
-            pair
-        });
-        let mut sample = proto::Metric::from_label(pairs.collect());
+        let mut sample = self.labelled(label_values);
         if self.kind == Kind::Counter {
             let mut counter = Counter::default();
             counter.set_value(value);
@@ -39,8 +33,18 @@ impl<'a> Samples<'a> {
         self.collected.push(sample);
     }
 
-    /// Adds a histogram without labels.
-    pub(super) fn add_histogram(&mut self, observed: &Histogram) {
+    fn labelled<S: AsRef<str>>(&self, label_values: &[S]) -> proto::Metric {
+        let pairs = self.label_names.iter().zip(label_values).map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value(value.as_ref().to_owned());
+            pair
+        });
+        proto::Metric::from_label(pairs.collect())
+    }
+
+    /// Adds a histogram.
+    pub(super) fn add_histogram<S: AsRef<str>>(&mut self, label_values: &[S], observed: &Histogram) {
         let buckets = observed.cumulative().map(|(bound, count)| {
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(bound);
@@ -51,7 +55,7 @@ impl<'a> Samples<'a> {
         histogram.set_bucket(buckets.collect());
         histogram.set_sample_sum(observed.sum);
         histogram.set_sample_count(observed.count());
-        let mut sample = proto::Metric::default();
+        let mut sample = self.labelled(label_values);
         sample.set_histogram(histogram);
         self.collected.push(sample);
     }

@@ -13,6 +13,8 @@ pub(super) struct Increase {
     pub(super) values: Sums,
     /// Whether no counter increased or became known.
     pub(super) unchanged: bool,
+    /// One value for each distribution. `None`: no new observation.
+    pub(super) observed: Vec<Option<f64>>,
 }
 
 /// The counters of a table.

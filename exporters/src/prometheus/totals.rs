@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::endpoint::Name;
 use mpwatch_model::id::{ConnectionId, SubflowId};
-use mpwatch_model::metric::distribution::{CONNECTION_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS};
+use mpwatch_model::metric::distribution::{
+    CONNECTION_DISTRIBUTIONS, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
+};
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
 use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
@@ -18,6 +20,7 @@ use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
 use super::flow_counters::FlowCounters;
+use super::histogram::Histogram;
 use super::interfaces::{Interface, Interfaces, Path};
 use super::largest::LargestFlows;
 use super::sizes::Sizes;
@@ -60,6 +63,8 @@ pub struct Totals {
     interfaces: BoundedSums<Option<Name>>,
     /// The values of their gauges in the latest snapshot, and of all other interfaces together.
     interface_gauges: HashMap<Interface, Sums>,
+    /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
+    interface_histograms: Vec<BoundedSums<Option<Name>>>,
     peers: BoundedSums<Option<IpAddr>>,
     cgroups: BoundedSums<Option<CgroupKey>>,
     /// Paths of the control groups with series of their own.
@@ -85,10 +90,18 @@ impl Totals {
         Self {
             settings,
             connections: FlowCounters::new(CONNECTION, CONNECTION_EVENTS, CONNECTION_DISTRIBUTIONS),
-            subflows: FlowCounters::new(SUBFLOW, SUBFLOW_EVENTS, SUBFLOW_DISTRIBUTIONS),
+            subflows: FlowCounters::new(
+                SUBFLOW,
+                SUBFLOW_EVENTS,
+                SUBFLOW_DISTRIBUTIONS.iter().chain(INTERFACE_DISTRIBUTIONS),
+            ),
             host: counters(CONNECTION).map(|row| initial(row.unit)).collect(),
             interfaces: BoundedSums::new(up_to(MAX_INTERFACES)),
             interface_gauges: HashMap::new(),
+            interface_histograms: INTERFACE_DISTRIBUTIONS
+                .iter()
+                .map(|_| BoundedSums::new(up_to(MAX_INTERFACES)))
+                .collect(),
             peers: BoundedSums::new(up_to(MAX_PEERS)),
             cgroups: BoundedSums::new(up_to(MAX_CGROUPS)),
             cgroup_paths: HashMap::new(),
@@ -125,6 +138,13 @@ impl Totals {
                 let key = (connection.id, subflow.id);
                 let increase = self.subflows.update(place, subflow, subflow.created_at.is_some());
                 self.interfaces.add(subflow.interface, increase);
+                let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
+                let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
+                for ((row, sums), value) in rows.zip(observed) {
+                    if let Some(value) = *value {
+                        sums.add(subflow.interface, &Histogram::observation(row.bounds, value));
+                    }
+                }
                 self.largest_subflows.add(key, subflow, increase);
                 place += 1;
             }
@@ -199,6 +219,7 @@ impl Totals {
             peers: labelled(&self.peers, |key| key.map(|address| address.to_string())),
             interfaces: labelled(&self.interfaces, |key| key.map(|name| name.text().into_owned())),
             interface_gauges: self.interface_gauges(),
+            interface_histograms: self.interface_histograms(),
             cgroups: labelled(&self.cgroups, |key| self.cgroup_paths.get(&key?).cloned()),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
@@ -219,6 +240,19 @@ impl Totals {
         values
     }
 
+    /// An interface without an RTT has no histogram.
+    fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
+        let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
+            let all = labelled(sums, |key| key.map(|name| name.text().into_owned()));
+            let known = all.into_iter().filter(|one| !one.values.is_empty());
+            known.flat_map(|one| {
+                let histogram = Histogram::of_sums(row.bounds, &one.values);
+                one.labels.into_iter().map(move |label| (label, histogram.clone()))
+            })
+        });
+        rows.map(Iterator::collect).collect()
+    }
+
     /// An interface without an open subflow has none, and so no RTT.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
         let none = || vec![Some(0.0), Some(0.0), None];
@@ -236,7 +270,9 @@ impl Totals {
     /// Selects by size what has series of its own until the next snapshot, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
         self.peers.select(snapshot.at, self.peer_sizes.all());
-        self.interfaces.select(snapshot.at, &self.paths.sizes());
+        let sizes = self.paths.sizes();
+        self.interfaces.select(snapshot.at, &sizes);
+        self.interface_histograms.iter_mut().for_each(|sums| sums.select(snapshot.at, &sizes));
         self.cgroups.select(snapshot.at, self.cgroup_sizes.all());
         self.update_cgroup_paths(snapshot);
         if self.settings.top_flows > 0 {

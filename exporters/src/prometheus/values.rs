@@ -24,6 +24,8 @@ pub struct MetricValues {
     pub(super) interfaces: Vec<LabelledValues>,
     /// The gauges of each interface.
     pub(super) interface_gauges: Vec<LabelledValues>,
+    /// For each distribution by interface, a histogram for each interface.
+    pub(super) interface_histograms: Vec<Vec<(String, Histogram)>>,
     pub(super) cgroups: Vec<LabelledValues>,
     /// For each counter of connection events, a count for each value of its label.
     pub(super) connection_events: Vec<Vec<u64>>,

@@ -228,6 +228,7 @@ const TRAFFIC: &[Column<Subflow>] = &[
     ("over", Left, |s| or_dash(s.interface.map(|name| printable(&name.text()).into_owned()))),
     ("share of payload", Right, |s| of_subflow(s, "sent_share_ratio")),
     ("goodput", Right, |s| of_subflow(s, "goodput_bits_per_second")),
+    ("overhead", Right, |s| of_subflow(s, "excess_ratio")),
     ("sent", Right, |s| of_subflow(s, "sent_bytes_total")),
     ("received", Right, |s| of_subflow(s, "received_bytes_total")),
     ("retransmitted", Right, |s| of_subflow(s, "retransmitted_bytes_total")),

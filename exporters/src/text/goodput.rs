@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Goodput of all connections of a report together, and how many of them were observed at both ends.
 
+use mpwatch_model::class_totals;
 use mpwatch_model::goodput::Goodput;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::pairing::flows;
+use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::BitsPerSecond;
 
@@ -14,6 +15,7 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let flows = flows(&report.connections);
     let mut facts = Vec::new();
     facts.extend(goodput(report).map(|text| ("goodput".to_owned(), text)));
+    facts.extend(overhead(&flows).map(|text| ("overhead".to_owned(), text)));
     let both = flows.iter().filter(|flow| flow.other.is_some()).count();
     if both > 0 {
         let text = format!(
@@ -23,6 +25,12 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
         facts.push(("both ends".to_owned(), text));
     }
     facts
+}
+
+/// `None`: nothing was on the wire.
+fn overhead(flows: &[Flow<'_>]) -> Option<String> {
+    let share = metric::display(Unit::Ratio, Some(class_totals::excess_ratio(flows)?));
+    Some(format!("about {share} of the wire bytes were not new payload: headers and retransmissions"))
 }
 
 /// `None`: the period has no duration, or no connection.
@@ -50,7 +58,8 @@ mod tests {
     fn goodput_of_a_run_is_of_all_its_connections() {
         let report = fixture::report(vec![fixture::closed(1), fixture::closed(2)]);
         let facts = facts(&report);
-        assert_eq!(facts.len(), 1, "the other ends are on another host");
+        assert_eq!(facts.len(), 2, "the other ends are on another host");
+        assert!(facts[1].1.starts_with("about "), "{}", facts[1].1);
         // 2 * 120 MB in 12.75 s, or in the 12 s from their opening to their end.
         assert!(
             facts[0]

@@ -59,6 +59,7 @@ const LINE: &[Column<Connection>] = &[
     ("sent", Right, |c| or_dash(c.bytes_sent.map(|sent| bytes(sent.0)))),
     ("received", Right, |c| or_dash(c.bytes_received.map(|received| bytes(received.0)))),
     ("duration", Right, |c| metric::display(Unit::Seconds, Some(c.age_s))),
+    ("observed", Left, |c| if c.is_partly_observed() { "partly" } else { "all" }.to_owned()),
     ("J/GB", Right, |c| shown(CONNECTION, "mpwatch_connection_joules_per_gigabyte", c).replace(" J/GB", "")),
 ];
 

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use mpwatch_model::connection::Connection;
+use mpwatch_model::outage::{is_failure, outages};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry};
 use unicode_width::UnicodeWidthStr;
 
@@ -11,8 +12,9 @@ use super::grid::{Align, Grid};
 
 /// The events: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
 fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
+    let outages = outages(connection);
     let line = |entry: &TimelineEntry| {
-        let mark = if entry.event.is_failure() { '!' } else { ' ' };
+        let mark = if is_failure(&outages, entry) { '!' } else { ' ' };
         let sentence = entry.event.sentence(|subflow| connection.subflow_name(subflow));
         (connection.offset(entry.at).to_string(), mark, sentence, entry.source.as_str())
     };

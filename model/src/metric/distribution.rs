@@ -8,7 +8,7 @@ use crate::unit::Micros;
 
 /// One histogram.
 pub struct Distribution<T: 'static> {
-    /// Full name, `mpwatch_host_<what>_<unit>`.
+    /// Full name, `mpwatch_<host or interface>_<what>_<unit>`.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
@@ -29,6 +29,9 @@ const DELAYS: &[f64] = &[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0,
 ];
+
+/// For a histogram of each interface: fewer buckets, because there may be many interfaces.
+const PATH_DELAYS: &[f64] = &[0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 
 fn closed(connection: &Connection) -> u64 {
     u64::from(!connection.is_open())
@@ -89,3 +92,13 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
         of: |s| s.rtt.map(Micros::seconds),
     },
 ];
+
+/// Of the subflows of each interface.
+pub static INTERFACE_DISTRIBUTIONS: &[Distribution<Subflow>] = &[Distribution {
+    name: "mpwatch_interface_rtt_seconds",
+    help: "RTT of the segment acknowledged last, once per subflow of an interface and snapshot with a new sample.",
+    unit: Unit::Seconds,
+    bounds: PATH_DELAYS,
+    observations: |s| s.rtt_samples,
+    of: |s| s.rtt.map(Micros::seconds),
+}];

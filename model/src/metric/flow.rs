@@ -42,7 +42,8 @@ metrics! {
         "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed?.goodput().map(rate) => "goodput_bps";
         "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed?.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
-        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the payload sent by all subflows of the connection." |s| s.share_sent;
+        "mpwatch_subflow_excess_ratio" Gauge Ratio "EXCESS" "Fraction of its observed wire bytes (estimated) that was not payload: headers and retransmissions." |s| s.excess_ratio() => "excess_ratio";
+        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the observed payload sent by all subflows of the connection." |s| s.share_sent;
         "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT LAST" "RTT of the segment acknowledged last." |s| s.rtt.map(Micros::seconds);
         "mpwatch_subflow_srtt_seconds" Gauge Seconds "RTT" "Smoothed RTT." |s| s.srtt.map(Micros::seconds);
         "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(Micros::seconds);
@@ -82,7 +83,7 @@ metrics! {
         "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
         "mpwatch_connection_excess_ratio" Gauge Ratio "EXCESS" "Fraction of the observed wire bytes (estimated) that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
-        "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' mean rates [RN10]." |c| c.jain_index;
+        "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' goodputs [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
         "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);

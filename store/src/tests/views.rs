@@ -163,7 +163,7 @@ fn events_and_verdicts_match_the_report() {
 #[test]
 fn the_other_views_have_rows() {
     let (_folder, file, _) = filled();
-    for view in ["v_run", "v_energy", "v_peer_daily"] {
+    for view in ["v_run", "v_energy", "v_peer_daily", "v_flow_class"] {
         assert!(!rows(&file, &format!("SELECT * FROM {view}")).is_empty(), "{view}");
     }
     assert!(!rows(&file, "SELECT * FROM v_sample").is_empty());

@@ -21,8 +21,8 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 use mpwatch_model::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::observed::Observed;
-use mpwatch_model::outage;
 use mpwatch_model::overhead::Overhead;
+use mpwatch_model::settle::settled;
 use mpwatch_model::setup::Setup;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
@@ -110,6 +110,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         receive: Some(BitsPerSecond(1_100 / nth)),
         observed: Some(Observed {
             bytes: Bytes(80_001_200 / nth),
+            bytes_sent: Some(Bytes(80_000_000 / nth)),
             duration: Nanos(12_479_850_000),
             active: Nanos(10_000_000_000),
             wire_bytes_estimate: Some(Bytes(87_350_000 / nth)),
@@ -177,6 +178,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         send: None,
         receive: None,
         observed: None,
+        partly_observed: false,
         flow_class: FlowClass::Query,
         cpu: None,
         energy: None,
@@ -205,9 +207,6 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
-    for subflow in subflows.iter_mut() {
-        subflow.share_sent = (unique.0 > 0).then(|| subflow.unique_sent().0 as f64 / unique.0 as f64);
-    }
     connection.cpu = subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten();
     let costs: Vec<_> = subflows.iter().filter_map(|s| s.energy).collect();
     connection.energy = (!costs.is_empty()).then(|| FlowEnergy::sum(&costs));
@@ -221,11 +220,13 @@ pub fn settle(connection: &mut Connection) {
     let (duration, active) = (Nanos(12_500_000_000), Nanos(10_000_000_000));
     let wire = subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
     let (bytes, wire_bytes_estimate) = (sent + received, Some(wire));
-    connection.observed = Some(Observed { bytes, duration, active, wire_bytes_estimate });
+    let bytes_sent = Some(sent);
+    connection.observed = Some(Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate });
     connection.flow_class = FlowClass::of(sent, received);
     connection.energy = connection.energy.map(|energy| energy.over(sent + received));
     connection.local = subflows.first().map(|s| s.local);
     connection.remote = subflows.first().map(|s| s.remote);
+    *connection = settled(connection.clone());
 }
 
 fn entry(micros: i64, source: ObservedBy, what: TimelineEvent) -> TimelineEntry {
@@ -301,7 +302,7 @@ pub fn failover(token: u32) -> Connection {
     ));
     let ended = TimelineEvent::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
     connection.timeline.push(entry(9_412_000, ObservedBy::Tracepoint, ended));
-    outage::with_counts(connection)
+    settled(connection)
 }
 
 /// A server's connection whose peer does not speak MPTCP, over IPv6, older than the agent.
@@ -322,7 +323,9 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
     let wire_bytes_estimate = Some(Bytes(9_200));
-    connection.subflows[0].observed = Some(Observed { bytes, duration, active, wire_bytes_estimate });
+    let bytes_sent = Some(Bytes(7_500));
+    let observed = Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate };
+    connection.subflows[0].observed = Some(observed);
     settle(&mut connection);
     connection.observed = connection.subflows[0].observed;
     connection.energy = connection.energy.map(|energy| energy.over(bytes));
@@ -335,7 +338,7 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
     Snapshot {
         schema: SCHEMA,
         at: at(12_500_000),
-        interval_s: 1.0,
+        interval_s: Some(1.0),
         host: host(),
         setup: Arc::new(setup()),
         connections,
@@ -423,13 +426,15 @@ pub fn report(connections: Vec<Connection>) -> Report {
     Report {
         schema,
         run: Run { host, setup: Arc::new(setup()), from: at(-250_000), to, cut_short: None },
-        connections,
+        connections: Vec::new(),
+        flow_classes: Vec::new(),
         counters,
         cpus,
         energy,
         losses,
         filtered_out: 0,
     }
+    .with(connections)
 }
 
 /// Some losses of each kind that users meet.

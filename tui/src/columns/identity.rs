@@ -21,7 +21,11 @@ use crate::theme::Ink;
 
 pub(super) const COLUMNS: &[Column] = &[
     words(
-        ("flow", "CONNECTION", "the connection, and below it its subflows"),
+        (
+            "flow",
+            "CONNECTION",
+            "the connection, and below it its subflows; partly, *: mpwatch did not observe all of it",
+        ),
         (24, 54),
         Rows::Flows,
         Value::Cell(flow, |row| {
@@ -57,6 +61,12 @@ pub(super) const COLUMNS: &[Column] = &[
         let state = if let Subject::Subflow { subflow, .. } = row.subject { subflow.state } else { c.state };
         Some(if row.is_closed() { "closed" } else { state.as_str() }.to_owned())
     }),
+    word(
+        ("observed", "OBSERVED", "whether mpwatch observed all of the connection, or a part (partly)"),
+        |row, c| {
+            row.own_connection().map(|_| if c.is_partly_observed() { "partly" } else { "all" }.to_owned())
+        },
+    ),
     word(("role", "ROLE", "client or server"), |row, c| {
         row.own_connection().map(|_| c.role.map_or("-", Role::as_str).to_owned())
     }),
@@ -87,6 +97,10 @@ pub(super) const COLUMNS: &[Column] = &[
         ),
     ),
 ];
+
+/// What the mark of a connection means of which mpwatch did not observe all.
+pub(crate) const PARTLY_LEGEND: &str =
+    "partly, *: not all of the connection was observed; CPU time, energy and ratios are of the observed part";
 
 fn flow(row: &Row<'_>, width: usize) -> Text {
     let forms = match row.subject {
@@ -148,18 +162,21 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         (.., Protocol::Tcp) => (" TCP", Ink::Faint),
         _ => ("", Ink::Normal),
     };
-    let form = |text: String, ends: String| {
+    let is_partly = connection.is_partly_observed();
+    let with = |partly: &str, text: String, ends: String| {
         let all = Text::plain(marker).and(text, Ink::Strong).and(ends, Ink::Normal).and(tag, ink);
+        let all = all.and(if is_partly { partly } else { "" }.to_owned(), Ink::Faint);
         if connection.is_open() { all } else { all.all(Ink::Faint) }
     };
+    let form = |text: String, ends: String| with(" partly", text, ends);
     vec![
         form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
         form(format!("{id} {name}"), String::new()),
         // Names repeat, ids do not.
-        form(format!("{id} {}", clip(&name, 6)), String::new()),
-        form(format!("{id} {}", clip(&name, 4)), String::new()),
+        with("*", format!("{id} {}", clip(&name, 6)), String::new()),
+        with("*", format!("{id} {}", clip(&name, 4)), String::new()),
     ]
 }
 

@@ -13,7 +13,7 @@ mod traffic;
 mod views;
 
 pub(crate) use column::{Column, Rows};
-pub(crate) use identity::full_names;
+pub(crate) use identity::{PARTLY_LEGEND, full_names};
 pub(crate) use order::{Order, ranks};
 pub use registry::names;
 pub(crate) use registry::{COLUMNS, find, known, search_text};

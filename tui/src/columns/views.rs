@@ -68,7 +68,7 @@ view! {
     /// `mpwatch ls`. Scripts read these columns: their order stays.
     LIST: id 0 protocol 1 state 2 role 3 netns 4 process 5 local 6 remote 7 subflows 8 send_bits_per_second 9
       receive_bits_per_second 10 sent_bytes_total 11 received_bytes_total 12 retransmitted_bytes_total 13 age_seconds 14
-      cpu_seconds_total 15 active_joules_total 16 joules_per_gigabyte 17
+      cpu_seconds_total 15 active_joules_total 16 joules_per_gigabyte 17 observed 18
     +
 }
 

@@ -4,6 +4,7 @@
 use mpwatch_model::connection::Connection;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::metric::{Unit, display};
+use mpwatch_model::outage::{is_failure, outages};
 use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
 use ratatui::Frame;
@@ -132,17 +133,21 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     };
     let title = Text::new("Timeline", Ink::Strong).and(format!(", from {start}{shown}"), Ink::Faint);
     let below = rule(app, frame, area, title);
-    let lines = entries.iter().skip(first).take(page).map(|entry| event(app, connection, entry));
+    let outages = outages(connection);
+    let lines = entries.iter().skip(first).take(page).map(|entry| {
+        let is_failure = is_failure(&outages, entry);
+        event(app, connection, entry, is_failure)
+    });
     put_lines(app, frame, below, lines);
 }
 
-fn event(app: &App, connection: &Connection, entry: &TimelineEntry) -> Text {
+fn event(app: &App, connection: &Connection, entry: &TimelineEntry, is_failure: bool) -> Text {
     let mut event = entry.event.clone();
     if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on()) {
         *address = None;
     }
     let sentence = event.sentence(|id| connection.subflow_name(id));
-    let (mark, ink) = if event.is_failure() { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
+    let (mark, ink) = if is_failure { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
     let at = pad(&format!("{:.2}", connection.offset(entry.at)), 11, true);
     let sources: &[&str] = match entry.source {
         ObservedBy::Sampled => &["  (sampled, up to one interval late)", "  (sampled)", ""],

@@ -109,7 +109,7 @@ fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
     };
     let of_one = |snapshot: &&Snapshot| {
         let zones = snapshot.energy.as_ref()?.zones.iter().map(|zone| zone.power_uw);
-        Some((snapshot.interval_s, zones.reduce(|all, one| Some(all? + one?))?? as f64 / 1e6))
+        Some((snapshot.interval_s.unwrap_or(0.0), zones.reduce(|all, one| Some(all? + one?))?? as f64 / 1e6))
     };
     let known: Vec<(f64, f64)> = snapshots.iter().filter_map(of_one).collect();
     let seconds: f64 = known.iter().map(|(seconds, _)| seconds).sum();
@@ -179,7 +179,7 @@ mod tests {
         let zone = |power_uw| ZoneEnergy { power_uw, ..ZoneEnergy::default() };
         let zones = microwatts.map(|power| zone(Some(power))).into_iter().collect();
         let energy = SnapshotEnergy { source: EnergySource::Model, zones, ..SnapshotEnergy::default() };
-        Snapshot { energy: Some(energy), interval_s: seconds, ..fixture::snapshot(Vec::new()) }
+        Snapshot { energy: Some(energy), interval_s: Some(seconds), ..fixture::snapshot(Vec::new()) }
     }
 
     #[test]

@@ -71,16 +71,17 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
         fact("origin", origin),
         fact("host", format!("{name}, Linux {}", printable(&host.kernel))),
         fact("version", format!("mpwatch {}", printable(&host.mpwatch))),
-        fact("interval", display(Unit::Seconds, Some(interval(app, snapshot)))),
+        fact("interval", display(Unit::Seconds, interval(app, snapshot))),
         fact("history", count(usize::try_from(frames).unwrap_or(usize::MAX), "snapshot")),
         fact("closed, remembered", count(app.history.closed().len(), "connection")),
     ]
 }
 
 /// Time between two snapshots, in seconds. The last one of a run comes early.
-fn interval(app: &App, snapshot: &Snapshot) -> f64 {
+fn interval(app: &App, snapshot: &Snapshot) -> Option<f64> {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
-    before.map_or(0.0, |before| before.snapshot.interval_s).max(snapshot.interval_s)
+    let before = before.and_then(|before| before.snapshot.interval_s);
+    before.into_iter().chain(snapshot.interval_s).reduce(f64::max)
 }
 
 fn losses(snapshot: &Snapshot) -> Vec<Text> {
@@ -157,7 +158,7 @@ fn programs(app: &App, snapshot: &Snapshot) -> String {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let measured = before.and_then(|before| {
         let (ns, runs) = snapshot.counters.runs_since(&before.snapshot.counters)?;
-        let seconds = Some(snapshot.interval_s).filter(|seconds| *seconds > 0.0)?;
+        let seconds = snapshot.interval_s.filter(|seconds| *seconds > 0.0)?;
         let rate = runs as f64 / seconds;
         let percent = rate * ns / 1e7;
         Some(format!(

@@ -47,7 +47,7 @@ impl App {
             self.notify("the daemon sets the interval: see `interval` in its configuration");
             return None;
         }
-        let shown = self.snapshot().map_or(1.0, |snapshot| snapshot.interval_s);
+        let shown = self.snapshot().and_then(|snapshot| snapshot.interval_s).unwrap_or(1.0);
         let current = self.interval.map_or(shown, |interval| interval.as_secs_f64());
         let seconds = |millis: &u64| *millis as f64 / 1e3;
         let next = if slower {

@@ -69,8 +69,17 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Round-trip time by interface",
                     Lines,
                     "s",
-                    "Median of the smoothed round-trip times of the open subflows of each interface.",
-                    &[("avg by (interface) (mpwatch_interface_srtt_seconds{$m})", "{{interface}}")],
+                    "Round-trip time of subflows with traffic by interface: one value per subflow and snapshot.",
+                    &[
+                        (
+                            "histogram_quantile(0.5, sum by (interface, le) (rate(mpwatch_interface_rtt_seconds_bucket{$m}[$r])))",
+                            "{{interface}}: median",
+                        ),
+                        (
+                            "histogram_quantile(0.95, sum by (interface, le) (rate(mpwatch_interface_rtt_seconds_bucket{$m}[$r])))",
+                            "{{interface}}: 95 %",
+                        ),
+                    ],
                 ),
                 panel(
                     "Outages",

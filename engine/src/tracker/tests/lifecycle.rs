@@ -140,7 +140,14 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     let observed = connection.observed.unwrap();
     assert_eq!((observed.bytes, observed.active), (Bytes(125_000), Nanos(SECOND)));
     assert_eq!(connection.subflows[0].observed.unwrap().bytes, Bytes(100_000));
-    assert!((second.interval_s - 1.0).abs() < 1e-9);
+    // Of what was observed: 100 000 and 50 000 bytes.
+    let shares: Vec<f64> = connection.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
+    assert!(
+        shares.iter().zip([2.0 / 3.0, 1.0 / 3.0]).all(|(share, of)| (share - of).abs() < 1e-9),
+        "{shares:?}"
+    );
+    assert_eq!((connection.jain_index, connection.partly_observed), (Some(0.9), true));
+    assert_eq!((first.interval_s, second.interval_s), (None, Some(1.0)));
 }
 
 #[test]

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connections of a report by protocol and size class, summed up. The two ends of a connection are one flow.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::connection::Connection;
+use crate::energy::FlowEnergy;
+use crate::flow_class::FlowClass;
+use crate::lifecycle::CarriedBy;
+use crate::pairing::{Flow, flows};
+use crate::ratio::excess;
+use crate::unit::{BitsPerSecond, Bytes};
+
+/// The connections of one protocol and size class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassTotals {
+    /// The protocol that carried their payload.
+    pub carried_by: CarriedBy,
+    /// Size class by payload `[UPD18]`.
+    pub flow_class: FlowClass,
+    /// How many there are; a connection whose two ends are in the report counts once.
+    pub connections: usize,
+    /// How many of them were seen from their opening to their end.
+    pub completed: usize,
+    /// Median of the completion times of those, in seconds. `null`: there are none.
+    #[serde(rename = "completion_p50_s")]
+    pub median: Option<f64>,
+    /// Their 99th percentile.
+    #[serde(rename = "completion_p99_s")]
+    pub p99: Option<f64>,
+    /// The longest.
+    #[serde(rename = "completion_max_s")]
+    pub slowest: Option<f64>,
+    /// Observed payload in both directions, each byte once.
+    #[serde(rename = "bytes")]
+    pub payload: Bytes,
+    /// Mean of their goodputs. `null`: none is known.
+    #[serde(rename = "goodput_bps")]
+    pub goodput: Option<BitsPerSecond>,
+    /// Fraction of the observed wire bytes (estimated) that was not payload delivered once. `null`: nothing was on the wire.
+    #[serde(rename = "excess_ratio")]
+    pub excess: Option<f64>,
+    /// Mean of Jain's fairness indices of their subflows. `null`: none has two.
+    pub jain_index: Option<f64>,
+    /// Energy at all ends of the connections whose energy is known, with its ratio to their payload. `null`: none is known.
+    pub energy: Option<FlowEnergy>,
+}
+
+/// One for each protocol and class that has connections, in order of size.
+pub fn class_totals(connections: &[Connection]) -> Vec<ClassTotals> {
+    let flows = flows(connections);
+    let pairs = FlowClass::ALL.into_iter().flat_map(|class| CarriedBy::ALL.map(|protocol| (class, protocol)));
+    pairs.filter_map(|(class, protocol)| sum(&flows, class, protocol)).collect()
+}
+
+fn sum(all: &[Flow<'_>], flow_class: FlowClass, carried_by: CarriedBy) -> Option<ClassTotals> {
+    let is_one = |flow: &&Flow<'_>| flow.end.flow_class == flow_class && flow.end.carried_by() == carried_by;
+    let flows: Vec<Flow<'_>> = all.iter().filter(is_one).copied().collect();
+    let mean_of = |read: fn(&Connection) -> Option<f64>| {
+        mean(flows.iter().filter_map(|flow| read(flow.best_observed())))
+    };
+    let times = completion_times(&flows);
+    let (energy, known) = energy(&flows);
+    (!flows.is_empty()).then(|| ClassTotals {
+        carried_by,
+        flow_class,
+        connections: flows.len(),
+        completed: times.len(),
+        median: quantile(&times, 0.5),
+        p99: quantile(&times, 0.99),
+        slowest: quantile(&times, 1.0),
+        payload: flows.iter().map(|flow| flow.observed_payload()).sum(),
+        goodput: mean_of(|end| end.observed?.goodput().map(|rate| rate.0 as f64)).map(rounded),
+        excess: excess_ratio(&flows),
+        jain_index: mean_of(|end| end.jain_index),
+        energy: (known > 0).then_some(energy),
+    })
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+fn rounded(rate: f64) -> BitsPerSecond {
+    BitsPerSecond(rate.round() as u64)
+}
+
+/// Excess traffic of some connections together `[UPD18]`: of the end of each that observed more. `None`: nothing was on the wire.
+pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
+    let of_end = |end: &Connection| {
+        let observed =
+            end.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
+        observed.unwrap_or_else(|| (end.payload(), end.wire_bytes_estimate()))
+    };
+    let (payloads, wire): (Vec<Bytes>, Vec<Bytes>) =
+        flows.iter().map(|flow| of_end(flow.best_observed())).unzip();
+    excess(payloads.into_iter().sum(), wire.into_iter().sum())
+}
+
+/// How long those connections lasted that were seen from their opening to their end, seconds, ascending.
+pub fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
+    let completed = flows.iter().filter(|flow| flow.end.seen_open && !flow.end.is_open());
+    let mut times: Vec<f64> = completed.map(|flow| flow.end.age_s).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and how many these are.
+pub fn energy(flows: &[Flow<'_>]) -> (FlowEnergy, usize) {
+    let energy = |flow: &Flow<'_>| flow.energy().filter(|energy| energy.active.is_some());
+    let known = flows.iter().filter_map(|flow| Some((flow.observed_payload(), energy(flow)?)));
+    let (payloads, energies): (Vec<Bytes>, Vec<FlowEnergy>) = known.unzip();
+    (FlowEnergy::sum(&energies).over(payloads.into_iter().sum()), energies.len())
+}
+
+/// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between zero and the number of values"
+)]
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let rank = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|q| quantile(&values, q)), [Some(100.0), Some(198.0), Some(200.0)]);
+        assert_eq!((quantile(&[7.0], 0.5), quantile(&[], 0.5)), (Some(7.0), None));
+    }
+}
