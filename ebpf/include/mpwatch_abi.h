@@ -95,6 +95,8 @@ enum mpw_msk_flag {
 	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
 	/* cpu_ns of the connection's record is known. */
 	MPW_MSK_HAS_CPU = 1u << 5,
+	/* Byte counts are in the connection's own records only, or counted as lost. */
+	MPW_MSK_BYTES_APART = 1u << 6,
 };
 
 /* Counters of the whole host, one per CPU, never reset while the programs are loaded. */
@@ -103,7 +105,7 @@ enum mpw_counter {
 	MPW_COUNT_RING_RECORDS,
 	/* Of those, records that did not fit and went to the overflow ring. */
 	MPW_COUNT_RING_FULL,
-	/* Of those, records that did not fit there either. They are lost; the next two count their bytes. */
+	/* Of those, records that did not fit there either. They are lost; the next two count payload that is in no record. */
 	MPW_COUNT_RECORDS_LOST,
 	MPW_COUNT_LOST_BYTES_SENT,
 	MPW_COUNT_LOST_BYTES_RECEIVED,
@@ -177,8 +179,7 @@ struct mpw_cpu_accounts {
 struct mpw_address {
 	/* IPv6, or v4-mapped for IPv4. All zero: not set. */
 	__u8 ip[16];
-	/* Host byte order. */
-	__u16 port;
+	__u16 port; /* host byte order */
 	/* MPTCP address id; the first subflow's address has 0. */
 	__u8 id;
 	__u8 _reserved[5];
@@ -186,8 +187,7 @@ struct mpw_address {
 
 /* The MPTCP socket behind a subflow, when the record was made. */
 struct mpw_msk {
-	/* Socket cookie; 0 until the kernel has assigned one. */
-	__u64 cookie;
+	__u64 cookie; /* 0 until the kernel has assigned one */
 	__u64 bytes_sent;
 	__u64 bytes_received;
 	__u64 bytes_acked;
@@ -197,10 +197,8 @@ struct mpw_msk {
 	struct mpw_address announced;
 	__u32 token;
 	__u32 remote_token;
-	/* enum mpw_msk_flag */
-	__u32 flags;
-	/* TCP_ESTABLISHED (1) ... */
-	__u8 state;
+	__u32 flags; /* enum mpw_msk_flag */
+	__u8 state;  /* TCP_ESTABLISHED (1) ... */
 	__u8 add_addr_signaled;
 	__u8 add_addr_accepted;
 	/* Ids in the last REMOVE_ADDR received. */
@@ -261,8 +259,7 @@ struct mpw_unchanged {
 /* What the programs know of a subflow, including what the kernel clears at close. Lives in socket storage; copied into each record. */
 struct mpw_observed {
 	__u64 cookie;
-	/* SYN sent, or SYN-ACK sent. */
-	__u64 created_ns;
+	__u64 created_ns; /* SYN sent, or SYN-ACK sent */
 	__u64 established_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
@@ -288,8 +285,7 @@ struct mpw_observed {
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */
 	struct mpw_owner owner;
 	struct mpw_stall stalls[MPW_STALLS];
-	/* enum mpw_subflow_flag */
-	__u32 flags;
+	__u32 flags; /* enum mpw_subflow_flag */
 	/* How often this socket has been connected again. */
 	__u32 generation;
 	__u32 handshake_us;

@@ -154,10 +154,11 @@ impl Tracer {
     }
 
     /// Reads every connection and subflow that has changed, then newly arrived final records: a flow that ended during the snapshot is
-    /// reported as ended. An unchanged one is listed every 8 to 16 seconds. Until [`Tracer::poll`] is called next, a thread empties the rings.
+    /// reported as ended. An unchanged one is listed every 8 to 16 seconds. Connections are read once more after their subflows, so that
+    /// what these have sent meanwhile is not taken for reinjected. Until [`Tracer::poll`] is called next, a thread empties the rings.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.begin_tick();
-        for program in ["read_connections", "read_subflows"] {
+        for program in ["read_connections", "read_subflows", "read_connections"] {
             let Some(link) = self.links.get(program) else { continue };
             let mut errors = 0;
             iterator::for_each(link, &mut self.buffer, |record| match decode::record(record) {

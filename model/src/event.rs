@@ -130,8 +130,11 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything.
+    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything. Or they are apart.
     pub bytes: Option<MskBytes>,
+    /// Payload bytes are in the records of the MPTCP socket only, or counted as lost.
+    #[serde(default)]
+    pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
     /// ADD_ADDR options of the peer that were accepted.

@@ -86,14 +86,16 @@ fn payload_of_sockets_without_memory_for_storage_is_counted_as_lost() {
     lab.client().sysctl("net.core.optmem_max", "64").unwrap();
     let observer = Observer::start(&[]);
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
-    traffic::run(lab.client(), lab.server(), &spec).unwrap();
+    let outcome = traffic::run(lab.client(), lab.server(), &spec).unwrap();
     let report = observer.finish_after_close(&lab);
     let losses = &report.json["losses"];
     assert!(number(losses, "storage_failed") > 0, "{losses}");
     assert!(report.connections_in(lab.client().name()).is_empty(), "{:#}", report.json);
     let server = report.only_connection_in(lab.server().name());
     assert_eq!(number(server, "bytes_received"), BYTES, "{server:#}");
-    // Besides the payload, what was sent over both paths, and the DATA_FIN.
+    // Kernels before 6.5 do not count payload per connection: that of subflows has what was reinjected, and the DATA_FIN.
     let lost = number(losses, "lost_bytes_sent");
-    assert!((BYTES..BYTES + BYTES / 10).contains(&lost), "{losses}");
+    let info = outcome.client.connections[0].socket_info.as_ref().unwrap();
+    let of_subflows = info.mptcp.as_ref().is_none_or(|mptcp| mptcp.bytes_sent.is_none());
+    assert!(lost == BYTES || of_subflows && (BYTES..BYTES + BYTES / 10).contains(&lost), "{losses}");
 }

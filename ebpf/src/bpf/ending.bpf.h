@@ -5,6 +5,7 @@
 
 #include "compat.bpf.h"
 #include "maps.bpf.h"
+#include "payload.bpf.h"
 
 /* Notes which end closed first, and whether the connection was still established. */
 static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *tp, int new)
@@ -60,6 +61,12 @@ static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_
 	return 0;
 }
 
+/* Whether a handshake has succeeded, and the socket is not closed. */
+static __always_inline bool is_open(int state)
+{
+	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || has_queued_fin(state);
+}
+
 /* Excludes listeners and failed handshakes. */
 static __always_inline bool has_carried_data(struct tcp_sock *tp)
 {
@@ -70,15 +77,6 @@ static __always_inline bool has_carried_data(struct tcp_sock *tp)
 static __always_inline bool is_last_change(struct sock *sk, int old, int new)
 {
 	return new == TCP_CLOSE && (old == TCP_CLOSE || sk->__sk_common.skc_flags & 1 << SOCK_DEAD);
-}
-
-/* A socket that got no storage, for lack of memory: its payload is counted as lost. */
-static __always_inline void count_untraced(struct tcp_sock *tp)
-{
-	if (!has_carried_data(tp) || (!tp->is_mptcp && !settings.trace_tcp))
-		return;
-	count_both(MPW_COUNT_LOST_BYTES_SENT, tp->bytes_sent - tp->bytes_retrans,
-		   MPW_COUNT_LOST_BYTES_RECEIVED, tp->bytes_received);
 }
 
 #endif

@@ -36,6 +36,7 @@ enum {
 /* include/net/sock.h: enum sock_flags */
 enum {
 	SOCK_DEAD = 0,
+	SOCK_DONE = 1,
 };
 
 /* include/net/tcp.h: enum tcp_ca_state; include/net/inet_connection_sock.h: icsk_pending */

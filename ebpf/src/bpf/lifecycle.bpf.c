@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Connections and subflows open, join and close. Final counters are read at CLOSE, before the kernel can zero them, and sent at the end. */
 #include "ending.bpf.h"
+#include "lost.bpf.h"
 #include "record.bpf.h"
 #include "work.bpf.h"
 
@@ -9,14 +10,6 @@ char LICENSE[] SEC("license") = "GPL";
 const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 
 static const struct subflow_state new_subflow;
-
-/* Tokens of connections whose final record was sent: it has the payload of all their subflows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u32);
-	__type(value, __u8);
-} reported_tokens SEC(".maps");
 
 static __always_inline void note_owner(struct mpw_owner *owner)
 {
@@ -42,18 +35,6 @@ static __always_inline void note_closing_owner(struct mpw_owner *owner, struct s
 		note_owner(owner);
 }
 
-/* Counts the payload of a subflow whose record is lost, unless the record of its connection has it. */
-static __noinline int count_lost(struct subflow_state *state)
-{
-	__u32 token = state->handshake.token;
-
-	if (token && bpf_map_lookup_elem(&reported_tokens, &token))
-		return 0;
-	count_both(MPW_COUNT_LOST_BYTES_SENT, state->final.bytes_sent - state->final.bytes_retrans,
-		   MPW_COUNT_LOST_BYTES_RECEIVED, state->final.bytes_received);
-	return 0;
-}
-
 static __always_inline void send_subflow(struct subflow_state *state, struct sock *sk)
 {
 	struct mpw_subflow *record;
@@ -64,7 +45,7 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 	state->final_sent = 1;
 	record = reserve(sizeof(*record));
 	if (!record) {
-		count_lost(state);
+		lose_subflow(state, sk);
 	} else {
 		begin_subflow(record, state, sk);
 		complete_subflow(record, state, sk);
@@ -210,6 +191,9 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		note_closing_owner(&state->observed.owner, sk, new);
 	/* Only for sockets that open: a tracked subflow stays tracked even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
+	/* Its opening was missed, or there was no memory for its storage. It may carry no payload, so this is the time to notice it. */
+	if (!state && wanted && is_open(old))
+		state = adopt_subflow(tp);
 	now = bpf_ktime_get_boot_ns();
 	switch (new) {
 	case TCP_SYN_SENT:
@@ -262,6 +246,8 @@ static __always_inline struct connection_state *track_connection(struct sock *sk
 		connection->opened_ns = now;
 		connection->closed_ns = 0;
 		connection->fin_queued = 0;
+		connection->lost = 0;
+		__builtin_memset(&connection->reported, 0, sizeof(connection->reported));
 		__builtin_memset(&connection->handshake, 0, sizeof(connection->handshake));
 	}
 	return connection;
@@ -270,17 +256,19 @@ static __always_inline struct connection_state *track_connection(struct sock *sk
 static __always_inline void send_connection(struct connection_state *connection, struct sock *sk)
 {
 	struct mpw_connection *record = reserve(sizeof(*record));
-	__u32 token = connection->handshake.token;
-	__u8 sent = 1;
+	bool is_settled;
 
 	if (record) {
 		fill_connection(record, connection, sk);
 		record->msk.flags |= MPW_MSK_FINAL;
 		record->msk.state = TCP_CLOSE;
+		is_settled = !(record->msk.flags & MPW_MSK_BYTES_UNKNOWN);
 		bpf_ringbuf_submit(record, 0);
 		report_cgroup_of(sk);
-		if (token)
-			bpf_map_update_elem(&reported_tokens, &token, &sent, BPF_ANY);
+		if (is_settled)
+			settle(connection->handshake.token);
+	} else {
+		lose_connection(connection, (struct mptcp_sock *)sk);
 	}
 	free_slot(&connection->cost_slot);
 }
@@ -310,8 +298,11 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 			note_handshake(&connection->handshake, msk);
 	} else if (new == TCP_CLOSE) {
 		/* Its opening was missed. (A listener has no token.) The socket may be closed again when the application closes it. */
-		if (!connection && old != TCP_CLOSE && READ(msk, token))
+		if (!connection && old != TCP_CLOSE && READ(msk, token)) {
 			connection = track_connection(sk, now, false);
+			if (!connection)
+				lose_connection(NULL, msk);
+		}
 		if (!connection || connection->closed_ns)
 			return;
 		note_closing_owner(&connection->owner, sk, new);
@@ -391,7 +382,7 @@ int BPF_PROG(on_destroy, struct sock *sk)
 		on_close(sk, tp);
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state) {
-		count_untraced(tp);
+		lose_untraced(tp);
 		return 0;
 	}
 	send_subflow(state, sk);

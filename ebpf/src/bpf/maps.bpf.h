@@ -19,6 +19,12 @@ struct handshake {
 	__u32 _reserved;
 };
 
+/* In both directions. */
+struct payload {
+	__u64 sent;
+	__u64 received;
+};
+
 /* A TCP socket: a subflow, or a plain TCP connection when those are traced too. */
 struct subflow_state {
 	struct mpw_observed observed;
@@ -53,6 +59,8 @@ struct subflow_state {
 	__u8 _reserved[2];
 	/* Of the connection. */
 	struct handshake handshake;
+	/* In the last record of a snapshot. */
+	struct payload reported;
 	/* Counters when the socket reached CLOSE: the kernel zeroes the live ones when it disconnects a socket to reuse it. */
 	struct mpw_tcp final;
 	__u32 rtt_histogram[MPW_RTT_BUCKETS];
@@ -69,12 +77,16 @@ struct connection_state {
 	__u64 glance;
 	__u64 listed_ns;
 	struct handshake handshake;
+	/* In the last record of a snapshot. */
+	struct payload reported;
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
 	/* The last change of state that was processed. */
 	__u8 last_state;
-	__u8 _reserved[2];
+	/* 1: the final record was lost, and its payload is counted. */
+	__u8 lost;
+	__u8 _reserved;
 	/* Slot in the ledger; see ledger.bpf.h. */
 	__u32 cost_slot;
 };

@@ -56,6 +56,36 @@ static __always_inline void read_counters(struct mpw_msk *out, struct mptcp_sock
 	out->bytes_retrans = READ(msk, bytes_retrans);
 }
 
+/* For a connection's own record. */
+static __always_inline void read_payload(struct mpw_msk *out, struct connection_state *connection,
+					 struct mptcp_sock *msk)
+{
+	if (msk_counts_bytes())
+		read_counters(out, msk);
+	else
+		count_by_sequence(out, connection, msk);
+}
+
+/*
+ * For the record of a subflow. A connection with storage has a cookie, and its payload is in its own records only: so that what of it is in
+ * no record can be counted, once.
+ */
+static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct mptcp_sock *msk)
+{
+	if (!out->cookie || !msk_counts_bytes())
+		read_counters(out, msk);
+	else
+		out->flags |= MPW_MSK_BYTES_UNKNOWN | MPW_MSK_BYTES_APART;
+}
+
+/* Counts the payload that is in no record. */
+static __always_inline void count_lost(__u64 sent, __u64 received, struct payload reported)
+{
+	count_both(MPW_COUNT_LOST_BYTES_SENT, sent > reported.sent ? sent - reported.sent : 0,
+		   MPW_COUNT_LOST_BYTES_RECEIVED,
+		   received > reported.received ? received - reported.received : 0);
+}
+
 /* Both directions together, cheap enough for the packet path; 0: unknown. A DATA_FIN may count as a byte. */
 static __always_inline __u64 payload_so_far(struct handshake *handshake, struct mptcp_sock *msk)
 {

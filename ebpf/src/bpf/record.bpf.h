@@ -84,7 +84,6 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 	if (out->removed_count)
 		BPF_CORE_READ_INTO(&out->removed_ids, msk, pm.rm_list_rx.ids);
 	fill_announced(&out->announced, msk);
-	read_counters(out, msk);
 	return 0;
 }
 
@@ -101,6 +100,14 @@ static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 	if (sent && flags & MPW_SF_FIN_QUEUED && tp->snd_nxt == tp->write_seq)
 		sent--;
 	return sent;
+}
+
+/* A FIN counts as one byte. After a disconnect that is not known any more. */
+static __always_inline __u64 payload_received(struct tcp_sock *tp)
+{
+	bool fin = tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE & 1;
+
+	return tp->bytes_received && fin ? tp->bytes_received - 1 : tp->bytes_received;
 }
 
 static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 flags)
@@ -264,10 +271,12 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
 	read_congestion(out->congestion, sk);
-	if (msk && is_same_connection(&state->handshake, msk))
+	if (msk && is_same_connection(&state->handshake, msk)) {
 		fill_msk(&out->msk, &state->handshake, msk);
-	else
+		read_payload_of_parent(&out->msk, msk);
+	} else {
 		recall_msk(&out->msk, &state->handshake);
+	}
 	report_cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
 }
@@ -313,10 +322,10 @@ static __noinline int fill_connection(struct mpw_connection *out,
 	out->msk.cookie = connection->cookie;
 	if (read_cost(out->cpu_ns, connection->cost_slot))
 		out->msk.flags |= MPW_MSK_HAS_CPU;
-	if (!msk_counts_bytes()) {
-		out->msk.flags &= ~MPW_MSK_BYTES_UNKNOWN;
-		count_by_sequence(&out->msk, connection, msk);
-	}
+	if (connection->lost)
+		out->msk.flags |= MPW_MSK_BYTES_UNKNOWN | MPW_MSK_BYTES_APART;
+	else
+		read_payload(&out->msk, connection, msk);
 	return 0;
 }
 

@@ -132,8 +132,11 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	}
 	state->glance = 0;
 	complete_subflow(record, state, sk);
-	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
-		state->snapshot_hash = hash;
+	if (bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
+		return 0;
+	state->snapshot_hash = hash;
+	state->reported.sent = record->tcp.payload_sent;
+	state->reported.received = record->tcp.bytes_received;
 	return 0;
 }
 
@@ -171,8 +174,13 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 	}
 	connection->glance = 0;
 	report_cgroup_of(sk);
-	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
-		connection->snapshot_hash = hash;
+	if (bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
+		return 0;
+	connection->snapshot_hash = hash;
+	if (!(record->msk.flags & MPW_MSK_BYTES_UNKNOWN)) {
+		connection->reported.sent = record->msk.bytes_sent;
+		connection->reported.received = record->msk.bytes_received;
+	}
 	return 0;
 }
 

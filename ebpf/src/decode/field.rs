@@ -60,6 +60,7 @@ pub(super) fn msk(raw: abi::mpw_msk) -> MskView {
         server_side: flag(abi::MPW_MSK_SERVER_SIDE),
         fallback: flag(abi::MPW_MSK_FALLBACK),
         bytes: (!flag(abi::MPW_MSK_BYTES_UNKNOWN)).then_some(bytes),
+        bytes_are_apart: flag(abi::MPW_MSK_BYTES_APART),
         addresses_announced: add_addr_signaled,
         addresses_accepted: add_addr_accepted,
         announced: (announced.ip != [0; 16]).then_some((announced_id, announced_address)),

@@ -17,9 +17,10 @@ impl Flow {
         })
     }
 
-    /// The only subflow, where there can be no other one.
+    /// The only subflow, where there can be no other one, and which has the payload.
     pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
-        self.subflows.first().filter(|_| self.msk.is_none() || self.fell_back)
+        let has_payload = self.msk.as_ref().is_none_or(|msk| self.fell_back && !msk.bytes_are_apart);
+        self.subflows.first().filter(|_| has_payload)
     }
 
     /// Payload sent by all subflows, each byte once on each subflow.

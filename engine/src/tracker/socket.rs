@@ -43,6 +43,7 @@ pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> Msk
     merged.server_side = new.server_side || old.server_side;
     merged.fallback = new.fallback || old.fallback;
     merged.bytes = larger(old.bytes, new.bytes);
+    merged.bytes_are_apart = new.bytes_are_apart || old.bytes_are_apart;
     if is_final {
         merged.state = old.state;
     }

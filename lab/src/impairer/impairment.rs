@@ -28,6 +28,10 @@ pub struct Impairment {
     pub jitter: Duration,
     /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
     pub loss: f64,
+    /// Changes the payload of the TCP segment with this number among those that have some, and corrects TCP's checksum; 0: of none. Only the relay can: a
+    /// topology with it uses the relay on every kernel.
+    #[serde(default)]
+    pub corrupt_nth: u32,
     /// Seed of the relay's random numbers: the same seed gives the same losses and jitter. The `tc` of Debian 12 cannot set
     /// the seed of `netem`.
     pub seed: u64,
@@ -50,6 +54,8 @@ pub struct ImpairerCounters {
     pub forwarded_bytes: u64,
     /// Packets dropped on purpose.
     pub lost: u64,
+    /// Packets with changed payload.
+    pub corrupted: u64,
     /// Packets dropped by the full queue of the outgoing interface: the drops of the bottleneck.
     pub queue_drops: u64,
     /// Packets dropped because too many were delayed; 0 unless the relay is far too slow for the load. `netem` counts them as

@@ -64,6 +64,7 @@ impl Netem {
             forwarded_bytes: netem.bytes,
             // netem also counts the drops of its child.
             lost: netem.drops.saturating_sub(queue_drops),
+            corrupted: 0,
             queue_drops,
             overflowed: 0,
         })
@@ -110,7 +111,7 @@ mod tests {
             delay: Duration::from_millis(10),
             jitter: Duration::from_millis(4),
             loss: 0.01,
-            seed: 1,
+            ..Impairment::default()
         };
         let line = line("far", impairment);
         assert!(line.contains("delay 12000.000us 2000.000us loss 1% rate"), "{line}");

@@ -4,6 +4,7 @@
 //! sends it. The kernel applies the rate limit on the outgoing interface.
 //! Both interfaces and their peers need `offloads: false`.
 
+mod corruption;
 mod delay_line;
 mod forward;
 mod state;

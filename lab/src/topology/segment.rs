@@ -86,7 +86,7 @@ impl Segment {
 
     /// Connects both ends to an impairer and starts it.
     fn add_impairer(&mut self, near: &Namespace, far: &Namespace, veth: VethSettings) -> Result<()> {
-        let kind = ImpairerKind::detect()?;
+        let kind = if self.link.corrupts() { ImpairerKind::Relay } else { ImpairerKind::detect()? };
         let (namespace, subnet) = match kind {
             ImpairerKind::Netem => {
                 let router = Namespace::new("router")?;

@@ -71,6 +71,13 @@ impl LinkSpec {
         self.with_seed(seed)
     }
 
+    /// Changes the payload of one segment from client to server, the one with this number.
+    #[must_use]
+    pub fn corrupt_nth(mut self, segment: u32) -> Self {
+        self.forward_impairment.corrupt_nth = segment;
+        self
+    }
+
     fn with_seed(mut self, seed: u64) -> Self {
         self.forward_impairment.seed = seed;
         self.backward_impairment.seed = seed.wrapping_add(1);
@@ -81,6 +88,12 @@ impl LinkSpec {
         [self.forward_impairment, self.backward_impairment]
             .iter()
             .any(|one| !one.delay.is_zero() || !one.jitter.is_zero() || one.loss > 0.0)
+            || self.corrupts()
+    }
+
+    /// Whether payload is changed on the way.
+    pub(super) fn corrupts(&self) -> bool {
+        [self.forward_impairment, self.backward_impairment].iter().any(|one| one.corrupt_nth > 0)
     }
 
     pub(super) fn is_rate_limited(&self) -> bool {

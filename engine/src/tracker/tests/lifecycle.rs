@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use mpwatch_model::clock::ClockChange;
-use mpwatch_model::event::{KernelEvent, NetnsName, Stall, SubflowRecord, Tick};
+use mpwatch_model::event::{KernelEvent, MskView, NetnsName, Stall, SubflowRecord, Tick};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::timeline::TimelineEvent;
@@ -329,4 +329,17 @@ fn time_in_which_the_machine_was_suspended_is_no_stall() {
         // 1 000 bytes in the 11 s between the ticks in which the machine ran.
         assert_eq!(report.connections[0].send, Some(BitsPerSecond(727)));
     }
+}
+
+#[test]
+fn payload_that_is_counted_as_lost_is_not_reported_as_that_of_the_only_subflow() {
+    let reported = |are_apart| {
+        let mut tracker = tracker(Closed::Keep);
+        let KernelEvent::Subflow(mut record) = closed_subflow(11, 3 * SECOND, 1_000) else { unreachable!() };
+        record.msk = Some(MskView { fallback: true, bytes: None, bytes_are_apart: are_apart, ..msk(0) });
+        tracker.apply(&KernelEvent::Subflow(record));
+        tick(&mut tracker, 4 * SECOND);
+        tracker.report().connections[0].bytes_sent
+    };
+    assert_eq!((reported(false), reported(true)), (Some(Bytes(1_000)), None));
 }

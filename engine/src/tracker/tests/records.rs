@@ -52,6 +52,7 @@ pub(super) fn msk(sent: u64) -> MskView {
             acked: Bytes(sent),
             retransmitted: Some(Bytes(0)),
         }),
+        bytes_are_apart: false,
         addresses_announced: 0,
         addresses_accepted: 0,
         announced: None,

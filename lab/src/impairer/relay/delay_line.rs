@@ -75,6 +75,7 @@ mod tests {
             jitter: Duration::from_millis(jitter_ms),
             loss,
             seed,
+            ..Impairment::default()
         };
         DelayLine::new(impairment, 0)
     }

@@ -2,6 +2,7 @@
 //! The loop of one direction of the relay: receive a batch, hold each frame until it is due, send a batch.
 //! `delay_line.rs` computes when a frame is due.
 
+use super::corruption::Corrupter;
 use super::delay_line::{DelayLine, is_tcp, nanos};
 use super::state::DirectionState;
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ struct HeldFrame {
 struct Forwarder<'a> {
     state: &'a DirectionState,
     line: DelayLine,
+    corrupter: Corrupter,
     held: VecDeque<HeldFrame>,
     /// Buffers for received frames.
     spare: Vec<Vec<u8>>,
@@ -60,6 +62,7 @@ pub(super) fn run(state: &DirectionState, from: &OwnedFd, to: &OwnedFd) -> Resul
     let mut forwarder = Forwarder {
         state,
         line: DelayLine::new(state.impairment(), now(ClockId::CLOCK_MONOTONIC)),
+        corrupter: Corrupter::default(),
         held: VecDeque::new(),
         spare: Vec::new(),
         arrivals: [Arrival::default(); BATCH],
@@ -118,7 +121,8 @@ impl Forwarder<'_> {
         let now_monotonic = now(ClockId::CLOCK_MONOTONIC);
         let now_wall = now(ClockId::CLOCK_REALTIME);
         let filled = self.spare.drain(first..first + received);
-        for (frame, arrival) in filled.zip(self.arrivals) {
+        let corrupt_nth = self.line.impairment.corrupt_nth;
+        for (mut frame, arrival) in filled.zip(self.arrivals) {
             let timestamp = u64::try_from(arrival.timestamp).unwrap_or(0);
             let age = if timestamp == 0 { 0 } else { now_wall.saturating_sub(timestamp) };
             if is_tcp(&frame[..arrival.length.min(MAX_FRAME)]) && self.line.drops_next() {
@@ -126,9 +130,12 @@ impl Forwarder<'_> {
             } else if self.held.len() >= MAX_HELD {
                 self.state.overflowed.fetch_add(1, Ordering::Relaxed);
             } else {
+                let length = arrival.length.min(frame.len());
+                let is_corrupted = self.corrupter.pass(&mut frame[..length], corrupt_nth);
+                self.state.corrupted.fetch_add(u64::from(is_corrupted), Ordering::Relaxed);
                 self.held.push_back(HeldFrame {
                     due: self.line.send_time(now_monotonic.saturating_sub(age)),
-                    length: arrival.length.min(frame.len()),
+                    length,
                     frame,
                 });
             }

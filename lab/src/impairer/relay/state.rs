@@ -19,6 +19,7 @@ pub(super) struct DirectionState {
     pub(super) forwarded: AtomicU64,
     pub(super) forwarded_bytes: AtomicU64,
     pub(super) lost: AtomicU64,
+    pub(super) corrupted: AtomicU64,
     pub(super) queue_drops: AtomicU64,
     pub(super) overflowed: AtomicU64,
 }
@@ -34,6 +35,7 @@ impl DirectionState {
             forwarded: AtomicU64::new(0),
             forwarded_bytes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            corrupted: AtomicU64::new(0),
             queue_drops: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
         })
@@ -73,6 +75,7 @@ impl DirectionState {
             forwarded: self.forwarded.load(Ordering::Relaxed),
             forwarded_bytes: self.forwarded_bytes.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            corrupted: self.corrupted.load(Ordering::Relaxed),
             queue_drops: self.queue_drops.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
         }
