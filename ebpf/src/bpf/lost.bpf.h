@@ -62,12 +62,18 @@ static __always_inline void lose_untraced(struct tcp_sock *tp)
 			   (struct payload){});
 }
 
-/* The final record of a connection is lost, or the connection got no storage: then both programs on a change of state get here. */
+/*
+ * The final record of a connection is lost, or the connection got no storage. Both programs on a change of state get here if it has none, or
+ * if the first has freed it (free_storage).
+ */
 static __noinline int lose_connection(struct connection_state *connection, struct mptcp_sock *msk)
 {
-	__u32 token = connection ? connection->handshake.token : READ(msk, token);
 	struct mpw_msk final = {.state = TCP_CLOSE};
+	__u32 token;
 
+	if (connection)
+		note_handshake(&connection->handshake, msk);
+	token = connection ? connection->handshake.token : READ(msk, token);
 	if (token && bpf_map_lookup_elem(&settled_tokens, &token))
 		return 0;
 	if (connection)
