@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `ip` and `tc` inside a namespace, in batches.
+//! Runs `ip`, `tc` and `nft` inside a namespace, in batches.
 //! Programs instead of netlink crates: two tools cover links, rules, tbf, statistics and MPTCP endpoints.
 //! The crates would be five, need an async runtime, and lack tbf. Both tools are called by full path,
 //! because busybox has applets of the same names with fewer functions.
@@ -9,13 +9,15 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// iproute2's two programs.
-#[derive(Clone, Copy, Debug)]
+/// Programs that configure a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Ip,
     /// `ip -6`: in a batch, rules and routes have no other way to select IPv6.
     Ip6,
     Tc,
+    /// Of the package nftables.
+    Nft,
 }
 
 impl Program {
@@ -23,6 +25,7 @@ impl Program {
         let name = match self {
             Self::Ip | Self::Ip6 => "ip",
             Self::Tc => "tc",
+            Self::Nft => "nft",
         };
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
             .iter()
@@ -30,14 +33,20 @@ impl Program {
             .find(|path| Path::new(path).exists())
             .ok_or(Error::Missing {
                 what: format!("the program `{name}`"),
-                advice: "install the package iproute2",
+                advice: if self == Self::Nft {
+                    "install the package nftables"
+                } else {
+                    "install the package iproute2"
+                },
             })
     }
 
-    fn options(self) -> &'static [&'static str] {
+    /// Arguments to read commands from standard input.
+    fn batch_arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Ip | Self::Tc => &[],
-            Self::Ip6 => &["-6"],
+            Self::Ip | Self::Tc => &["-batch", "-"],
+            Self::Ip6 => &["-6", "-batch", "-"],
+            Self::Nft => &["-f", "-"],
         }
     }
 }
@@ -50,8 +59,7 @@ pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
     }
     let path = program.path()?;
     let mut child = Command::new(&path)
-        .args(program.options())
-        .args(["-batch", "-"])
+        .args(program.batch_arguments())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

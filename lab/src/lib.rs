@@ -14,10 +14,12 @@
 )]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod bottleneck;
 mod cleanup;
 mod command;
 pub mod endpoint;
 mod error;
+pub mod fabric;
 mod impairer;
 pub mod link;
 pub mod mib;
@@ -28,6 +30,7 @@ mod random;
 pub mod raplsim;
 mod reset;
 pub mod route;
+mod router;
 mod sys;
 mod task_clock;
 pub mod topology;
@@ -35,6 +38,7 @@ pub mod traffic;
 
 pub use cleanup::{install_signal_cleanup, remove_all, sweep_stale};
 pub use error::{Error, Result};
+pub use fabric::Fabric;
 pub use impairer::{Direction, Impairer, ImpairerCounters, ImpairerKind, Impairment};
 pub use netns::{Namespace, join};
 pub use oracle::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};

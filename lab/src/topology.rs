@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::impairer::Direction;
 use crate::link::{QueueCounters, QueueReader};
 use crate::netns::Namespace;
+use crate::router;
 use crate::traffic::{TrafficSpec, Workload};
 use network::Network;
 use segment::Segment;
@@ -200,7 +201,7 @@ fn add_segments(network: &mut Network) -> Result<()> {
     let offloads = network.spec.is_plain();
     for (index, link) in network.spec.bottlenecks.iter().enumerate() {
         let core = Namespace::new("core")?;
-        segment::prepare_router(&core)?;
+        router::prepare(&core)?;
         let number = plan::bottleneck_number(index);
         network.bottlenecks.push(Segment::build(&core, &network.server, number, link, offloads)?);
         network.cores.push(core);
@@ -214,7 +215,7 @@ fn add_segments(network: &mut Network) -> Result<()> {
 }
 
 fn prepare_host(namespace: &Namespace, quick_timeouts: bool) -> Result<()> {
-    segment::accept_any_source(namespace)?;
+    router::accept_any_source(namespace)?;
     namespace.sysctl("net.mptcp.enabled", "1")?;
     // Otherwise an interface that goes down loses its IPv6 addresses.
     namespace.sysctl("net.ipv6.conf.default.keep_addr_on_down", "1")?;

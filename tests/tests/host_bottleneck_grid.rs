@@ -3,11 +3,11 @@
 //! published figures are in docs/bottleneck.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use mpwatch_bench::bottleneck::grid::Grid;
 use mpwatch_bench::bottleneck::live::record;
 use mpwatch_bench::bottleneck::replay::replay_cell;
 use mpwatch_bench::bottleneck::score::{Score, score};
 use mpwatch_bench::bottleneck::tables::OURS;
+use mpwatch_lab::bottleneck::grid::Grid;
 use mpwatch_tests::{may_run_as_root, skip};
 
 /// This many wrong verdicts may be due to a busy machine; more are a fault.

@@ -28,6 +28,7 @@ use crate::simulation::Simulation;
 use crate::study::experiment::{Experiment, Scale};
 use crate::study::experiments::ALL;
 use crate::study::plan::{self, PlannedRun};
+use crate::study::programs::SKIPPED;
 use crate::study::{measure, run};
 
 const DATABASE: &str = "study.db";
@@ -102,7 +103,7 @@ fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
     for planned in left {
         let Some(record) = one(&planned, &counters, &stop)? else { break };
         progress.show(&planned, &record);
-        failures_in_a_row = if record.error.is_some() { failures_in_a_row + 1 } else { 0 };
+        failures_in_a_row = if has_failed(&record) { failures_in_a_row + 1 } else { 0 };
         file.add(&record)?;
         if failures_in_a_row == MAX_FAILURES_IN_A_ROW {
             eprintln!("mpwatch: {MAX_FAILURES_IN_A_ROW} runs in a row failed, so the study ends here");
@@ -180,6 +181,11 @@ fn one(
     }))
 }
 
+/// Whether it should have succeeded: a run that this machine cannot do is skipped.
+fn has_failed(record: &RunRecord) -> bool {
+    record.error.as_ref().is_some_and(|error| !error.starts_with(SKIPPED))
+}
+
 /// What is printed after each run.
 struct Progress {
     done: u32,
@@ -197,6 +203,7 @@ impl Progress {
             .iter()
             .find(|(quantity, _)| planned.experiment.description.quantities.contains(quantity));
         let result = match (&record.error, first) {
+            (Some(error), _) if !has_failed(record) => error.clone(),
             (Some(error), _) => format!("failed: {error}"),
             (None, Some((quantity, value))) => format!("{} {}", quantity.title(), quantity.display(*value)),
             (None, None) => "nothing measured".to_owned(),

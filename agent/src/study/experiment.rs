@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use mpwatch_lab::fabric::{FabricSpec, HOSTS};
 use mpwatch_lab::topology::TopologySpec;
 use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::study::{Description, Factor};
 
 /// How large the runs are.
@@ -52,12 +54,60 @@ impl Cell {
 /// What happens in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    pub(crate) network: TopologySpec,
+    pub(crate) network: Network,
     /// Runs at the same time. The run ends when all loads that are measured have ended.
     pub(crate) traffic: Vec<Load>,
+    /// A real program instead of `traffic`.
+    pub(crate) application: Option<Application>,
     pub(crate) failure: Option<Failure>,
+    /// How shared bottlenecks are detected.
+    pub(crate) method: DetectionMethod,
+    /// Whether the extra subflows of measured connections are closed.
+    pub(crate) eliminate: bool,
     /// Limit for the traffic: a transfer that has not ended by then never will.
     pub(crate) timeout: Duration,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            network: Network::Paths(TopologySpec::default()),
+            traffic: Vec::new(),
+            application: None,
+            failure: None,
+            method: DetectionMethod::default(),
+            eliminate: false,
+            timeout: Duration::from_mins(1),
+        }
+    }
+}
+
+/// Where the traffic runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Network {
+    /// A client and a server with several paths.
+    Paths(TopologySpec),
+    /// The hosts of a data centre.
+    Fabric(FabricSpec),
+}
+
+/// A real program, with MPTCP or plain TCP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Application {
+    pub(crate) program: Program,
+    pub(crate) transport: Transport,
+    /// Number of requests, or bytes of the file.
+    pub(crate) amount: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// redis-server and redis-benchmark.
+    Redis,
+    /// rsync and its daemon.
+    Rsync,
+    /// nginx and curl.
+    Nginx,
 }
 
 /// Connections of one kind, and what they are for.
@@ -70,6 +120,8 @@ pub(crate) struct Load {
     pub(crate) connections: u32,
     pub(crate) concurrency: u32,
     pub(crate) congestion: &'static str,
+    /// Client and server, as numbers of hosts of a fabric. Between paths there are only two.
+    pub(crate) hosts: [usize; 2],
 }
 
 /// What a load is for.
@@ -91,7 +143,20 @@ impl Load {
 
     /// One connection.
     pub(crate) fn of(role: Role, transport: Transport, workload: Workload) -> Self {
-        Self { role, transport, workload, connections: 1, concurrency: 1, congestion: "cubic" }
+        Self {
+            role,
+            transport,
+            workload,
+            connections: 1,
+            concurrency: 1,
+            congestion: "cubic",
+            hosts: [0, HOSTS - 1],
+        }
+    }
+
+    /// Between these hosts of a fabric.
+    pub(crate) fn between(self, client: usize, server: usize) -> Self {
+        Self { hosts: [client, server], ..self }
     }
 
     /// As many connections, all at the same time.

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All experiments. Each is one file: its description, with the paper's values, and its cells.
 
+mod applications;
 mod congestion;
 mod energy;
 mod failover;
+mod fat_tree;
 mod mptcpd;
 mod overlap;
 mod second_path;
 mod sharing;
 mod sizes;
 mod throttled;
+mod topologies;
 
 use super::experiment::Experiment;
 
@@ -23,6 +26,9 @@ pub(crate) static ALL: &[Experiment] = &[
     failover::EXPERIMENT,
     congestion::EXPERIMENT,
     throttled::EXPERIMENT,
+    applications::EXPERIMENT,
+    fat_tree::EXPERIMENT,
+    topologies::EXPERIMENT,
     overlap::EXPERIMENT,
 ];
 
@@ -32,7 +38,7 @@ mod tests {
 
     use mpwatch_model::study::key;
 
-    use super::super::experiment::{Role, Scale};
+    use super::super::experiment::{Network, Role, Scale};
     use super::*;
 
     #[test]
@@ -52,9 +58,11 @@ mod tests {
                     assert!(description.quantities.contains(&plot.quantity), "{}", description.name);
                 }
                 for cell in &cells {
-                    let traffic = &cell.scenario.traffic;
-                    assert!(traffic.iter().any(|load| load.role == Role::Measured), "{}", description.name);
-                    cell.scenario.network.check().unwrap();
+                    let is_measured = cell.scenario.traffic.iter().any(|load| load.role == Role::Measured);
+                    assert!(is_measured || cell.scenario.application.is_some(), "{}", description.name);
+                    if let Network::Paths(network) = &cell.scenario.network {
+                        network.check().unwrap();
+                    }
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::traffic::{ConnectionReport, TrafficReport, TransferOutcome, Transport};
+use mpwatch_lab::traffic::Transport;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::outage::outages;
 use mpwatch_model::pairing::{Flow, flows};
@@ -11,8 +11,9 @@ use mpwatch_model::statistics::median;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::unit::Nanos;
 
-use super::experiment::{Load, Role};
-use super::run::{Evidence, Sample, is_of_load};
+use super::judge::Judgement;
+use super::outcome::Outcome;
+use super::run::{Evidence, Sample, is_to};
 
 /// What a short flow has at most, to be in time.
 const DEADLINE: Duration = Duration::from_millis(200);
@@ -35,45 +36,32 @@ pub(crate) fn values(evidence: &Evidence, quantities: &[Quantity]) -> Vec<(Quant
 /// The measured connections of a run.
 struct Measured<'a> {
     evidence: &'a Evidence,
-    load: Load,
-    outcome: &'a TransferOutcome,
+    outcome: &'a Outcome,
     flows: Vec<Flow<'a>>,
-    /// Received by the server, bytes.
-    payload: f64,
-    /// From the first connect to the last byte, seconds.
-    seconds: f64,
 }
 
 impl<'a> Measured<'a> {
     fn of(evidence: &'a Evidence) -> Self {
-        let nth = evidence.loads.iter().position(|(load, _)| load.role == Role::Measured).unwrap_or_default();
-        let (load, outcome) = &evidence.loads[nth];
-        let all = flows(&evidence.report.connections);
-        let payload = outcome.server.received() + outcome.client.received();
-        Self {
-            evidence,
-            load: *load,
-            outcome,
-            flows: all.into_iter().filter(|flow| is_of_load(flow.end, nth)).collect(),
-            payload: payload as f64,
-            seconds: seconds_of(outcome, *load),
-        }
+        let all = flows(&evidence.report.connections).into_iter();
+        let flows = all.filter(|flow| is_to(flow.end, &evidence.ports)).collect();
+        Self { evidence, outcome: &evidence.outcome, flows }
     }
 
     fn value(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
-            Quantity::Goodput => self.all_complete().then(|| self.payload * 8.0 / self.seconds),
-            Quantity::CompletionTime => median(&completion_times(self.outcome)),
-            Quantity::SlowestCompletion => {
-                let times = completion_times(self.outcome);
-                self.all_complete().then(|| times.into_iter().reduce(f64::max)).flatten()
-            }
+            Quantity::Goodput => self.goodput(),
+            Quantity::Throughput => Some(self.goodput()? / (1.0 - self.mean(Connection::excess_ratio)?)),
+            Quantity::CompletionTime => median(&self.outcome.completion),
+            Quantity::SlowestCompletion => self.of_all(&self.outcome.completion, f64::max),
+            Quantity::SlowestFlow => self.of_all(&self.outcome.rates, f64::min),
+            Quantity::FlowJain => self.outcome.jain(),
+            Quantity::Requests => self.outcome.requests,
             Quantity::Power => self.power(),
-            Quantity::MachineEnergy => Some(self.power()? * self.seconds),
+            Quantity::MachineEnergy => Some(self.power()? * self.outcome.seconds),
             Quantity::FlowEnergy => self.flow_energy(),
-            Quantity::EnergyPerPayload => Some(self.flow_energy()? * 1e9 / self.payload),
+            Quantity::EnergyPerPayload => Some(self.flow_energy()? * 1e9 / self.outcome.payload?),
             Quantity::CpuTime => self.cpu_time(),
-            Quantity::CpuPerPayload => Some(self.cpu_time()? * 1e9 / self.payload),
+            Quantity::CpuPerPayload => Some(self.cpu_time()? * 1e9 / self.outcome.payload?),
             Quantity::Retransmitted => self.retransmitted(),
             Quantity::Excess => self.mean(Connection::excess_ratio),
             Quantity::Rtt => self.rtt(),
@@ -83,18 +71,27 @@ impl<'a> Measured<'a> {
                 self.mean(|one| Some(one.second_path?.effective_after_bytes?.0 as f64))
             }
             Quantity::Outage => self.outage(),
-            Quantity::Completed => Some(self.completed()),
+            Quantity::Completed => Some(self.outcome.completed()),
             Quantity::Jain => self.mean(|one| one.jain_index),
-            Quantity::Utilization => self.mean(|one| Some(self.utilization(one))),
+            Quantity::Utilization => self.mean(|one| self.utilization(one)),
             Quantity::Groups => self.mean(|one| Some(one.bottlenecks.as_ref()?.groups.len() as f64)),
             Quantity::ExtraSubflows => self.mean(|one| one.extra_subflows.map(f64::from)),
             Quantity::Timeouts => {
                 let timeouts = self.senders().flat_map(|one| &one.subflows).map(|one| one.timeouts);
                 timeouts.sum::<Option<u32>>().map(f64::from)
             }
-            Quantity::ShortCompletion => median(&self.short_flows()),
+            Quantity::CoreUse => self.core_use(),
+            Quantity::Found => self.last_judgement()?.found(),
+            Quantity::FalselyClosed => self.last_judgement()?.falsely_closed(),
+            Quantity::DecisionTime => {
+                let mut samples = self.evidence.samples.iter();
+                let first = samples.find(|sample| sample.judgement.is_decided())?;
+                Some(first.at.since(self.evidence.began).seconds())
+            }
+            Quantity::Removed => self.evidence.removed.map(f64::from),
+            Quantity::ShortCompletion => median(&self.evidence.short),
             Quantity::DeadlinesMissed => {
-                let times = self.short_flows();
+                let times = &self.evidence.short;
                 let missed = times.iter().filter(|time| **time > DEADLINE.as_secs_f64()).count();
                 (!times.is_empty()).then(|| missed as f64 / times.len() as f64)
             }
@@ -112,20 +109,33 @@ impl<'a> Measured<'a> {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    fn all_complete(&self) -> bool {
-        self.completed() >= 1.0
+    fn goodput(&self) -> Option<f64> {
+        (self.outcome.completed() >= 1.0).then_some(self.outcome.payload? * 8.0 / self.outcome.seconds)
     }
 
-    fn completed(&self) -> f64 {
-        let complete = completion_times(self.outcome).len();
-        complete as f64 / f64::from(self.load.connections.max(1))
+    /// The extreme of the values of all connections. `None`: one did not complete.
+    fn of_all(&self, values: &[f64], extreme: fn(f64, f64) -> f64) -> Option<f64> {
+        values.iter().copied().reduce(extreme).filter(|_| self.outcome.completed() >= 1.0)
+    }
+
+    fn last_judgement(&self) -> Option<Judgement> {
+        let mut judgements = self.evidence.samples.iter().rev().map(|sample| sample.judgement);
+        judgements.find(Judgement::has_pairs)
+    }
+
+    /// The share of the core switches that carried traffic.
+    fn core_use(&self) -> Option<f64> {
+        let core = &self.evidence.core;
+        let all = core.iter().sum::<u64>() as f64;
+        let used = core.iter().filter(|bytes| **bytes as f64 >= MIN_SHARE * all).count();
+        (all > 0.0).then(|| used as f64 / core.len() as f64)
     }
 
     /// Watts between the first and the last snapshot during the traffic. `None`: it was too short.
     fn power(&self) -> Option<f64> {
         let during = |sample: &&Sample| {
             let elapsed = sample.at.0.saturating_sub(self.evidence.began.0) as f64 / 1e9;
-            sample.at >= self.evidence.began && elapsed <= self.seconds
+            sample.at >= self.evidence.began && elapsed <= self.outcome.seconds
         };
         let mut known =
             self.evidence.samples.iter().filter(during).filter_map(|one| Some((one.at, one.joules?)));
@@ -160,21 +170,15 @@ impl<'a> Measured<'a> {
     /// The longest outage of any connection; zero if there was none.
     fn outage(&self) -> Option<f64> {
         // Without a second subflow no stall is recorded.
-        let has_stalls = self.load.transport == Transport::Mptcp && !self.flows.is_empty();
+        let has_stalls = self.evidence.transport == Transport::Mptcp && !self.flows.is_empty();
         let longest = self.senders().flat_map(outages).map(|outage| outage.duration.seconds());
         has_stalls.then(|| longest.fold(0.0, f64::max))
     }
 
-    fn utilization(&self, one: &Connection) -> f64 {
+    fn utilization(&self, one: &Connection) -> Option<f64> {
         let is_used = |share: f64| share >= MIN_SHARE;
         let used = one.subflows.iter().filter(|subflow| subflow.share_sent.is_some_and(is_used)).count();
-        used as f64 / self.evidence.paths as f64
-    }
-
-    /// Completion times of the short flows.
-    fn short_flows(&self) -> Vec<f64> {
-        let short = self.evidence.loads.iter().filter(|(load, _)| load.role == Role::Short);
-        short.flat_map(|(_, outcome)| completion_times(outcome)).collect()
+        (self.evidence.paths > 0).then(|| used as f64 / self.evidence.paths as f64)
     }
 
     fn rate_correlation(&self) -> Option<f64> {
@@ -195,32 +199,4 @@ impl<'a> Measured<'a> {
         };
         Some(sum(0, 1) / (sum(0, 0) * sum(1, 1)).sqrt())
     }
-}
-
-/// Whether all that a connection wrote or read has arrived, as far as this end knows.
-fn is_complete(one: &ConnectionReport) -> bool {
-    one.error.is_none() && !one.reset
-}
-
-/// From connect to the last byte at the receiver of each complete connection, seconds.
-fn completion_times(outcome: &TransferOutcome) -> Vec<f64> {
-    let complete = outcome.client.connections.iter().filter(|one| is_complete(one));
-    complete.filter_map(|one| completion_time(one, &outcome.server)).collect()
-}
-
-/// `None`: the server did not receive what the client sent.
-fn completion_time(client: &ConnectionReport, server: &TrafficReport) -> Option<f64> {
-    let is_other_end = |one: &&ConnectionReport| one.remote == client.local;
-    let server = server.connections.iter().find(is_other_end).filter(|one| one.received == client.sent)?;
-    // The client of an upload also waits until every subflow has its acknowledgements, which a failed one never gets.
-    let transfer = if client.sent > client.received { server.transfer_time } else { client.transfer_time };
-    Some((client.connect_time + transfer).as_secs_f64())
-}
-
-/// How long a load took: its longest connection if all ran at the same time.
-fn seconds_of(outcome: &TransferOutcome, load: Load) -> f64 {
-    if load.connections > load.concurrency {
-        return outcome.client.elapsed.as_secs_f64();
-    }
-    completion_times(outcome).into_iter().fold(0.0, f64::max)
 }

@@ -1,47 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run: builds the network, traces the traffic, and collects what the values are computed from.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::ensure;
 use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
+use mpwatch_engine::elimination::Policy;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_lab::Topology;
-use mpwatch_lab::topology::PathFailure;
-use mpwatch_lab::traffic::{Control, PORT, Transfer, TransferOutcome};
+use mpwatch_lab::traffic::{Transport, can_select};
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use super::experiment::{Load, Role, Scenario};
+use super::application;
+use super::experiment::{Network, Scenario};
+use super::judge::Judgement;
+use super::network::Running;
+use super::outcome::Outcome;
+use super::programs::Skip;
+use super::traffic::Traffic;
 use crate::cli::{CounterOptions, TraceOptions};
-use crate::clock;
 use crate::congestion;
+use crate::control::driver::{Driver, Mode};
+use crate::control::kernel::{self, Kernel};
 use crate::live::Live;
 use crate::session;
 
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long background traffic runs before the rest starts.
-const LEAD: Duration = Duration::from_secs(1);
-/// Maximum wait for the last sockets to close after the traffic has ended.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the values of a run are computed from.
 pub(crate) struct Evidence {
     /// Of the connections of this run.
     pub(crate) report: Report,
-    /// Each load, and what both ends observed of it.
-    pub(crate) loads: Vec<(Load, TransferOutcome)>,
+    /// What both ends observed of the measured traffic.
+    pub(crate) outcome: Outcome,
+    /// Completion times of the short flows, seconds.
+    pub(crate) short: Vec<f64>,
+    /// Server ports of the measured connections, and their protocol.
+    pub(crate) ports: Vec<u16>,
+    pub(crate) transport: Transport,
     /// When the measured traffic started, on the boot clock.
     pub(crate) began: Nanos,
     /// One for each snapshot.
     pub(crate) samples: Vec<Sample>,
-    /// Number of paths of the network.
+    /// Number of paths of the network. Zero: that depends on the hosts.
     pub(crate) paths: usize,
+    /// Bytes that each core switch of a fabric forwarded.
+    pub(crate) core: Vec<u64>,
+    /// Subflows that were removed. `None`: none should be.
+    pub(crate) removed: Option<u32>,
 }
 
 /// What a snapshot shows.
@@ -52,16 +65,13 @@ pub(crate) struct Sample {
     pub(crate) joules: Option<f64>,
     /// Rates of the first two subflows of the first measured connection, bits per second.
     pub(crate) rates: Option<[f64; 2]>,
+    /// The verdicts on the measured connections.
+    pub(crate) judgement: Judgement,
 }
 
-/// The server port of a load, by its index.
-pub(crate) fn port(load: usize) -> u16 {
-    PORT + u16::try_from(load).unwrap_or(u16::MAX - PORT)
-}
-
-/// Whether a connection belongs to a load.
-pub(crate) fn is_of_load(connection: &Connection, load: usize) -> bool {
-    [connection.local, connection.remote].into_iter().flatten().any(|end| end.port() == port(load))
+/// Whether a connection has one of these server ports.
+pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
+    [connection.local, connection.remote].into_iter().flatten().any(|end| ports.contains(&end.port()))
 }
 
 /// Runs a scenario. The namespaces are removed at the end, also after an error.
@@ -72,30 +82,59 @@ pub(crate) fn run(
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Evidence> {
     let _registration = register(scenario)?;
-    let topology = Topology::build(&scenario.network)?;
+    let names = || scenario.traffic.iter().map(|load| load.congestion);
+    if let Some(unknown) = names().find(|name| *name != NAME && !can_select(name)) {
+        let what = format!("this kernel has no congestion control {unknown} (modprobe tcp_{unknown})");
+        return Err(Skip(what).into());
+    }
+    if let Some(application) = &scenario.application {
+        application::require(application)?;
+    }
+    let mut eliminator = scenario.eliminate.then(elimination).transpose()?;
+    let network = Running::build(&scenario.network, seed)?;
     let options = TraceOptions {
         tcp: true,
         ledger: Some(LedgerMode::Exact),
+        method: Some(scenario.method),
         counters: counters.clone(),
         ..TraceOptions::default()
     };
-    let mut live: Live = options.start(INTERVAL, Arc::clone(stop))?.without_cost();
-    let mut traffic = Traffic::start(&topology, scenario, seed)?;
-    let mut samples = Vec::new();
-    let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
-    let measured = scenario.traffic.iter().position(|load| load.role == Role::Measured).unwrap_or_default();
+    let mut live: Live = options.start(INTERVAL, Arc::clone(stop))?.without_cost().without_backoff();
+    let before = network.core_bytes()?;
+    let mut traffic = Traffic::start(&network, scenario, seed)?;
+    let (hosts, queues) = (network.hosts(), network.queues(scenario));
+    let (mut samples, mut removed) = (Vec::new(), 0);
+    let is_ours = |one: &Connection| hosts.contains(&one.netns);
     let mut report = session::run(&mut live, options.tracker(Closed::Keep), None, |snapshot| {
         traffic.advance()?;
-        samples.push(sample(&snapshot, topology.client().name(), measured));
-        let is_open = |one: &Connection| one.is_open() && ours.contains(&one.netns);
-        let has_open = snapshot.connections.iter().any(is_open);
+        let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
+        samples.push(sample(&snapshot, measured, &queues));
+        if let Some(driver) = &mut eliminator {
+            let steps = driver.step(&snapshot, &is_ours);
+            removed +=
+                steps.iter().filter(|one| matches!(one.record.step, EliminationStep::Removed(_))).count();
+        }
+        let has_open = snapshot.connections.iter().any(|one| one.is_open() && is_ours(one));
         Ok(!traffic.is_over(has_open) && !stop.load(Ordering::Relaxed))
     })?;
     ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-    report.connections.retain(|connection| ours.contains(&connection.netns));
-    let paths = scenario.network.paths.len();
-    let (began, loads) = traffic.finish()?;
-    Ok(Evidence { report, loads, began, samples, paths })
+    report.connections.retain(is_ours);
+    let core = network.core_bytes()?.iter().zip(before).map(|(after, before)| after - before).collect();
+    let (began, ports, transport) = (traffic.began()?, traffic.ports.clone(), traffic.transport());
+    let (outcome, short) = traffic.finish()?;
+    let paths = match &scenario.network {
+        Network::Paths(spec) => spec.paths.len(),
+        Network::Fabric(_) => 0,
+    };
+    let removed = eliminator.is_some().then_some(u32::try_from(removed)?);
+    Ok(Evidence { report, outcome, short, ports, transport, began, samples, paths, core, removed })
+}
+
+/// Closes extra subflows sooner than the command does by default: transfers of a study are short.
+fn elimination() -> anyhow::Result<Driver> {
+    let policy = Policy { stable: Nanos(1_000_000_000), ..Policy::default() };
+    kernel::check(policy.action)?;
+    Ok(Driver::new(policy, Mode::On, Box::new(Kernel)))
 }
 
 /// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
@@ -110,10 +149,14 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     }
 }
 
-fn sample(snapshot: &Snapshot, client: &str, measured: usize) -> Sample {
+fn sample(
+    snapshot: &Snapshot,
+    is_measured: impl Fn(&&Connection) -> bool + Copy,
+    queues: &[(IpAddr, usize)],
+) -> Sample {
     let zones = snapshot.energy.as_ref().map(|energy| &energy.zones).filter(|zones| !zones.is_empty());
-    let mut ours = snapshot.connections.iter().filter(|one| one.netns == client && is_of_load(one, measured));
-    let rates = ours.next().and_then(|connection| match &connection.subflows[..] {
+    let ours = || snapshot.connections.iter().filter(is_measured);
+    let rates = ours().next().and_then(|connection| match &connection.subflows[..] {
         [first, second, ..] => Some([first.send?.0 as f64, second.send?.0 as f64]),
         _ => None,
     });
@@ -121,99 +164,6 @@ fn sample(snapshot: &Snapshot, client: &str, measured: usize) -> Sample {
         at: snapshot.boot_time(),
         joules: zones.map(|zones| zones.iter().map(|zone| zone.zone_uj.joules()).sum()),
         rates,
-    }
-}
-
-/// The traffic of a run.
-struct Traffic<'a> {
-    topology: &'a Topology,
-    scenario: &'a Scenario,
-    seed: u64,
-    /// In the order of the scenario; `None`: not started yet.
-    running: Vec<Option<(Transfer, Arc<Control>)>>,
-    started: Instant,
-    /// When the measured traffic started.
-    began: Option<(Instant, Nanos)>,
-    has_failed: bool,
-    ended: Option<Instant>,
-}
-
-impl<'a> Traffic<'a> {
-    /// Starts background traffic, or all if there is none.
-    fn start(topology: &'a Topology, scenario: &'a Scenario, seed: u64) -> anyhow::Result<Self> {
-        let running = scenario.traffic.iter().map(|_| None).collect();
-        let started = Instant::now();
-        let mut traffic =
-            Self { topology, scenario, seed, running, started, began: None, has_failed: false, ended: None };
-        traffic.launch(|role| role == Role::Background)?;
-        if traffic.running.iter().all(Option::is_none) {
-            traffic.launch_rest()?;
-        }
-        Ok(traffic)
-    }
-
-    fn launch(&mut self, which: impl Fn(Role) -> bool) -> anyhow::Result<()> {
-        for (index, load) in self.scenario.traffic.iter().enumerate().filter(|(_, load)| which(load.role)) {
-            let mut spec = self.topology.traffic(load.workload)?;
-            spec.server.set_port(port(index));
-            (spec.transport, spec.connections, spec.concurrency) =
-                (load.transport, load.connections, load.concurrency);
-            (spec.congestion, spec.seed) = (Some(load.congestion.to_owned()), self.seed);
-            (spec.read_socket_info, spec.timeout) = (false, self.scenario.timeout);
-            let control = Arc::new(Control::default());
-            let transfer = Transfer::start(self.topology.client(), self.topology.server(), &spec, &control)?;
-            self.running[index] = Some((transfer, control));
-        }
-        Ok(())
-    }
-
-    fn launch_rest(&mut self) -> anyhow::Result<()> {
-        self.began = Some((Instant::now(), clock::boot_now()?));
-        self.launch(|role| role != Role::Background)
-    }
-
-    /// Does what is due.
-    fn advance(&mut self) -> anyhow::Result<()> {
-        let Some((began, _)) = self.began else {
-            return if self.started.elapsed() >= LEAD { self.launch_rest() } else { Ok(()) };
-        };
-        if let Some(failure) = self.scenario.failure.filter(|_| !self.has_failed)
-            && began.elapsed() >= failure.after
-        {
-            self.has_failed = true;
-            self.topology.path(failure.path)?.fail(PathFailure::LinkDown)?;
-        }
-        let has_ended = self.measured().all(|control| control.client_finished());
-        if has_ended && self.ended.is_none() {
-            self.ended = Some(Instant::now());
-            self.controls().for_each(|control| control.cancel());
-        }
-        Ok(())
-    }
-
-    fn controls(&self) -> impl Iterator<Item = &Arc<Control>> {
-        self.running.iter().flatten().map(|(_, control)| control)
-    }
-
-    fn measured(&self) -> impl Iterator<Item = &Arc<Control>> {
-        let with_loads = self.running.iter().zip(&self.scenario.traffic);
-        let measured = with_loads.filter(|(_, load)| load.role == Role::Measured);
-        measured.filter_map(|(running, _)| running.as_ref().map(|(_, control)| control))
-    }
-
-    fn is_over(&self, has_open: bool) -> bool {
-        self.ended.is_some_and(|ended| !has_open || ended.elapsed() > CLOSE_TIMEOUT)
-    }
-
-    fn finish(self) -> anyhow::Result<(Nanos, Vec<(Load, TransferOutcome)>)> {
-        self.controls().for_each(|control| control.cancel());
-        let (_, began) = self.began.ok_or_else(|| anyhow::anyhow!("the traffic was not started"))?;
-        let mut loads = Vec::new();
-        for (load, running) in self.scenario.traffic.iter().zip(self.running) {
-            if let Some((transfer, _)) = running {
-                loads.push((*load, transfer.join()?));
-            }
-        }
-        Ok((began, loads))
+        judgement: Judgement::of(ours().filter(|one| one.is_open()), queues),
     }
 }

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bottleneck::cell::{App, Cell, Layout};
 use crate::bottleneck::tables::OURS;
 use crate::bottleneck::truth::Labels;
 use crate::bottleneck::verdict::Verdicts;
 use crate::table::markdown;
+use mpwatch_lab::bottleneck::cell::{App, Cell, Layout};
 
 /// Numbers of connections with at least two subflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

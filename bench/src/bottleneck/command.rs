@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::bottleneck::cell::{Cell, Layout, Set};
-use crate::bottleneck::grid::Grid;
 use crate::bottleneck::replay::replay_cell;
 use crate::bottleneck::tables::{self, Scores};
 use crate::bottleneck::trace::labels_of;
 use crate::bottleneck::truth::Labels;
 use crate::bottleneck::{caps, fit, live, score, table3};
 use crate::machine::cpus;
+use mpwatch_lab::bottleneck::cell::{Cell, Layout, Set};
+use mpwatch_lab::bottleneck::grid::Grid;
 
 const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3|caps]... [--seeds N] [--traces FOLDER] [--only live|score|fit]";
 

@@ -2,8 +2,6 @@
 //! How accurately shared bottlenecks are detected: `./dev bench bottleneck`. It records labelled scenarios in the lab (`live.rs`, which needs
 //! root), runs every method on the sender's samples (`replay.rs`), and compares the verdicts with the truth (`score.rs`).
 
-pub mod cell;
-pub mod grid;
 pub mod live;
 pub mod replay;
 pub mod score;
@@ -15,7 +13,6 @@ pub mod verdict;
 mod caps;
 mod command;
 mod fit;
-mod network;
 mod queues;
 mod table3;
 

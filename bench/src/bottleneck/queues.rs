@@ -10,8 +10,8 @@ use mpwatch_lab::link::{QueueReader, fair_handle};
 use mpwatch_lab::{Direction, Error, Topology};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::bottleneck::cell::{Cell, Layout};
 use crate::bottleneck::truth::{QueueSample, Time};
+use mpwatch_lab::bottleneck::cell::{Cell, Layout};
 
 const INTERVAL: Duration = Duration::from_millis(50);
 /// A sample is late if it is taken this long after it was due.

@@ -9,10 +9,10 @@ use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS
 use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, SubflowId};
 
-use crate::bottleneck::cell::Cell;
 use crate::bottleneck::trace::{labels_of, read, trace_of};
 use crate::bottleneck::truth::Labels;
 use crate::bottleneck::verdict::{Evaluation, Pair, Subflow, Verdicts};
+use mpwatch_lab::bottleneck::cell::Cell;
 
 /// The labels of a cell and the verdicts on its trace. `None`: the cell was not recorded.
 pub fn replay_cell(folder: &Path, cell: &Cell) -> Result<Option<(Labels, Verdicts)>, String> {

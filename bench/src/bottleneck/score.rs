@@ -256,9 +256,9 @@ pub fn examples(labels: &Labels, verdicts: &Verdicts, method: &str) -> Vec<Examp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bottleneck::cell::{Cell, Layout, Set};
     use crate::bottleneck::truth::QueueSample;
     use crate::bottleneck::verdict::{Pair, Subflow};
+    use mpwatch_lab::bottleneck::cell::{Cell, Layout, Set};
 
     const CONNECTION: SocketCookie = SocketCookie(9);
 

@@ -7,11 +7,11 @@ use std::ops::AddAssign;
 
 use mpwatch_model::id::SocketCookie;
 
-use crate::bottleneck::cell::{App, Cell, Layout};
 use crate::bottleneck::score::Proportion;
 use crate::bottleneck::truth::{Labels, SECOND, Time};
 use crate::bottleneck::verdict::Verdicts;
 use crate::table::markdown;
+use mpwatch_lab::bottleneck::cell::{App, Cell, Layout};
 
 /// Columns: their title, and the number of subflows of a connection.
 const COLUMNS: [(&str, usize); 4] =
@@ -127,8 +127,8 @@ mod tests {
     use mpwatch_model::id::SubflowId;
 
     use super::*;
-    use crate::bottleneck::cell::Set;
     use crate::bottleneck::verdict::{Evaluation, Subflow};
+    use mpwatch_lab::bottleneck::cell::Set;
 
     const CONNECTION: SocketCookie = SocketCookie(9);
 

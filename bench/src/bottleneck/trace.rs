@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_model::event::KernelEvent;
 use serde_json::{Value, json};
 
-use crate::bottleneck::cell::Cell;
+use mpwatch_lab::bottleneck::cell::Cell;
 
 /// Fields of the first event that identify the machine.
 const HOST_FIELDS: [&str; 2] = ["name", "boot_id"];

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bottleneck::cell::{App, Cell};
+use mpwatch_lab::bottleneck::cell::{App, Cell};
 
 /// Nanoseconds of the boot clock.
 pub type Time = u64;
@@ -137,7 +137,7 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bottleneck::cell::{Layout, Set};
+    use mpwatch_lab::bottleneck::cell::{Layout, Set};
 
     /// Ten samples per second. Queue 0 is not empty from 0.5 s on, queue 1 from 1.5 s on.
     fn labels(layout: Layout, switched: Option<Time>) -> Labels {

@@ -17,6 +17,8 @@ pub enum Discipline {
     /// `htb` with one class per path of a topology with IPv4 endpoints. The classes share the rate and borrow from each other,
     /// but each has its own queue.
     Fair,
+    /// `tbf` over `red`, which marks packets of connections with ECN from a fifth of the queue length on.
+    Marking,
 }
 
 /// Number of classes with [`Discipline::Fair`]. The queue of path N, from 1, has the handle `1N:` (hexadecimal).
@@ -98,6 +100,20 @@ impl RateLimit {
                 ),
             ],
             Discipline::Fair => self.fair_lines(interface, parent),
+            Discipline::Marking => {
+                let threshold = (queue / 5).max(2 * FRAME);
+                let (limit, packets) = (queue.max(3 * threshold), threshold / FRAME + 1);
+                vec![
+                    format!(
+                        "qdisc replace dev {interface} {parent} handle 1: tbf rate {rate}bit burst {burst}b limit {queue}b"
+                    ),
+                    // Both thresholds close together: a step, as DCTCP wants it.
+                    format!(
+                        "qdisc replace dev {interface} parent 1:1 handle 10: red limit {limit} min {threshold} max {} avpkt {FRAME} burst {packets} probability 1 ecn",
+                        threshold + FRAME
+                    ),
+                ]
+            }
         }
     }
 

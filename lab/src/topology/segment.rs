@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::impairer::{Direction, Impairer, ImpairerKind};
 use crate::link::{self, QueueCounters, QueueReader, RateLimit, TcParent, VethEnd, VethSettings};
 use crate::netns::Namespace;
+use crate::router;
 use std::net::IpAddr;
 
 /// What is between the two ends.
@@ -72,7 +73,7 @@ impl Segment {
             segment.add_impairer(near, far, veth)?;
         } else if link.is_rate_limited() {
             let router = Namespace::new("router")?;
-            prepare_router(&router)?;
+            router::prepare(&router)?;
             segment.connect_through(&router, near, far, (Subnet::Side, veth))?;
             segment.add_rate_limits(&router, TcParent::ROOT)?;
             segment.middlebox = Middlebox::Router(router);
@@ -90,7 +91,7 @@ impl Segment {
         let (namespace, subnet) = match kind {
             ImpairerKind::Netem => {
                 let router = Namespace::new("router")?;
-                prepare_router(&router)?;
+                router::prepare(&router)?;
                 (router, Subnet::Side)
             }
             ImpairerKind::Relay => {
@@ -206,17 +207,4 @@ impl Segment {
             _ => Ok(None),
         }
     }
-}
-
-/// Makes a namespace forward packets of both families.
-pub(super) fn prepare_router(namespace: &Namespace) -> Result<()> {
-    accept_any_source(namespace)?;
-    namespace.sysctl("net.ipv4.ip_forward", "1")?;
-    namespace.sysctl("net.ipv6.conf.all.forwarding", "1")
-}
-
-/// Disables the reverse-path filter, which would drop packets of paths with asymmetric routes.
-pub(super) fn accept_any_source(namespace: &Namespace) -> Result<()> {
-    namespace.sysctl("net.ipv4.conf.all.rp_filter", "0")?;
-    namespace.sysctl("net.ipv4.conf.default.rp_filter", "0")
 }

@@ -80,6 +80,13 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
     }
 }
 
+/// Whether a socket of this process can select a congestion control. The kernel loads its module, if there is one.
+#[must_use]
+pub fn can_select(congestion: &str) -> bool {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
+    socket.and_then(|socket| socket.set_tcp_congestion(congestion.as_bytes())).is_ok()
+}
+
 /// Sets the options of both ends' connections: timeouts short enough to notice a cancel, and congestion control.
 pub(super) fn prepare_stream(socket: &Socket, spec: &TrafficSpec) -> Result<()> {
     let prepare = || -> io::Result<()> {

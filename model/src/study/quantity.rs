@@ -27,6 +27,10 @@ macro_rules! quantities {
 
 quantities! {
     Goodput "goodput_bps" "goodput" BitsPerSecond false "Payload of the measured connections over the time from the first connect to the last byte.";
+    Throughput "throughput_bps" "throughput" BitsPerSecond false "All bytes on the wire of the measured connections (headers estimated) over the same time.";
+    SlowestFlow "slowest_flow_bps" "slowest flow" BitsPerSecond false "Lowest goodput of a measured connection.";
+    FlowJain "flow_jain_index" "Jain index of flows" Ratio false "Jain's fairness index of the connections' goodput (1: equal).";
+    Requests "requests_per_s" "requests per second" Count false "Requests with a response per second, as the application reports them.";
     CompletionTime "completion_s" "completion time" Seconds true "Median time from connect to the last byte at the receiver of a connection.";
     SlowestCompletion "slowest_completion_s" "slowest completion" Seconds true "Longest time from connect to the last byte at the receiver of a connection.";
     Power "power_w" "power" Watts true "Mean power of the machine's energy zones during the traffic, idle power included.";
@@ -45,8 +49,13 @@ quantities! {
     Completed "completed_ratio" "completed" Ratio false "Share of the connections whose payload arrived completely.";
     Jain "jain_index" "Jain index" Ratio false "Jain's fairness index of the subflows' rates (1: equal).";
     Utilization "path_utilization" "paths used" Ratio false "Mean share of the paths that carried at least 10 % of a connection's payload.";
+    CoreUse "core_use" "core switches used" Ratio false "Share of the core switches that carried at least 10 % of the traffic of all core switches.";
     Groups "bottleneck_groups" "bottlenecks found" Count false "Number of distinct bottlenecks that mpwatch saw for a connection.";
     ExtraSubflows "extra_subflows" "extra subflows found" Count true "Subflows beyond one per bottleneck, as mpwatch saw them.";
+    Found "found_ratio" "extra subflows found" Ratio false "Share of the subflows beyond one per queue that the method would close at the end.";
+    FalselyClosed "falsely_closed_ratio" "paths falsely closed" Ratio true "Share of the queues that would lose their last subflow.";
+    DecisionTime "decision_s" "decision time" Seconds true "Time until half of the pairs of subflows had a verdict.";
+    Removed "removed_subflows" "subflows removed" Count false "Extra subflows that elimination closed.";
     ShortCompletion "short_completion_s" "completion time of short flows" Seconds true "Median time from connect to the last byte at the receiver of a short flow.";
     DeadlinesMissed "deadlines_missed_ratio" "deadlines missed" Ratio true "Share of the short flows that took longer than 200 ms.";
     RateCorrelation "rate_correlation" "correlation of rates" Count false "Correlation of the rates of the first two subflows over snapshots (-1: what one gains the other loses).";

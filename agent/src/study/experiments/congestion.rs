@@ -8,7 +8,9 @@ use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario, TRANSPORTS, transport_name};
+use super::super::experiment::{
+    Cell, Experiment, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -56,13 +58,13 @@ fn cell(transport: Transport, flows: u32, bytes: u64) -> Cell {
         traffic.push(Load::of(Role::Background, Transport::Tcp, forever).times(flows));
     }
     let scenario = Scenario {
-        network: TopologySpec {
+        network: Network::Paths(TopologySpec {
             paths: vec![PathSpec { link, ..PathSpec::default() }; 2],
             ..TopologySpec::default()
-        },
+        }),
         traffic,
-        failure: None,
         timeout: Duration::from_mins(1),
+        ..Scenario::default()
     };
     Cell::new(&[("transport", &transport_name(transport)), ("background", &flows)], scenario)
 }

@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::Transport;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -80,13 +80,13 @@ fn cell((rate, full, quick): (u32, u64, u64), paths: usize, scale: Scale) -> Cel
     let link = LinkSpec::rate(f64::from(rate), Duration::from_millis(30)).rtt(Duration::from_millis(10));
     let transport = if paths == 1 { Transport::Tcp } else { Transport::Mptcp };
     let scenario = Scenario {
-        network: TopologySpec {
+        network: Network::Paths(TopologySpec {
             paths: vec![PathSpec { link, ..PathSpec::default() }; paths],
             ..TopologySpec::default()
-        },
+        }),
         traffic: vec![Load::upload(transport, scale.pick(full, quick))],
-        failure: None,
         timeout: Duration::from_mins(2),
+        ..Scenario::default()
     };
     Cell::new(&[("rate", &rate), ("paths", &paths)], scenario)
 }

@@ -9,7 +9,7 @@ use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Published, PublishedValue};
 
 use super::super::experiment::{
-    Cell, Experiment, Failure, Load, Scale, Scenario, TRANSPORTS, transport_name,
+    Cell, Experiment, Failure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
@@ -66,10 +66,11 @@ fn cell(transport: Transport, fails: bool, seconds: f64) -> Cell {
         ..TopologySpec::default()
     };
     let scenario = Scenario {
-        network,
+        network: Network::Paths(network),
         traffic: vec![Load::upload(transport, bytes)],
         failure: fails.then(|| Failure { path: 0, after: Duration::from_secs_f64(seconds / 3.0) }),
         timeout: Duration::from_secs_f64(seconds * 4.0),
+        ..Scenario::default()
     };
     let failure = if fails { "yes" } else { "no" };
     Cell::new(&[("transport", &transport_name(transport)), ("failure", &failure)], scenario)

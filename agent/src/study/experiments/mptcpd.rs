@@ -4,19 +4,22 @@
 use std::time::Duration;
 
 use mpwatch_ebpf::congestion::NAME;
+use mpwatch_lab::link::Discipline;
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
 /// Cubic first: it is what the others are compared with.
-const CONTROLS: [&str; 3] = ["cubic", "reno", NAME];
-/// Base RTT of each path, milliseconds: two short and two long paths.
-const RTTS: [u64; 4] = [10, 10, 40, 40];
+const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
+/// Base RTT of each link, milliseconds.
+const RTTS: [u64; 2] = [10, 40];
+/// Of a connection; they use the links in turn, so half of them are extra.
+const SUBFLOWS: usize = 4;
 const SHORT_FLOW_BYTES: u64 = 500_000;
 
 static DESCRIPTION: Description = Description {
@@ -24,10 +27,10 @@ static DESCRIPTION: Description = Description {
     title: "congestion control that prefers short paths",
     paper: "MPTCP-D",
     question: "Does mptcpd save energy of long flows, and power and completion time of short ones?",
-    method: "MPTCP over four paths of 20 Mbit/s with a queue of 50 ms, two with an RTT of 10 ms and two with 40 ms. Long: one upload. Short: \
-             uploads of 500 kB, four at a time. The factor congestion is that of all sockets; mptcpd is registered during a run. The paper \
-             compares with DCTCP, which needs queues that mark packets (ECN): the lab's do not, so it is left out. Extra subflows are not \
-             eliminated.",
+    method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of 10 and 40 ms, so two subflows are extra. Long: \
+             one upload. Short: uploads of 500 kB, four at a time. The factor congestion is that of all sockets; mptcpd is registered during a \
+             run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the others drop from the tail. Elimination: mpwatch \
+             closes extra subflows one second after it found them; short flows end before that.",
     quantities: &[
         Quantity::CompletionTime,
         Quantity::Goodput,
@@ -37,8 +40,9 @@ static DESCRIPTION: Description = Description {
         Quantity::CpuPerPayload,
         Quantity::Rtt,
         Quantity::Retransmitted,
+        Quantity::Removed,
     ],
-    baseline: &[("congestion", "cubic")],
+    baseline: &[("congestion", "cubic"), ("elimination", "off")],
     plots: &[
         Plot { quantity: Quantity::MachineEnergy, over: "congestion", log: false },
         Plot { quantity: Quantity::Power, over: "congestion", log: false },
@@ -46,13 +50,13 @@ static DESCRIPTION: Description = Description {
     ],
     published: &[
         Published {
-            cell: &[("flows", "long"), ("congestion", NAME)],
+            cell: &[("flows", "long"), ("congestion", NAME), ("elimination", "on")],
             quantity: Quantity::MachineEnergy,
             value: PublishedValue::Change(-0.72),
             setup: "the largest saving, of 10 GB over 4 subflows against DCTCP",
         },
         Published {
-            cell: &[("flows", "short"), ("congestion", NAME)],
+            cell: &[("flows", "short"), ("congestion", NAME), ("elimination", "on")],
             quantity: Quantity::Power,
             value: PublishedValue::Change(-0.46),
             setup: "the largest saving, against MPTCP with extra subflows",
@@ -61,22 +65,44 @@ static DESCRIPTION: Description = Description {
 };
 
 fn cells(scale: Scale) -> Vec<Cell> {
-    let long = |control| cell("long", control, Workload::upload(scale.pick(40_000_000, 6_000_000)), 1);
-    let short = |control| cell("short", control, Workload::upload(SHORT_FLOW_BYTES), scale.pick(60, 8));
-    CONTROLS.into_iter().flat_map(|control| [long(control), short(control)]).collect()
+    let long = Workload::upload(scale.pick(40_000_000, 15_000_000));
+    let short = Workload::upload(SHORT_FLOW_BYTES);
+    let mut cells = Vec::new();
+    for eliminate in [false, true] {
+        for congestion in CONTROLS {
+            cells.push(cell("long", congestion, eliminate, (long, 1)));
+            cells.push(cell("short", congestion, eliminate, (short, scale.pick(60, 8))));
+        }
+    }
+    cells
 }
 
-fn cell(flows: &str, congestion: &'static str, workload: Workload, connections: u32) -> Cell {
-    let path = |rtt| {
-        let link = LinkSpec::rate(20.0, Duration::from_millis(50)).rtt(Duration::from_millis(rtt));
-        PathSpec { link, ..PathSpec::default() }
+fn cell(
+    flows: &str,
+    congestion: &'static str,
+    eliminate: bool,
+    (workload, connections): (Workload, u32),
+) -> Cell {
+    let link = |rtt| {
+        let queue = Duration::from_millis(50);
+        let discipline = if congestion == "dctcp" { Discipline::Marking } else { Discipline::Tbf };
+        let mut link = LinkSpec::rate(20.0, queue).rtt(Duration::from_millis(rtt));
+        link.forward = link.forward.map(|limit| limit.with_discipline(discipline));
+        link
     };
+    let path = |nth: usize| PathSpec { bottleneck: Some(nth % RTTS.len()), ..PathSpec::default() };
     let load = Load::of(Role::Measured, Transport::Mptcp, workload);
     let scenario = Scenario {
-        network: TopologySpec { paths: RTTS.map(path).to_vec(), ..TopologySpec::default() },
+        network: Network::Paths(TopologySpec {
+            paths: (0..SUBFLOWS).map(path).collect(),
+            bottlenecks: RTTS.map(link).to_vec(),
+            ..TopologySpec::default()
+        }),
         traffic: vec![Load { connections, concurrency: connections.min(4), congestion, ..load }],
-        failure: None,
+        eliminate,
         timeout: Duration::from_mins(2),
+        ..Scenario::default()
     };
-    Cell::new(&[("flows", &flows), ("congestion", &congestion)], scenario)
+    let elimination = if eliminate { "on" } else { "off" };
+    Cell::new(&[("flows", &flows), ("congestion", &congestion), ("elimination", &elimination)], scenario)
 }

@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -60,10 +60,10 @@ fn cell(subflows: usize, duration: Duration) -> Cell {
         ..TopologySpec::default()
     };
     let scenario = Scenario {
-        network,
+        network: Network::Paths(network),
         traffic: vec![Load::of(Role::Measured, Transport::Mptcp, Workload::upload_for(duration))],
-        failure: None,
         timeout: Duration::from_mins(1),
+        ..Scenario::default()
     };
     Cell::new(&[("subflows", &subflows)], scenario)
 }

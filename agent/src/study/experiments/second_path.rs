@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::Transport;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -56,13 +56,13 @@ fn cells(scale: Scale) -> Vec<Cell> {
 fn cell(rate: u32, rtt: u64, bytes: u64) -> Cell {
     let link = LinkSpec::rate(f64::from(rate), Duration::from_millis(30)).rtt(Duration::from_millis(rtt));
     let scenario = Scenario {
-        network: TopologySpec {
+        network: Network::Paths(TopologySpec {
             paths: vec![PathSpec { link, ..PathSpec::default() }; 2],
             ..TopologySpec::default()
-        },
+        }),
         traffic: vec![Load::upload(Transport::Mptcp, bytes)],
-        failure: None,
         timeout: Duration::from_mins(1),
+        ..Scenario::default()
     };
     Cell::new(&[("rate", &rate), ("rtt_ms", &rtt)], scenario)
 }

@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -86,14 +86,14 @@ fn cell(links: usize, subflows: usize, connections: u32, scale: Scale) -> Cell {
     let long = Workload::upload_for(Duration::from_secs(scale.pick(6, 3)));
     let short = Load::of(Role::Short, Transport::Tcp, Workload::upload(SHORT));
     let scenario = Scenario {
-        network,
+        network: Network::Paths(network),
         traffic: vec![
             Load::of(Role::Measured, Transport::Mptcp, long).times(connections),
             // More than fit into the time; the rest is given up when the long flows end.
             Load { connections: 1_000, concurrency: 1, ..short },
         ],
-        failure: None,
         timeout: Duration::from_mins(1),
+        ..Scenario::default()
     };
     Cell::new(&[("links", &links), ("connections", &connections), ("subflows", &subflows)], scenario)
 }

@@ -8,7 +8,9 @@ use mpwatch_lab::traffic::Transport;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Scale, Scenario, TRANSPORTS, transport_name};
+use super::super::experiment::{
+    Cell, Experiment, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -57,13 +59,13 @@ fn cells(scale: Scale) -> Vec<Cell> {
 fn cell(bytes: u64, transport: Transport) -> Cell {
     let link = LinkSpec::rate(500.0, Duration::from_millis(20)).rtt(Duration::from_millis(1));
     let scenario = Scenario {
-        network: TopologySpec {
+        network: Network::Paths(TopologySpec {
             paths: vec![PathSpec { link, ..PathSpec::default() }; 2],
             ..TopologySpec::default()
-        },
+        }),
         traffic: vec![Load::upload(transport, bytes)],
-        failure: None,
         timeout: Duration::from_mins(2),
+        ..Scenario::default()
     };
     Cell::new(&[("transport", &transport_name(transport)), ("bytes", &bytes)], scenario)
 }

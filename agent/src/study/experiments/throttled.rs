@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Description, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
 
@@ -51,10 +51,10 @@ fn cell(shared: bool, duration: Duration) -> Cell {
         ..TopologySpec::default()
     };
     let scenario = Scenario {
-        network,
+        network: Network::Paths(network),
         traffic: vec![Load::of(Role::Measured, Transport::Mptcp, Workload::upload_for(duration))],
-        failure: None,
         timeout: Duration::from_mins(1),
+        ..Scenario::default()
     };
     let cap = if shared { "shared" } else { "separate" };
     Cell::new(&[("cap", &cap)], scenario)

@@ -36,6 +36,7 @@ impl Grid {
 
     /// Its cells, with a number of seeds each. All cells of one seed precede those of the next, so that an interrupted run has covered
     /// whole seeds.
+    #[must_use]
     pub fn cells(self, seeds: u32) -> Vec<Cell> {
         match self {
             Self::Ci => ci(),

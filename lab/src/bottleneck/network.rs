@@ -5,18 +5,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpwatch_lab::link::Discipline;
-use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
-use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
-use mpwatch_lab::{Error, Topology};
-
 use crate::bottleneck::cell::{App, Cell, Cross, Layout};
+use crate::error::Error;
+use crate::link::Discipline;
+use crate::topology::Topology;
+use crate::topology::{LinkSpec, PathSpec, TopologySpec};
+use crate::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 
 /// Longer than any cell: traffic is cancelled at the end of the cell.
 const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 
 /// The network.
-pub(crate) fn topology(cell: &Cell) -> TopologySpec {
+#[must_use]
+pub fn topology(cell: &Cell) -> TopologySpec {
     // Acknowledgements are not limited.
     let limit = |queue: usize| LinkSpec {
         backward: None,
@@ -53,7 +54,10 @@ pub(crate) fn topology(cell: &Cell) -> TopologySpec {
 }
 
 /// Starts the MPTCP connections of a cell.
-pub(crate) fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
+///
+/// # Errors
+/// If they cannot be started.
+pub fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
     let workload = match cell.app {
         App::Bulk => Workload::upload_for(TRAFFIC_DURATION),
         App::Short => Workload::upload(500_000),
@@ -70,7 +74,10 @@ pub(crate) fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
 }
 
 /// Starts the other traffic of a cell. It ends when the result is dropped.
-pub(crate) fn cross_traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Transfer>, Error> {
+///
+/// # Errors
+/// If it cannot be started.
+pub fn cross_traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Transfer>, Error> {
     let queues = if cell.cross == Cross::None { 0 } else { cell.queues() };
     let mut transfers = Vec::new();
     for queue in (0..queues).step_by(2) {

@@ -16,6 +16,7 @@ pub enum Set {
 
 impl Set {
     /// Rates of bottlenecks, Mbit/s.
+    #[must_use]
     pub fn rates(self) -> &'static [u32] {
         match self {
             Self::Training => &[12, 35, 70],
@@ -24,6 +25,7 @@ impl Set {
     }
 
     /// What a seed determines: equal RTT, unequal RTTs, and buffer, in milliseconds.
+    #[must_use]
     pub fn of_seed(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {
             (Self::Training, 0) => ([10, 8, 30], 30),
@@ -36,6 +38,7 @@ impl Set {
     }
 
     /// The first seeds.
+    #[must_use]
     pub fn seeds(self, count: u32) -> std::ops::Range<u32> {
         match self {
             Self::Training => 300..300 + count,
@@ -126,6 +129,7 @@ pub enum Congestion {
 
 impl Congestion {
     /// The kernel's name for it.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -137,6 +141,7 @@ impl Congestion {
 
 impl Cell {
     /// A bulk transfer over two subflows, alone and with cubic.
+    #[must_use]
     pub fn new(set: Set, layout: Layout, mbit: u32) -> Self {
         Self {
             set,
@@ -155,6 +160,7 @@ impl Cell {
     }
 
     /// RTT of a subflow's path with empty queues, milliseconds; 0 without emulated delay.
+    #[must_use]
     pub fn rtt_ms(&self, subflow: usize) -> u32 {
         if self.direct {
             return 0;
@@ -168,11 +174,13 @@ impl Cell {
     }
 
     /// Maximum waiting time in a queue, milliseconds.
+    #[must_use]
     pub fn buffer_ms(&self) -> u32 {
         self.set.of_seed(self.seed).1
     }
 
     /// Number of queues.
+    #[must_use]
     pub fn queues(&self) -> usize {
         match self.layout {
             Layout::Shared => 1,
@@ -182,6 +190,7 @@ impl Cell {
     }
 
     /// The queue of a subflow, before or after the route changes.
+    #[must_use]
     pub fn queue_of(&self, subflow: usize, after_switch: bool) -> usize {
         match self.layout {
             Layout::Shared => 0,
@@ -194,11 +203,13 @@ impl Cell {
     }
 
     /// Rate of a queue, Mbit/s.
+    #[must_use]
     pub fn rate_of(&self, queue: usize) -> u32 {
         if self.layout == Layout::TwoRates && queue == 1 { self.mbit / 5 } else { self.mbit }
     }
 
     /// Rate of all queues together, Mbit/s.
+    #[must_use]
     pub fn total_mbit(&self) -> u32 {
         match self.layout {
             Layout::Fair | Layout::Shared => self.mbit,
@@ -207,6 +218,7 @@ impl Cell {
     }
 
     /// The name without the seed, as in tables.
+    #[must_use]
     pub fn kind(&self) -> String {
         let layout = match self.layout {
             Layout::Shared => "shared",

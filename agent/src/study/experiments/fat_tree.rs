@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fat-tree`: paths chosen per flow or per packet.
+
+use std::time::Duration;
+
+use mpwatch_lab::fabric::{FabricSpec, Forwarding, HOSTS, Kind};
+use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::quantity::Quantity;
+use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
+
+use super::super::experiment::{
+    Cell, Experiment, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+
+/// Rate of every link, Mbit/s.
+const RATE: f64 = 20.0;
+/// Size of a flow of each class, bytes.
+const CLASSES: [(&str, u64); 3] = [("query", 10_000), ("short", 500_000), ("long", 25_000_000)];
+
+static DESCRIPTION: Description = Description {
+    name: "fat-tree",
+    title: "a fat tree of 4-port switches: paths per flow or per packet",
+    paper: "UPD18",
+    question: "Do more paths shorten flows, and what traffic do they add?",
+    method: "One upload between two pods of a fat tree (16 hosts, 20 switches, 48 links of 20 Mbit/s with a queue of 20 ms). Forwarding: ecmp \
+             chooses among shortest paths by a hash of addresses and ports, spray at random for each packet (nftables). MPTCP has four \
+             subflows. In the noisy network 14 other hosts upload by TCP to a fixed partner. Core switches used are those of all \
+             flows. The paper ran 128 kB queries in the silent network, and Mininet.",
+    quantities: &[
+        Quantity::CompletionTime,
+        Quantity::Goodput,
+        Quantity::Throughput,
+        Quantity::Excess,
+        Quantity::Retransmitted,
+        Quantity::CoreUse,
+        Quantity::CpuTime,
+    ],
+    baseline: &[("transport", "tcp"), ("forwarding", "ecmp")],
+    plots: &[
+        Plot { quantity: Quantity::CompletionTime, over: "class", log: false },
+        Plot { quantity: Quantity::Excess, over: "class", log: false },
+    ],
+    published: &[
+        Published {
+            cell: &[("network", "silent"), ("class", "query"), ("transport", "tcp"), ("forwarding", "ecmp")],
+            quantity: Quantity::Excess,
+            value: PublishedValue::Absolute(0.09),
+            setup: "Table IV, the lowest",
+        },
+        Published {
+            cell: &[("network", "noisy"), ("class", "long"), ("transport", "mptcp"), ("forwarding", "ecmp")],
+            quantity: Quantity::Excess,
+            value: PublishedValue::Absolute(0.58),
+            setup: "Table IV, the highest",
+        },
+    ],
+};
+
+fn cells(scale: Scale) -> Vec<Cell> {
+    let networks = scale.pick(&["silent", "noisy"][..], &["noisy"][..]);
+    let classes = scale.pick(&CLASSES[..], &CLASSES[1..2]);
+    let mut cells = Vec::new();
+    for network in networks {
+        for class in classes {
+            for transport in TRANSPORTS {
+                for forwarding in [Forwarding::PerFlow, Forwarding::PerPacket] {
+                    cells.push(cell(network, *class, transport, forwarding));
+                }
+            }
+        }
+    }
+    cells
+}
+
+fn cell(network: &str, (class, bytes): (&str, u64), transport: Transport, forwarding: Forwarding) -> Cell {
+    let is_noisy = network == "noisy";
+    let subflows = if transport == Transport::Mptcp { 4 } else { 1 };
+    let forever = Load::of(Role::Background, Transport::Tcp, Workload::upload_for(Duration::from_mins(2)));
+    // A host of the next pod, the last one of the first pod.
+    let partner = |host: usize| (host + HOSTS / 4) % HOSTS;
+    let others = (1..HOSTS - 1).filter(|host| is_noisy && partner(*host) != HOSTS - 1);
+    let mut traffic = vec![Load::upload(transport, bytes)];
+    traffic.extend(others.map(|host| forever.between(host, partner(host))));
+    let fabric = FabricSpec {
+        kind: Kind::FatTree,
+        mbit: RATE,
+        queue: Duration::from_millis(20),
+        subflows,
+        forwarding,
+    };
+    let scenario = Scenario {
+        network: Network::Fabric(fabric),
+        traffic,
+        timeout: Duration::from_mins(2),
+        ..Scenario::default()
+    };
+    let forwarding = if forwarding == Forwarding::PerFlow { "ecmp" } else { "spray" };
+    let transport = transport_name(transport);
+    Cell::new(
+        &[("network", &network), ("class", &class), ("transport", &transport), ("forwarding", &forwarding)],
+        scenario,
+    )
+}

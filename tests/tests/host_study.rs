@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per namespace
+//! (Linux 6.11).
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use mpwatch_lab::Fabric;
+use mpwatch_lab::fabric::{FabricSpec, Forwarding, Kind, address};
+use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
+use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
+use serde_json::Value;
+
+const BYTES: u64 = 2_000_000;
+/// Of the first host: in all networks, packets to it pass through a core switch.
+const FAR: usize = 10;
+
+fn fabric(kind: Kind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
+    FabricSpec { kind, mbit: 50.0, queue: Duration::from_millis(20), subflows, forwarding }
+}
+
+/// Whether this machine can run them. Prints SKIP if not.
+fn may_build() -> bool {
+    if !may_run_as_root() {
+        return false;
+    }
+    if !Path::new("/proc/sys/net/ipv4/fib_multipath_hash_seed").exists() {
+        skip("this kernel has no hash functions per namespace (Linux 6.11)");
+        return false;
+    }
+    true
+}
+
+/// Uploads from the first host to a distant one. Returns the share of each core switch in all bytes.
+fn upload(spec: &FabricSpec, transport: Transport) -> Vec<f64> {
+    let fabric = Fabric::build(spec, 1).unwrap();
+    let mut traffic = TrafficSpec::new(address(FAR, 0), Workload::upload(BYTES));
+    (traffic.client, traffic.transport) = (Some(address(0, 0)), transport);
+    let outcome = traffic::run(fabric.host(0).unwrap(), fabric.host(FAR).unwrap(), &traffic).unwrap();
+    assert_eq!((outcome.client.first_error(), outcome.server.first_error()), (None, None));
+    let [client, server] = [&outcome.client.connections[0], &outcome.server.connections[0]];
+    assert_eq!((client.sent, client.sent_hash), (server.received, server.received_hash));
+    let core = fabric.core_bytes().unwrap();
+    let all: u64 = core.iter().sum();
+    assert!(all > BYTES, "{core:?}");
+    core.iter().map(|bytes| *bytes as f64 / all as f64).collect()
+}
+
+#[test]
+fn a_flow_takes_one_path_and_sprayed_packets_take_all() {
+    if !may_build() {
+        return;
+    }
+    let largest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
+    let hashed = upload(&fabric(Kind::FatTree, Forwarding::PerFlow, 1), Transport::Tcp);
+    // Acknowledgements return on a path of their own.
+    assert!(hashed.len() == 4 && largest(&hashed) > 0.85, "{hashed:?}");
+    let sprayed = upload(&fabric(Kind::FatTree, Forwarding::PerPacket, 1), Transport::Tcp);
+    assert!(sprayed.iter().all(|share| *share > 0.15), "{sprayed:?}");
+}
+
+#[test]
+fn all_bytes_arrive_over_the_subflows_of_each_network() {
+    if !may_build() {
+        return;
+    }
+    for kind in [Kind::FatTree, Kind::Vl2, Kind::BCube] {
+        let shares = upload(&fabric(kind, Forwarding::PerFlow, 8), Transport::Mptcp);
+        let used = shares.iter().filter(|share| **share > 0.02).count();
+        assert!(used >= 2, "{kind:?}: eight subflows, {shares:?}");
+    }
+}
+
+fn run(experiment: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let arguments = ["study", "run", experiment, "--quick", "--repeat", "1", "--out", out];
+    let output = Command::new(program()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&std::fs::read_to_string(folder.path().join("study.json")).unwrap()).unwrap()
+}
+
+/// Every cell ran, and has these quantities.
+fn assert_measured(study: &Value, quantities: &[&str]) {
+    for cell in list(&list(study, "experiments")[0], "cells") {
+        assert_eq!(number(cell, "runs"), 1, "{cell:#}");
+        let found: Vec<&str> = list(cell, "measured").iter().map(|one| text(one, "quantity")).collect();
+        for quantity in quantities {
+            assert!(found.contains(quantity), "{quantity} of {cell:#}");
+        }
+    }
+}
+
+#[test]
+fn the_fat_tree_is_measured_with_both_ways_of_forwarding() {
+    if may_build() {
+        assert_measured(&run("fat-tree"), &["completion_s", "goodput_bps", "throughput_bps", "core_use"]);
+    }
+}
+
+#[test]
+fn real_programs_run_over_both_protocols() {
+    if may_run_as_root() {
+        let study = run("applications");
+        assert_measured(&study, &["completion_s", "cpu_s"]);
+        let experiment = &list(&study, "experiments")[0];
+        let has_requests = |cell: &&Value| {
+            list(cell, "measured").iter().any(|one| text(one, "quantity") == "requests_per_s")
+        };
+        assert_eq!(list(experiment, "cells").iter().filter(has_requests).count(), 2, "redis, both protocols");
+    }
+}
