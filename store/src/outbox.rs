@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use crate::error::{MAY_WRITE, StoreError};
 use crate::extract::cell;
+use crate::lock::{identity, is_still};
 use crate::open;
 use crate::tables::{ViewColumn, listed};
 use crate::values::nanos;
@@ -21,15 +22,22 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns with a meaning within one file only.
 const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
 
-/// The cursors, and an index to find what has changed. Only files that are exported have them.
+/// The cursors, and an index to find what has changed. Only files that are exported have them. `lost`: connections that retention deleted
+/// before the target confirmed them.
 const TABLES: &str = "CREATE TABLE IF NOT EXISTS export_cursor (
-    target TEXT NOT NULL PRIMARY KEY, changed INTEGER NOT NULL, connection INTEGER NOT NULL, version INTEGER NOT NULL
+    target TEXT NOT NULL PRIMARY KEY, changed INTEGER NOT NULL, connection INTEGER NOT NULL, version INTEGER NOT NULL,
+    lost INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX IF NOT EXISTS connection_changed ON connection (changed)";
+/// The connections that a target has not confirmed.
+const WAITING: &str = "FROM connection, export_cursor AS e
+    WHERE e.target = ? AND (connection.changed, connection.id) > (e.changed, e.connection)";
 
 /// The rows that a target has not confirmed.
 pub struct Outbox {
     path: PathBuf,
+    /// The file that was opened: another one may take its name.
+    file: (u64, u64),
     database: Connection,
     target: String,
     /// The last row that was read, which may not be confirmed.
@@ -59,6 +67,17 @@ pub struct StoredEnd {
     pub bottlenecks: Vec<Row>,
     /// Greater for each later state of the same connection: nanoseconds since 1970 at which it was read, or one more than the last.
     pub version: u64,
+}
+
+/// What a target has not confirmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Connections.
+    pub connections: u64,
+    /// When the connection that has waited longest closed, or was last seen.
+    pub oldest: Option<Timestamp>,
+    /// Connections that retention deleted before the target confirmed them.
+    pub lost: u64,
 }
 
 /// The columns of connections: those of `v_connection`.
@@ -106,8 +125,18 @@ impl Outbox {
                 return Ok(None);
             }
             database.execute_batch(TABLES)?;
-            let mut outbox =
-                Self { path: path.to_owned(), database, target: target.to_owned(), read: Cursor::START };
+            // Retention counts losses from now on.
+            let Cursor { changed, connection, version } = Cursor::START;
+            let first = "INSERT OR IGNORE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
+            database.execute(first, params![target, changed, connection, version])?;
+            let file = std::fs::metadata(path).map(|found| identity(&found)).unwrap_or_default();
+            let mut outbox = Self {
+                path: path.to_owned(),
+                file,
+                database,
+                target: target.to_owned(),
+                read: Cursor::START,
+            };
             outbox.read = outbox.confirmed()?.unwrap_or(Cursor::START);
             Ok(Some(outbox))
         };
@@ -127,6 +156,38 @@ impl Outbox {
             Ok(Cursor { changed: row.get(0)?, connection: row.get(1)?, version: row.get(2)? })
         };
         self.database.query_row(sql, [&self.target], cursor).optional()
+    }
+
+    /// Whether the path still means the file that was opened.
+    pub fn is_current(&self) -> bool {
+        is_still(&self.path, self.file)
+    }
+
+    /// What the target has not confirmed.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn backlog(&self) -> Result<Backlog, StoreError> {
+        let read = || -> rusqlite::Result<Backlog> {
+            let count = format!("SELECT count(*) {WAITING}");
+            let connections =
+                self.database.prepare_cached(&count)?.query_one([&self.target], |row| row.get(0))?;
+            let first = format!(
+                "SELECT began_ns + age_ns {WAITING} ORDER BY connection.changed, connection.id LIMIT 1"
+            );
+            let oldest_ns: Option<i64> = self
+                .database
+                .prepare_cached(&first)?
+                .query_row([&self.target], |row| row.get(0))
+                .optional()?;
+            let lost = "SELECT lost FROM export_cursor WHERE target = ?";
+            let lost =
+                self.database.prepare_cached(lost)?.query_row([&self.target], |row| row.get(0)).optional()?;
+            let count = |number: Option<i64>| number.unwrap_or_default().unsigned_abs();
+            let oldest = oldest_ns.and_then(|at| Timestamp::from_nanosecond(at.into()).ok());
+            Ok(Backlog { connections: count(Some(connections)), oldest, lost: count(lost) })
+        };
+        read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
     /// Begins again with the first row, which a target that has lost its rows needs.
@@ -162,12 +223,28 @@ impl Outbox {
     /// # Errors
     /// If the file cannot be written.
     pub fn confirm(&mut self) -> Result<(), StoreError> {
-        let sql =
-            "INSERT OR REPLACE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
+        let sql = "INSERT INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?) ON CONFLICT (target)
+            DO UPDATE SET changed = excluded.changed, connection = excluded.connection, version = excluded.version";
         let Cursor { changed, connection, version } = self.read;
         let written = self.database.execute(sql, params![self.target, changed, connection, version]);
         written.map(drop).map_err(|error| StoreError::open(&self.path, &error, Some(MAY_WRITE)))
     }
+}
+
+/// Counts connections that are being deleted, each with the number of its last change, as lost for the targets that have not confirmed them.
+pub(crate) fn count_losses(database: &Connection, deleted: &[(i64, i64)]) -> rusqlite::Result<()> {
+    let exists = "SELECT count(*) FROM sqlite_schema WHERE name = 'export_cursor'";
+    if deleted.is_empty() || !database.query_one(exists, [], |row| row.get::<_, bool>(0))? {
+        return Ok(());
+    }
+    let mut cursors = database.prepare_cached("SELECT target, changed, connection FROM export_cursor")?;
+    let cursors = cursors.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    for (target, confirmed) in cursors.collect::<rusqlite::Result<Vec<(String, (i64, i64))>>>()? {
+        let lost = deleted.iter().filter(|(id, changed)| (*changed, *id) > confirmed).count();
+        let sql = "UPDATE export_cursor SET lost = lost + ? WHERE target = ?";
+        database.prepare_cached(sql)?.execute(params![i64::try_from(lost).unwrap_or(i64::MAX), target])?;
+    }
+    Ok(())
 }
 
 /// Reads the connections after a cursor, in one transaction; also the cursor of the last.

@@ -8,6 +8,7 @@ use rusqlite::{Connection, Params, params};
 use crate::columns::Kind;
 use crate::limits::Limits;
 use crate::names::KnownNames;
+use crate::outbox::count_losses;
 use crate::sql::OF_CONNECTION;
 use crate::tables::tables;
 
@@ -23,12 +24,12 @@ const NAME_BYTES: u64 = 100;
 
 /// Connections that ended before ?1 by the calendar and since whose end runs have lasted for ?2. A calendar that is set later makes rows
 /// look older than they are, but it makes no run longer: the rows of each run follow it (`clock.rs`).
-const EXPIRED: &str = "SELECT c.id FROM connection AS c JOIN (
+const EXPIRED: &str = "SELECT c.id, c.changed FROM connection AS c JOIN (
     SELECT id, to_ns + ifnull(sum(to_ns - from_ns) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS now_ns
     FROM run) AS r ON r.id = c.run
     WHERE c.began_ns + c.age_ns < ?1 AND c.began_ns + c.age_ns < r.now_ns - ?2";
 /// The first connections.
-const FIRST: &str = "SELECT id FROM connection WHERE id <= ?1";
+const FIRST: &str = "SELECT id, changed FROM connection WHERE id <= ?1";
 
 /// When the limits were last checked.
 #[derive(Default)]
@@ -92,11 +93,13 @@ fn new_names_before(limits: &Limits) -> usize {
 fn delete(database: &Connection, query: &str, values: impl Params) -> rusqlite::Result<u64> {
     let transaction = database.unchecked_transaction()?;
     let mut old = transaction.prepare_cached(query)?;
-    let ids = old.query_map(values, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let ids = old.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let ids = ids.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
     drop(old);
+    count_losses(&transaction, &ids)?;
     for (table, column) in OF_CONNECTION {
         let mut deletion = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
-        for id in &ids {
+        for (id, _) in &ids {
             deletion.execute([id])?;
         }
     }

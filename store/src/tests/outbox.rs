@@ -120,3 +120,26 @@ fn a_file_of_an_earlier_mpwatch_is_upgraded_unless_that_one_writes_it() {
     let missing = Outbox::open(&file.with_extension("other"), "a").err().unwrap().to_string();
     assert!(missing.contains("no such file"), "{missing}");
 }
+
+#[test]
+fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=5));
+    let backlog = |target: &str| Outbox::open(&file, target).unwrap().backlog().unwrap();
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    outbox.next(None, 2).unwrap();
+    outbox.confirm().unwrap();
+    assert_eq!((backlog("a").connections, backlog("b").connections), (3, 5));
+    assert!(backlog("a").oldest.is_some());
+    // A run of more than an hour after them: all five are too old.
+    let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
+    let store = Store::open(&file, &limits).unwrap();
+    store.deliver(&tick(86_400, Vec::new()));
+    store.deliver(&tick(90_400, Vec::new()));
+    store.close();
+    let lost = |target: &str| (backlog(target).connections, backlog(target).oldest, backlog(target).lost);
+    assert_eq!((lost("a"), lost("b"), lost("new")), ((0, None, 3), (0, None, 5), (0, None, 0)));
+    assert!(outbox.is_current());
+    std::fs::rename(&file, file.with_extension("other")).unwrap();
+    assert!(!outbox.is_current());
+}
