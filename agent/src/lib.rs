@@ -12,12 +12,13 @@ mod config;
 mod congestion;
 mod control;
 mod cost;
+mod credentials;
 mod daemon;
 mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
+#[cfg(any(feature = "http-client", feature = "parquet"))]
 mod export;
 mod live;
 mod lock;

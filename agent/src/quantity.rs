@@ -17,6 +17,12 @@ pub(crate) fn parse_whole(text: &str, units: &[Unit]) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*unit)
 }
 
+/// The payload from which on all connections are kept. It may end in B.
+pub(crate) fn parse_sample(text: &str) -> Result<u64, String> {
+    let size = parse_whole(text.strip_suffix('B').unwrap_or(text), SIZES).filter(|size| *size > 0);
+    size.ok_or_else(|| "use a whole number with K, M or G, such as 10M".to_owned())
+}
+
 /// In the largest unit of which the value is a multiple.
 pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));

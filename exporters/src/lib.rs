@@ -18,6 +18,8 @@ pub mod otlp;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod prometheus;
+#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+pub mod sample;
 pub mod schema;
 pub mod study;
 pub mod text;

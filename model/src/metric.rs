@@ -24,6 +24,7 @@ mod tests {
         let subflow = SUBFLOW.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let connection = CONNECTION.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let service = crate::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let export = crate::service::EXPORT.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let machine = host::HOST_METRICS.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let to_connections =
             event_counter::CONNECTION_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
@@ -37,6 +38,7 @@ mod tests {
         subflow
             .chain(connection)
             .chain(service)
+            .chain(export)
             .chain(machine)
             .chain(to_connections)
             .chain(to_subflows)

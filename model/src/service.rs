@@ -40,6 +40,29 @@ pub struct Service {
     pub store: Option<StoreState>,
     /// What elimination did. `None`: it is off.
     pub elimination: Option<EliminationCounts>,
+    /// The targets that connections are exported to.
+    pub exports: Vec<ExportState>,
+}
+
+/// State of an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportState {
+    /// Kind of the target, the value of the label `target`.
+    pub target: &'static str,
+    /// Connections that the target has confirmed; one that was resent after a change counts again.
+    pub connections: u64,
+    /// Compressed size of the confirmed requests.
+    pub sent: Bytes,
+    /// Requests that failed and are repeated.
+    pub failures: u64,
+    /// Connections that the target has rejected for good.
+    pub rejected: u64,
+    /// Connections that retention deleted before the target confirmed them. `None`: the database was not read yet.
+    pub lost: Option<u64>,
+    /// Connections that the target has not confirmed. `None`: the database was not read yet.
+    pub waiting: Option<u64>,
+    /// Time since the connection that has waited longest closed, or was last seen; 0 if none waits. `None`: the database was not read yet.
+    pub lag: Option<Nanos>,
 }
 
 /// Steps of elimination since the daemon started.
@@ -141,5 +164,18 @@ metrics! {
         "process_max_fds" Gauge Count "" "Limit of open file descriptors of the daemon's process." |s| count(s.process.most_files);
         "process_threads" Gauge Count "" "Threads of the daemon's process." |s| count(s.process.threads);
         "process_start_time_seconds" Gauge Seconds "" "When the daemon's process started." |s| unix_time(s.process.started_at);
+    }
+}
+
+metrics! {
+    /// Metrics of each export, with the label `target`.
+    EXPORT: ExportState {
+        "mpwatch_export_connections_total" Counter Count "" "Connections that a target has confirmed; one that was resent after a change counts again." |e| Some(e.connections as f64);
+        "mpwatch_export_sent_bytes_total" Counter Bytes "" "Compressed size of the requests that a target has confirmed." |e| Some(e.sent.0 as f64);
+        "mpwatch_export_failures_total" Counter Count "" "Requests to a target that failed; they are repeated." |e| Some(e.failures as f64);
+        "mpwatch_export_rejected_connections_total" Counter Count "" "Connections that a target has rejected for good." |e| Some(e.rejected as f64);
+        "mpwatch_export_lost_connections_total" Counter Count "" "Connections that the database deleted (store.keep, store.max_size) before a target confirmed them." |e| count(e.lost);
+        "mpwatch_export_waiting_connections" Gauge Count "" "Connections in the database that a target has not confirmed." |e| count(e.waiting);
+        "mpwatch_export_lag_seconds" Gauge Seconds "" "Time since the connection that has waited longest for a target closed, or was last seen; 0 if none waits." |e| e.lag.map(Nanos::seconds);
     }
 }

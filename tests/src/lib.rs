@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
 
 pub mod btf;
+pub mod clickhouse;
 pub mod failover;
 pub mod kernel;
 mod open_connection;

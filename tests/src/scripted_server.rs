@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An HTTP server that fails as a test wants it to, and passes on what was sent.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -36,39 +36,53 @@ pub struct Request {
 pub fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (sender, requests) = channel();
-    thread::spawn(move || {
-        for (answer, stream) in answers.into_iter().zip(listener.incoming()) {
-            let stream = stream.unwrap();
-            // The test has ended.
-            if sender.send(read(&stream)).is_err() {
-                return;
-            }
-            reply(stream, answer);
-        }
-    });
-    (port, requests)
+    let mut answers = answers.into_iter();
+    (port, answering(listener, move |_| answers.next()))
 }
 
-fn read(stream: &TcpStream) -> Request {
+/// Starts a server that chooses its answer to each request; it ends with `None`. Returns the requests. A client that sends no whole
+/// request gets no answer.
+pub fn answering(
+    listener: TcpListener,
+    mut choose: impl FnMut(&Request) -> Option<Answer> + Send + 'static,
+) -> Receiver<Request> {
+    let (sender, requests) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(request) = read(&mut stream) else { continue };
+            let Some(answer) = choose(&request) else { return };
+            // The test may have ended.
+            if sender.send(request).is_err() {
+                return;
+            }
+            reply(&mut stream, answer);
+        }
+    });
+    requests
+}
+
+/// Reads a request. `None`: the client has closed before its end.
+pub fn read(stream: &mut impl Read) -> Option<Request> {
     let mut input = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
-        assert_ne!(input.read_line(&mut head).unwrap(), 0, "{head}");
+        input.read_line(&mut head).ok().filter(|length| *length > 0)?;
     }
     let lines: Vec<String> = head.lines().map(str::to_lowercase).collect();
     let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let mut sent = vec![0; length.unwrap_or_default()];
-    input.read_exact(&mut sent).unwrap();
+    input.read_exact(&mut sent).ok()?;
     if !lines.iter().any(|line| line == "content-encoding: gzip") {
-        return Request { head, body: sent };
+        return Some(Request { head, body: sent });
     }
     let mut body = Vec::new();
     GzDecoder::new(&sent[..]).read_to_end(&mut body).unwrap();
-    Request { head, body }
+    Some(Request { head, body })
 }
 
-fn reply(mut stream: TcpStream, answer: Answer) {
+/// Answers a request.
+pub fn reply(stream: &mut (impl Read + Write), answer: Answer) {
     let head =
         |status: u16, length: usize| format!("HTTP/1.1 {status} Any\r\ncontent-length: {length}\r\n\r\n");
     let bytes = match answer {

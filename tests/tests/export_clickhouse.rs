@@ -5,10 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use mpwatch_fixtures as fixture;
@@ -17,8 +15,9 @@ use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store};
+use mpwatch_tests::clickhouse::{Engine, schema, statements};
 use mpwatch_tests::scripted_server::{Answer, Request, server};
-use mpwatch_tests::{CommandOutput, mpwatch, skip};
+use mpwatch_tests::{CommandOutput, mpwatch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -48,7 +47,7 @@ fn good(outcome: &CommandOutput) -> &str {
     &outcome.stderr
 }
 
-const VERSION: Answer = Answer::Status(200, "2\n");
+const VERSION: Answer = Answer::Status(200, "3\n");
 const OK: Answer = Answer::Status(200, "");
 
 /// The rows of a request.
@@ -146,7 +145,7 @@ fn tables_that_are_missing_or_of_another_version_get_nothing() {
         (Answer::Status(404, "UNKNOWN_TABLE"), ["--schema", "UNKNOWN_TABLE"]),
         (Answer::Status(200, "0\n"), ["schema 0", "--schema"]),
         (Answer::Status(200, "99\n"), ["schema 99", "newer mpwatch"]),
-        (Answer::Status(200, "<html>"), ["<html>", "--url"]),
+        (Answer::Status(200, "<html>"), ["<html>", "address"]),
     ] {
         let (port, requests) = server(vec![answer]);
         let outcome = export(&db, port, &[]);
@@ -182,7 +181,8 @@ fn the_password_is_sent_and_never_shown() {
     assert!(outcome.stderr.contains("first line of") && !outcome.stderr.contains("bell"), "{outcome:?}");
     for (arguments, word) in [
         (&["--url", "http://me:hunter2@host"][..], "--password-file"),
-        (&["--url", "https://host"], "TLS"),
+        (&["--url", "https://host", "--cert-file", "/x"], "--key-file"),
+        (&["--url", "https://host", "--user", "me", "--token-file", "/x"], "--token-file"),
         (&["--url", "host:8123"], "http://"),
         (&["--url", "http://host", "--schema"], "--schema"),
         (&[], "--url"),
@@ -191,59 +191,6 @@ fn the_password_is_sent_and_never_shown() {
         let outcome = mpwatch(&[&["export", "clickhouse"], arguments].concat());
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
         assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
-    }
-}
-
-/// The engine of ClickHouse behind HTTP; ends with the test.
-struct Engine {
-    process: Child,
-    port: u16,
-    _folder: TempDir,
-}
-
-impl Engine {
-    fn start() -> Option<Self> {
-        let python = std::env::var_os("MPWATCH_PYTHON").unwrap_or_default();
-        let imports = Command::new(&python).args(["-c", "import chdb"]).output();
-        if !imports.is_ok_and(|output| output.status.success()) {
-            skip("MPWATCH_PYTHON is no Python with chdb; `./dev test unit` makes one");
-            return None;
-        }
-        let folder = TempDir::new().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/clickhouse-server.py");
-        let mut server = Command::new(python);
-        let server = server.arg(script).arg(folder.path().join("data")).stdout(Stdio::piped());
-        let mut process = server.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let engine = Self { process, port: line.trim().parse().unwrap(), _folder: folder };
-        engine.apply(&schema(&[]));
-        Some(engine)
-    }
-
-    fn apply(&self, sql: &str) {
-        for statement in statements(sql) {
-            self.query(&statement);
-        }
-    }
-
-    /// The answer to a statement.
-    #[track_caller]
-    fn query(&self, sql: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        let head = format!("POST / HTTP/1.1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", sql.len());
-        stream.write_all(format!("{head}{sql}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{sql}: {answer}");
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -261,20 +208,6 @@ fn the_schema_in_the_repository_is_what_the_program_prints() {
     }
     let advice = "MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test export_clickhouse regenerates it";
     assert!(fs::read_to_string(&file).unwrap_or_default() == printed, "{}: {advice}", file.display());
-}
-
-fn schema(more: &[&str]) -> String {
-    let outcome = mpwatch(&[&["export", "clickhouse", "--schema"], more].concat());
-    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
-    outcome.stdout
-}
-
-fn statements(sql: &str) -> Vec<String> {
-    sql.split(";\n")
-        .map(str::trim)
-        .filter(|text| text.lines().any(|line| !line.starts_with("--")))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// The server's end of a connection: the tokens are swapped.
@@ -307,8 +240,8 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     let a = database(folder.path(), "a", clients.clone());
     let b = database(folder.path(), "b", servers.clone());
     for more in [&["--batch", "7"][..], &["--resend"]] {
-        assert!(good(&export(&a, engine.port, more)).contains("sent 21 connections"));
-        assert!(good(&export(&b, engine.port, more)).contains("sent 19 connections"));
+        assert!(good(&export(&a, engine.port(), more)).contains("sent 21 connections"));
+        assert!(good(&export(&b, engine.port(), more)).contains("sent 19 connections"));
     }
     engine.apply(&schema(&[]));
     assert_eq!(engine.query("SELECT count() FROM mpwatch.ends FINAL"), "40\n");
@@ -345,4 +278,37 @@ fn the_schema_of_a_cluster_is_valid_sql() {
         let code: Vec<&str> = statement.lines().filter(|line| !line.starts_with("--")).collect();
         engine.query(&format!("EXPLAIN AST {}", code.join("\n")));
     }
+}
+
+#[test]
+fn a_check_prints_what_brings_earlier_tables_up_to_date() {
+    let Some(engine) = Engine::start() else { return };
+    let folder = TempDir::new().unwrap();
+    let url = format!("http://127.0.0.1:{}", engine.port());
+    let check = || mpwatch(&["export", "clickhouse", "--check", "--url", &url]);
+    assert_eq!(check().code, Some(0), "{:?}", check());
+    let a = database(folder.path(), "a", (1..=3).map(fixture::closed).collect());
+    good(&export(&a, engine.port(), &[]));
+    let pairs = "SELECT count(), sum(client_bytes_sent) FROM mpwatch.pairs";
+    let before = engine.query(pairs);
+    assert!(before.starts_with("3\t"), "{before}");
+    // As an earlier version had them: without two columns, and with records of pairs that lack one.
+    engine.apply(
+        "DROP TABLE mpwatch.pair_feed;\nDROP TABLE mpwatch.pair_states SYNC;\n
+         ALTER TABLE mpwatch.ends DROP COLUMN comm;\nALTER TABLE mpwatch.ends DROP COLUMN subflow.srtt_us;\n
+         CREATE TABLE mpwatch.pair_states (pair UInt64, ends SimpleAggregateFunction(groupBitOr, UInt8),
+         client SimpleAggregateFunction(max, Tuple(version UInt64)), server SimpleAggregateFunction(max, Tuple(version UInt64)))
+         ENGINE = AggregatingMergeTree ORDER BY pair;\nTRUNCATE TABLE mpwatch.schema_version;\nINSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (0, 'earlier')",
+    );
+    let outcome = check();
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    for word in ["schema 0", "ends.comm", "ends.subflow.srtt_us", "pair_states.client", "up to date"] {
+        assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
+    }
+    engine.apply(&outcome.stdout);
+    assert_eq!(check().code, Some(0), "{:?}", check());
+    assert_eq!(engine.query(pairs), before, "the connections of earlier tables are still there");
+    good(&export(&a, engine.port(), &["--resend"]));
+    assert_eq!(engine.query("SELECT count(comm) FROM mpwatch.ends FINAL"), "3\n");
+    assert_eq!(engine.query(pairs), before);
 }

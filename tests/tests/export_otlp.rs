@@ -111,7 +111,7 @@ fn what_the_server_rejects_is_reported_and_not_resent() {
     let (port, requests) =
         server(vec![Answer::Bytes(b"\x0a\x0b\x08\x01\x12\x07too old"), Answer::Status(400, "bad")]);
     let outcome = export(&db, port, &[]);
-    assert!(outcome.stderr.contains("rejected 1 events: too old"), "{outcome:?}");
+    assert!(outcome.stderr.contains("rejected 1 connections: too old"), "{outcome:?}");
     assert!(export(&db, port, &[]).stderr.contains("sent 0 connections"));
     let outcome = export(&db, port, &["--resend"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
@@ -120,7 +120,7 @@ fn what_the_server_rejects_is_reported_and_not_resent() {
         "{outcome:?}"
     );
     assert_eq!(requests.try_iter().count(), 2);
-    for url in ["https://collector:4318", "collector:4318"] {
+    for url in ["ftp://collector:4318", "collector:4318"] {
         let outcome = mpwatch(&["export", "otlp", "--url", url]);
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
     }

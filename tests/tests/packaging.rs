@@ -94,24 +94,31 @@ fn the_manifest_has_the_capabilities_of_the_service() {
 /// The sample configuration, generated from the schema of the program.
 fn sample(head: &str) -> String {
     let schema: Value = serde_json::from_str(&mpwatch(&["config", "schema"]).stdout).unwrap();
-    let mut top_level = head.to_owned();
-    let mut tables = String::new();
     let line = |name: &str, key: &Value| {
         let default = if key["default"].is_array() { "[]".to_owned() } else { key["default"].to_string() };
         format!("\n# {}\n#{name} = {default}\n", text(key, "description"))
     };
-    for (name, key) in schema["properties"].as_object().unwrap() {
-        match key["properties"].as_object() {
-            None => top_level += &line(name, key),
-            Some(inner) => {
-                tables.extend(["\n[", name, "]\n"]);
-                tables.extend(
-                    inner.iter().map(|(name, key)| line(name, key).trim_start_matches('\n').to_owned()),
-                );
-            }
+    // Keys of a table come before the tables in it.
+    let mut text = head.to_owned();
+    let mut tables = vec![(String::new(), &schema)];
+    while let Some((table, object)) = (!tables.is_empty()).then(|| tables.remove(0)) {
+        let (inner, keys): (Vec<_>, Vec<_>) = object["properties"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .partition(|(_, key)| key["properties"].is_object());
+        if !table.is_empty() {
+            text.extend(["\n[", &table, "]\n"]);
         }
+        for (name, key) in keys {
+            let line = line(name, key);
+            text += if table.is_empty() { &line } else { line.trim_start_matches('\n') };
+        }
+        let dotted = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
+        let inner = inner.into_iter().map(|(name, key)| (dotted(name), key));
+        tables.splice(0..0, inner);
     }
-    top_level + &tables
+    text
 }
 
 #[test]

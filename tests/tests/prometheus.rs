@@ -12,7 +12,7 @@ use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
-use mpwatch_model::service::{DaemonProcess, EliminationCounts, Service, StoreState};
+use mpwatch_model::service::{DaemonProcess, EliminationCounts, ExportState, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
 use mpwatch_tests::skip;
@@ -39,6 +39,13 @@ fn service() -> Service {
         },
         store: Some(StoreState::default()),
         elimination: Some(EliminationCounts::default()),
+        exports: vec![ExportState {
+            target: "clickhouse",
+            lost: Some(0),
+            waiting: Some(0),
+            lag: Some(Nanos(0)),
+            ..ExportState::default()
+        }],
         ..Service::default()
     }
 }

@@ -2,14 +2,16 @@
 //! The options of `export`.
 
 use std::path::PathBuf;
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+#[cfg(feature = "http-client")]
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+#[cfg(feature = "http-client")]
+use crate::credentials::Credentials;
 use crate::paths;
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
-use crate::quantity::parse_step;
+#[cfg(feature = "http-client")]
+use crate::quantity::{parse_sample, parse_step};
 use crate::time_spec::TimeSpec;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -29,10 +31,13 @@ pub(crate) enum ExportCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClickhouseOptions {
     /// Print the tables as SQL and exit
-    #[arg(long, conflicts_with_all = ["url", "db", "since", "user", "password_file", "resend"])]
+    #[arg(long, group = "tables", conflicts_with_all = ["url", "db", "since", "user", "token_file", "ca_file", "cert_file", "resend"])]
     pub(crate) schema: bool,
-    /// With --schema: print replicated and distributed tables for this cluster
-    #[arg(long, value_name = "NAME", requires = "schema")]
+    /// Compare the server's tables with those of this version, and print the SQL that brings them up to date
+    #[arg(long, group = "tables", conflicts_with_all = ["db", "since", "resend"])]
+    pub(crate) check: bool,
+    /// With --schema or --check: print replicated and distributed tables for this cluster
+    #[arg(long, value_name = "NAME", requires = "tables")]
     pub(crate) cluster: Option<String>,
     /// Send to the HTTP interface at this address, such as http://clickhouse:8123
     #[arg(long, value_name = "URL", required_unless_present = "schema")]
@@ -40,12 +45,6 @@ pub(crate) struct ClickhouseOptions {
     /// Name of the ClickHouse database
     #[arg(long, value_name = "NAME", default_value = "mpwatch")]
     pub(crate) database: String,
-    /// Authenticate as this user [default: the server's]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) user: Option<String>,
-    /// Read the password from the first line of this file
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub(crate) password_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,
 }
@@ -61,7 +60,7 @@ pub(crate) struct OtlpOptions {
 }
 
 /// What the exports over HTTP have in common.
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+#[cfg(feature = "http-client")]
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeliveryOptions {
     /// Read this database of mpwatch, and keep there what was sent
@@ -76,12 +75,17 @@ pub(crate) struct DeliveryOptions {
     /// Send at most so many connections in a request
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) batch: u32,
+    /// Send connections with less payload than this with a probability in proportion to it, and record their weight, for example 10M
+    #[arg(long, value_name = "SIZE", value_parser = parse_sample)]
+    pub(crate) sample: Option<u64>,
     /// Give up a request that takes longer than this, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "30s")]
     pub(crate) timeout: Duration,
     /// Repeat a failed request for this long, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "300s")]
     pub(crate) retry_max_time: Duration,
+    #[command(flatten)]
+    pub(crate) credentials: Credentials,
 }
 
 #[cfg(feature = "parquet")]

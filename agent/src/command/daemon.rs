@@ -38,6 +38,8 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
             let layers = layers(options);
             let loaded = layers.load()?;
             loaded.config.web_config.as_deref().map(Access::from_file).transpose()?;
+            #[cfg(feature = "http-client")]
+            daemon::export::of(&loaded.config)?;
             let (path, exists) = layers.file();
             let file = if exists {
                 "read from"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Environment variables of mpwatch. As in files, a misspelt name is an error: a variable that is silently ignored looks like a setting.
 
-use super::keys::{KEYS, Key};
+use super::key::Key;
+use super::keys::keys;
 use super::nearest::suggest;
 use crate::error::Failure;
 
@@ -26,7 +27,7 @@ const PREFIXES_OF_TESTS: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATC
 
 /// All variables that users set, with what each sets.
 pub(crate) fn variables() -> Vec<(String, &'static str)> {
-    let keys = KEYS.iter().map(|key| (key.environment(), key.help));
+    let keys = keys().map(|key| (key.environment(), key.help));
     let others = OTHERS.into_iter().map(|(name, help)| (name.to_owned(), help));
     others.chain(keys).collect()
 }
@@ -51,7 +52,7 @@ pub(crate) fn check(names: impl Iterator<Item = String>) -> Result<(), Failure> 
 fn is_known(name: &str) -> bool {
     !name.starts_with(PREFIX)
         || OTHERS.iter().any(|(known, _)| *known == name)
-        || KEYS.iter().map(Key::environment).any(|known| known == name)
+        || keys().map(Key::environment).any(|known| known == name)
         || OF_TESTS.contains(&name)
         || PREFIXES_OF_TESTS.iter().any(|prefix| name.starts_with(prefix))
 }

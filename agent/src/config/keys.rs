@@ -2,7 +2,6 @@
 //! The configuration keys: one row each, from which the file's keys, the environment, the schema and `config show` follow.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpwatch_model::bottleneck::DetectionMethod;
@@ -12,7 +11,8 @@ use mpwatch_model::filter::FilterError;
 use mpwatch_model::setup::{Label, by_name};
 use tracing::level_filters::LevelFilter;
 
-use super::values::Config;
+use super::export_keys::export_keys;
+use super::key::{Key, absolute, optional_path, quoted, quoted_path};
 use crate::control::switch::Switch;
 use crate::quantity::{
     SIZES, TIMES, Unit, in_milliseconds, in_percent, in_units, parse_budget, parse_interval, parse_ring_size,
@@ -30,39 +30,12 @@ pub(super) const METHOD: &str = "trace.method";
 /// Whether extra subflows are removed.
 pub(super) const ELIMINATE: &str = "control.eliminate";
 
-pub(super) struct Key {
-    /// Name in the file. A dot separates table and key.
-    pub(super) name: &'static str,
-    /// Option of the command line. Empty: none.
-    pub(super) flag: &'static str,
-    /// One sentence.
-    pub(super) help: &'static str,
-    /// Whether SIGHUP applies a change; otherwise a restart does.
-    pub(super) reloads: bool,
-    /// Parses and sets the value. The error says what a value looks like.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value in TOML.
-    pub(super) show: fn(&Config) -> String,
-}
-
-impl Key {
-    /// Type in the file, in the words of JSON Schema.
-    pub(super) fn kind(&self) -> &'static str {
-        match (self.show)(&Config::default()).as_str() {
-            "true" | "false" => "boolean",
-            text if text.starts_with('"') => "string",
-            _ => "integer",
-        }
-    }
-
-    /// Name of its environment variable.
-    pub(super) fn environment(&self) -> String {
-        format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
-    }
-}
-
 /// All keys, in the order in which they are shown.
-pub(super) static KEYS: &[Key] = &[
+pub(super) fn keys() -> impl Iterator<Item = &'static Key> + Clone {
+    KEYS.iter().chain(export_keys())
+}
+
+static KEYS: &[Key] = &[
     Key {
         name: "interval",
         flag: "--interval",
@@ -334,15 +307,6 @@ pub(super) static KEYS: &[Key] = &[
     },
 ];
 
-/// A string in TOML. JSON's is one too, but for this control character, which only TOML requires to be escaped.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-fn quoted_path(path: Option<&Path>) -> String {
-    quoted(&path.unwrap_or(Path::new("")).to_string_lossy())
-}
-
 fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "use true or false".to_owned())
 }
@@ -363,16 +327,6 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
     let words = text.split(',').filter(|_| !text.is_empty());
     let labels = words.map(str::parse).collect::<Result<Vec<Label>, _>>();
     labels.and_then(by_name).map_err(|error| error.to_string())
-}
-
-/// A service has no directory that a relative path could start in.
-fn absolute(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if path.is_absolute() { Ok(path) } else { Err("use a path that begins with /".to_owned()) }
-}
-
-fn optional_path(text: &str) -> Result<Option<PathBuf>, String> {
-    if text.is_empty() { Ok(None) } else { absolute(text).map(Some) }
 }
 
 /// Zero needs no unit.

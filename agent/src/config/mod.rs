@@ -2,6 +2,8 @@
 //! The daemon's configuration: defaults, file, environment, command line, in this order. Each value knows its origin. [`keys`] lists all.
 
 pub(crate) mod environment;
+mod export_keys;
+mod key;
 mod keys;
 mod nearest;
 mod values;
@@ -14,12 +16,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 pub(crate) use nearest::suggest;
-pub(crate) use values::Config;
+pub(crate) use values::{Config, ExportTarget};
 
 use crate::control::switch::Switch;
 use crate::error::Failure;
 use crate::paths;
-use keys::{KEYS, Key};
+use key::Key;
+use keys::keys;
 
 /// The origin of a value that nothing sets.
 const DEFAULT: &str = "default";
@@ -37,7 +40,15 @@ pub(crate) fn unknown_key(place: &str, key: &str, hint: &str) -> String {
 
 /// A value is wrong. `origin`: where it comes from.
 pub(crate) fn bad_value(origin: &str, key: &str, value: &str, reason: &str) -> String {
-    format!("{origin} sets {key} to `{value}`: {reason}")
+    format!("{origin} sets {key} to `{}`: {reason}", without_password(value))
+}
+
+/// An address without its user's name and password, which no message may show.
+fn without_password(value: &str) -> String {
+    match (value.find("://"), value.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => format!("{}...{}", &value[..scheme + 3], &value[at..]),
+        _ => value.to_owned(),
+    }
 }
 
 /// All errors of a configuration, a line each. `Ok`: there are none.
@@ -45,7 +56,7 @@ fn none_of(errors: &[String]) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
 }
 
-/// A configuration, and the origin of each value in the order of `KEYS`.
+/// A configuration, and the origin of each value in the order of `keys`.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
@@ -97,7 +108,7 @@ impl Layers {
     ) -> Result<Loaded, Failure> {
         let mut loaded = Loaded { config: Config::default(), origins: Vec::new() };
         let mut errors = file.errors.clone();
-        for key in KEYS {
+        for key in keys() {
             let flag = self.flags.iter().find(|(name, _)| *name == key.name);
             let variable = key.environment();
             let layer = |text, origin: String| Set { text, place: origin.clone(), origin };
@@ -118,7 +129,12 @@ impl Layers {
         }
         // They compare values, which are defaults where one is wrong.
         if errors.is_empty() {
-            let checks = [loaded.check_method(), loaded.check_elimination(), loaded.check_step()];
+            let checks = [
+                loaded.check_method(),
+                loaded.check_elimination(),
+                loaded.check_step(),
+                loaded.check_exports(),
+            ];
             errors.extend(checks.into_iter().filter_map(Result::err));
         }
         none_of(&errors).map(|()| loaded)
@@ -179,9 +195,25 @@ impl Loaded {
         })
     }
 
+    /// The database is what is exported.
+    fn check_exports(&self) -> Result<(), String> {
+        for (table, target) in [("clickhouse", &self.config.clickhouse), ("otlp", &self.config.otlp)] {
+            let Some(url) = &target.url else { continue };
+            let name = format!("export.{table}.url");
+            let without_store = "the daemon exports what is in its database, and store.path is empty";
+            let reason =
+                target.credentials.contradiction().map(|what| format!("in [export.{table}], {what}"));
+            let reason = reason.or(self.config.store_path.is_none().then(|| without_store.to_owned()));
+            if let Some(reason) = reason {
+                return Err(bad_value(self.origin(&name), &name, url, &reason));
+            }
+        }
+        Ok(())
+    }
+
     /// Where the value of a key comes from.
     fn origin(&self, name: &str) -> &str {
-        let mut origins = KEYS.iter().zip(&self.origins);
+        let mut origins = keys().zip(&self.origins);
         origins.find(|(key, _)| key.name == name).map_or(DEFAULT, |(_, origin)| origin)
     }
 
@@ -189,7 +221,7 @@ impl Loaded {
     pub(crate) fn show(&self, with_origin: bool) -> String {
         // Without detection there is no method.
         let is_used = |key: &Key| self.config.bottlenecks || key.name != keys::METHOD;
-        let lines = KEYS.iter().zip(&self.origins).filter(|(key, _)| is_used(key)).map(|(key, origin)| {
+        let lines = keys().zip(&self.origins).filter(|(key, _)| is_used(key)).map(|(key, origin)| {
             let line = format!("{} = {}", key.name, (key.show)(&self.config));
             if with_origin { format!("{line}  # {origin}\n") } else { format!("{line}\n") }
         });
@@ -199,7 +231,7 @@ impl Loaded {
     /// Keys that changed since `before` and that only a restart applies.
     pub(crate) fn needs_restart(&self, before: &Config) -> Vec<&'static str> {
         let differs = |key: &&Key| !key.reloads && (key.show)(&self.config) != (key.show)(before);
-        KEYS.iter().filter(differs).map(|key| key.name).collect()
+        keys().filter(differs).map(|key| key.name).collect()
     }
 }
 
@@ -218,7 +250,7 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     for (name, kind, value) in values {
         let line = line_of(text, &name).map(|line| format!(", line {line},")).unwrap_or_default();
         let place = format!("{origin}{line}");
-        match KEYS.iter().find(|key| key.name == name) {
+        match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => {
                 file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
             }
@@ -228,7 +260,7 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
                 file.errors.push(bad_value(&place, key.name, &value, &hint));
             }
             None => {
-                let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+                let names: Vec<&str> = keys().map(|key| key.name).collect();
                 let hint = suggest(&name, &names)
                     .unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
                 file.errors.push(unknown_key(&place, &name, &hint));
@@ -282,19 +314,18 @@ pub(crate) fn schema() -> Value {
         "properties": {},
     });
     let defaults = Config::default();
-    for key in KEYS {
+    for key in keys() {
         let mut property = json!({ "type": key.kind(), "description": key.help });
         // Values of these kinds look the same in TOML and in JSON.
         property["default"] = serde_json::from_str(&(key.show)(&defaults)).unwrap_or(Value::Null);
-        match key.name.split_once('.') {
-            None => schema["properties"][key.name] = property,
-            Some((table, name)) => {
-                let inner = &mut schema["properties"][table];
-                inner["type"] = "object".into();
-                inner["additionalProperties"] = false.into();
-                inner["properties"][name] = property;
-            }
+        let (tables, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+        let mut at = &mut schema;
+        for table in tables.split('.').filter(|table| !table.is_empty()) {
+            at = &mut at["properties"][table];
+            at["type"] = "object".into();
+            at["additionalProperties"] = false.into();
         }
+        at["properties"][name] = property;
     }
     schema
 }

@@ -38,6 +38,7 @@ fn an_unknown_key_is_an_error_with_the_nearest_name() {
         ("intervall = \"1s\"", "interval"),
         ("listen = \"127.0.0.1:1\"", "web.listen"),
         ("[web]\nlitsen = \"127.0.0.1:1\"", "web.listen"),
+        ("[export.clickhouse]\npasword_file = \"/x\"", "export.clickhouse.password_file"),
     ] {
         let error = load(file, &[], &[]).unwrap_err().to_string();
         assert!(error.contains(&format!("did you mean `{meant}`?")), "{file}: {error}");
@@ -78,6 +79,17 @@ fn wrong_values_are_refused() {
         "labels = \"a=1,a=2\"",
         "[log]\nlevel = \"loud\"",
         "[log]\nformat = \"xml\"",
+        "[export.otlp]\nurl = \"collector:4318\"",
+        "[export.otlp]\nurl = \"http://me:secret@collector:4318\"",
+        "[export]\nsample = \"10\"",
+        "[export.otlp]\nbatch = 0",
+        "[export.clickhouse]\nevery = \"1h\"",
+        "[export.clickhouse]\ndatabase = \"\"",
+        "[export.clickhouse]\npassword_file = \"here\"",
+        "[store]\npath = \"\"\n[export.otlp]\nurl = \"http://collector:4318\"",
+        "[export.otlp]\nurl = \"http://collector:4318\"\npassword_file = \"/x\"",
+        "[export.otlp]\nurl = \"http://collector:4318\"\nkey_file = \"/x\"",
+        "[export.otlp]\nurl = \"http://collector:4318\"\ntoken_file = \"/x\"\nuser = \"me\"",
         "this is not toml",
         "[metrics]\ntop_flows = [1]",
     ] {
@@ -102,6 +114,8 @@ fn printed_values_can_be_read_back() {
         "[trace]\nmethod = \"ese-literal\"\n",
         "interval = \"100.5ms\"\n[trace]\nbottlenecks = false\n",
         "labels = \"site=berlin,rack=7\"\n",
+        "[export]\nsample = \"10MB\"\n",
+        "[export.clickhouse]\nurl = \"https://clickhouse:8443\"\nuser = \"me\"\npassword_file = \"/x\"\nevery = \"5s\"\n",
         "interval = \"100ms\"\n[store]\nsample_step = \"250ms\"\n",
         "interval = \"250ms\"\n[log]\nformat = \"json\"\n",
         "[store]\npath = \"\"\nkeep = \"0\"\nmax_size = \"0\"\nsample_every = \"90s\"\n",
@@ -119,7 +133,7 @@ fn printed_values_can_be_read_back() {
 #[test]
 fn the_schema_has_every_key_with_its_default() {
     let schema = schema();
-    for key in KEYS {
+    for key in keys() {
         let pointer = format!("/properties/{}", key.name.replace('.', "/properties/"));
         let property = schema.pointer(&pointer).unwrap_or_else(|| panic!("{pointer} in {schema:#}"));
         assert!(!property["default"].is_null() && property["description"].is_string(), "{property}");
@@ -129,7 +143,7 @@ fn the_schema_has_every_key_with_its_default() {
 #[test]
 fn a_file_accepts_the_types_of_the_schema_and_no_others() {
     let schema = schema();
-    for key in KEYS {
+    for key in keys() {
         let pointer = format!("/properties/{}/type", key.name.replace('.', "/properties/"));
         let kind = schema.pointer(&pointer).unwrap().as_str().unwrap();
         let shown = (key.show)(&Config::default());
@@ -192,4 +206,13 @@ fn all_errors_are_reported_with_their_lines() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert_eq!(text.lines().count(), 5, "{text}");
+}
+
+#[test]
+fn nothing_is_exported_by_default_and_no_message_has_a_password() {
+    let config = Config::default();
+    assert_eq!((config.clickhouse.url, config.otlp.url), (None, None));
+    let file = "[export.otlp]\nurl = \"http://me:hunter2@collector:4318\"";
+    let error = load(file, &[], &[]).unwrap_err().to_string();
+    assert!(error.contains("export.otlp.url") && !error.contains("hunter2"), "{error}");
 }

@@ -14,9 +14,10 @@ use mpwatch_model::filter::Filter;
 use tracing::level_filters::LevelFilter;
 
 use crate::control::switch::Switch;
+use crate::credentials::Credentials;
 use crate::paths;
 
-/// All values. `KEYS` describes each.
+/// All values. `keys` describes each.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 #[allow(clippy::struct_field_names, reason = "`web_config` is Prometheus' name of that file")]
@@ -57,6 +58,38 @@ pub(crate) struct Config {
     pub(crate) eliminate_max_per_minute: u32,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
+    /// Payload from which on all connections are exported. `None`: all are.
+    pub(crate) export_sample: Option<u64>,
+    pub(crate) clickhouse: ExportTarget,
+    pub(crate) otlp: ExportTarget,
+}
+
+/// Where the daemon sends connections.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExportTarget {
+    /// `None`: nowhere.
+    pub(crate) url: Option<String>,
+    /// Of ClickHouse; others have none.
+    pub(crate) database: String,
+    pub(crate) credentials: Credentials,
+    /// Connections in a request.
+    pub(crate) batch: u32,
+    /// How long connections wait for a request.
+    pub(crate) every: Duration,
+    pub(crate) timeout: Duration,
+}
+
+impl Default for ExportTarget {
+    fn default() -> Self {
+        Self {
+            url: None,
+            database: "mpwatch".to_owned(),
+            credentials: Credentials::default(),
+            batch: 2_000,
+            every: Duration::from_secs(10),
+            timeout: Duration::from_secs(30),
+        }
+    }
 }
 
 impl Default for Config {
@@ -91,6 +124,9 @@ impl Default for Config {
             eliminate_max_per_minute: policy.max_per_minute,
             log_level: LevelFilter::INFO,
             log_json: false,
+            export_sample: None,
+            clickhouse: ExportTarget::default(),
+            otlp: ExportTarget::default(),
         }
     }
 }

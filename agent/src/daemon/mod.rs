@@ -3,6 +3,8 @@
 
 mod control;
 mod elimination;
+#[cfg(feature = "http-client")]
+pub(crate) mod export;
 mod log;
 mod metrics;
 mod notify;
@@ -61,6 +63,8 @@ pub(crate) fn run(
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let reloaded = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
+    #[cfg(feature = "http-client")]
+    without_any(|| export::start(config, &status))?;
     let mut live = trace(config, stop)?;
     let congestion = config.congestion.then(congestion::register).transpose()?;
     let journal = Journal::default();

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mpwatch_model::elimination::EliminationStep;
+#[cfg(feature = "http-client")]
+use mpwatch_model::service::ExportState;
 use mpwatch_model::service::{EliminationCounts, Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
@@ -75,6 +77,15 @@ impl Status {
 
     pub(super) fn store_is(&self, state: StoreState) {
         lock(&self.service).store = Some(state);
+    }
+
+    #[cfg(feature = "http-client")]
+    pub(super) fn export_is(&self, state: ExportState) {
+        let exports = &mut lock(&self.service).exports;
+        match exports.iter_mut().find(|export| export.target == state.target) {
+            Some(export) => *export = state,
+            None => exports.push(state),
+        }
     }
 
     pub(super) fn scraped(&self, took: Duration) {

@@ -12,7 +12,7 @@ use mpwatch_model::table::{Column, ColumnType};
 use crate::end::EndColumns;
 
 /// Version of the tables. To be increased when they change.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Columns that are always known: keys.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
@@ -28,11 +28,17 @@ pub struct Place<'a> {
     pub cluster: Option<&'a str>,
 }
 
+impl Place<'_> {
+    /// The quoted name of the database, and what statements that change it have for a cluster.
+    pub(super) fn names(&self) -> (String, String) {
+        let on = self.cluster.map(|name| format!(" ON CLUSTER {}", quoted(name)));
+        (quoted(self.database), on.unwrap_or_default())
+    }
+}
+
 /// The statements that make the tables, with a comment before each.
 pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
-    let Place { database, cluster } = place;
-    let (database, on) =
-        (quoted(database), cluster.map(|name| format!(" ON CLUSTER {}", quoted(name))).unwrap_or_default());
+    let (database, on) = place.names();
     let mut text = format!(
         "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. To delete old rows, for example:\n\
          --   ALTER TABLE {database}.{}{on} MODIFY TTL toDateTime(intDiv(began_ns, 1000000000)) + INTERVAL 90 DAY;\n\
@@ -51,7 +57,7 @@ pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
 }
 
 /// The name of the table that stores rows; in a cluster, another one distributes them.
-fn local(table: &str, place: Place<'_>) -> String {
+pub(super) fn local(table: &str, place: Place<'_>) -> String {
     if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
 }
 
@@ -77,18 +83,35 @@ fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by
     })
 }
 
-fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
-    let mut lines = vec!["pair Nullable(UInt64)".to_owned(), "version UInt64".to_owned()];
-    lines.extend(
-        columns.connection.iter().map(|column| format!("{} {}", quoted(&column.name), stored(column))),
-    );
+/// The tables that store rows, with names and types of their columns.
+pub(super) fn table_columns(columns: &EndColumns, place: Place<'_>) -> [(String, Vec<(String, String)>); 2] {
+    let tuple = tuple(columns);
+    let states = [
+        ("pair", "UInt64".to_owned()),
+        ("ends", "SimpleAggregateFunction(groupBitOr, UInt8)".to_owned()),
+        ("client", format!("SimpleAggregateFunction(max, {tuple})")),
+        ("server", format!("SimpleAggregateFunction(max, {tuple})")),
+    ];
+    let states = states.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+    [(local("ends", place), ends_columns(columns)), (local("pair_states", place), states)]
+}
+
+fn ends_columns(columns: &EndColumns) -> Vec<(String, String)> {
+    let mut all =
+        vec![("pair".to_owned(), "Nullable(UInt64)".to_owned()), ("version".to_owned(), "UInt64".to_owned())];
+    all.extend(columns.connection.iter().map(|column| (column.name.clone(), stored(column))));
     for (name, nested) in [("subflow", &columns.subflow), ("bottleneck", &columns.bottleneck)] {
         let of = |column: &Column| {
-            format!("{} Array({})", quoted(&format!("{name}.{}", column.name)), nullable(column, true))
+            (format!("{name}.{}", column.name), format!("Array({})", nullable(column, true)))
         };
-        lines.extend(nested.iter().map(of));
+        all.extend(nested.iter().map(of));
     }
-    let lines: Vec<String> = lines.iter().map(|line| format!("    {line} CODEC(ZSTD(1))")).collect();
+    all
+}
+
+fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+    let line = |(name, kind): (String, String)| format!("    {} {kind} CODEC(ZSTD(1))", quoted(&name));
+    let lines: Vec<String> = ends_columns(columns).into_iter().map(line).collect();
     format!(
         "-- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.\n\
          CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n{}\n) ENGINE = {}\n\
@@ -124,7 +147,8 @@ fn states(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> S
     )
 }
 
-fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+/// Makes rows of `pair_states` from those of `ends`.
+pub(super) fn feed_query(columns: &EndColumns, ends: &str) -> String {
     let of_role = |role: &str| {
         let value = |name: &str, otherwise: &str| format!("if(role = '{role}', {name}, {otherwise})");
         let mut values = vec![value("version", "0")];
@@ -132,13 +156,18 @@ fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
         format!("CAST(({}), '{}')", values.join(", "), tuple(columns))
     };
     format!(
-        "-- Fills it.\nCREATE MATERIALIZED VIEW IF NOT EXISTS {database}.pair_feed{on} TO {database}.{} AS\n\
-         SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,\n    {} AS client,\n    {} AS server\n\
-         FROM {database}.{} AS e WHERE e.pair IS NOT NULL AND role IN ('client', 'server');\n",
-        local("pair_states", place),
+        "SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,\n    {} AS client,\n    {} AS server\n\
+         FROM {ends} AS e WHERE e.pair IS NOT NULL AND role IN ('client', 'server')",
         of_role("client"),
         of_role("server"),
-        local("ends", place),
+    )
+}
+
+fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
+    format!(
+        "-- Fills it.\nCREATE MATERIALIZED VIEW IF NOT EXISTS {database}.pair_feed{on} TO {database}.{} AS\n{};\n",
+        local("pair_states", place),
+        feed_query(columns, &format!("{database}.{}", local("ends", place))),
     )
 }
 
@@ -197,11 +226,16 @@ fn plain(column: &Column) -> &'static str {
 }
 
 /// A name that may contain any character.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let is_plain = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !name.starts_with(|first: char| first.is_ascii_digit());
     if is_plain { name.to_owned() } else { format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")) }
+}
+
+/// A string in SQL.
+pub(super) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// The statement that an insertion begins with, and the query that asks for the version of the tables.

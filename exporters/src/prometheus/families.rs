@@ -9,7 +9,7 @@ use mpwatch_model::metric::host::HOST_METRICS;
 use mpwatch_model::metric::{
     CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
-use mpwatch_model::service::{SERVICE, Service};
+use mpwatch_model::service::{EXPORT, SERVICE, Service};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;
 use prometheus::TextEncoder;
@@ -94,6 +94,7 @@ pub fn sections() -> Vec<Section> {
         section("Histograms over all connections and subflows", distributions.collect()),
         section("Events of all connections and subflows", events.collect()),
         section("The daemon", daemon()),
+        section("Exports of the daemon", exports()),
         section("The largest connections (only with `--metrics.top-flows`)", connections),
         section("Their subflows", subflows),
     ]
@@ -124,6 +125,19 @@ fn daemon() -> Vec<Family> {
         family(row.name, row.help, (row.kind, row.unit), &[], |scrape, samples| {
             if let Some(value) = (row.read)(scrape.service) {
                 samples.add::<&str>(&[], value);
+            }
+        })
+    });
+    rows.collect()
+}
+
+fn exports() -> Vec<Family> {
+    let rows = EXPORT.iter().map(|row| {
+        family(row.name, row.help, (row.kind, row.unit), &["target"], |scrape, samples| {
+            for export in &scrape.service.exports {
+                if let Some(value) = (row.read)(export) {
+                    samples.add(&[export.target], value);
+                }
             }
         })
     });

@@ -72,6 +72,7 @@ impl DaemonDir {
     }
 
     /// Runs a command of mpwatch that attaches to the daemon.
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn run_attached(&self, arguments: &[&str]) -> CommandOutput {
         let socket = self.socket();
         mpwatch(&[arguments, &["--socket", socket.to_str().unwrap()]].concat())
@@ -166,6 +167,7 @@ impl Daemon {
     }
 
     /// Waits until the value of a series is as expected, and returns it.
+    #[allow(dead_code, reason = "only some targets use it")]
     #[track_caller]
     pub(crate) fn wait_for_metric(&self, series: &str, is_expected: impl Fn(f64) -> bool) -> f64 {
         let found = poll_until(series, TIMEOUT, || self.metric(series).filter(|value| is_expected(*value)));

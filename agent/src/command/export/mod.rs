@@ -7,6 +7,8 @@ mod clickhouse;
 mod otlp;
 #[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "http-client")]
+mod send;
 
 use crate::cli::ExportCommand;
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sends everything that a target has not confirmed, and repeats what fails for a limited time.
+
+use std::thread::sleep;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use jiff::Timestamp;
+use mpwatch_exporters::sample::Sampling;
+use mpwatch_store::Outbox;
+
+use crate::cli::DeliveryOptions;
+use crate::error::Failure;
+use crate::export::retry::Backoff;
+use crate::export::sender::Step;
+use crate::export::target::{Delivery, Target};
+
+pub(super) fn delivery(options: &DeliveryOptions) -> Delivery {
+    let DeliveryOptions { credentials, timeout, batch, sample, .. } = options;
+    let sampling = sample.map(|threshold| Sampling { threshold });
+    Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, sampling }
+}
+
+pub(super) fn send(mut target: Target, options: &DeliveryOptions) -> anyhow::Result<()> {
+    let since = options.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
+    let mut outbox = Outbox::open(&options.db, &target.name)
+        .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
+    if options.resend {
+        outbox.rewind();
+    }
+    let sender = &mut target.sender;
+    let (mut retries, mut failing) = (0_u64, None);
+    loop {
+        match sender.step(&mut outbox, since) {
+            Ok(Step::Idle) => break,
+            Ok(Step::Confirmed(rejected)) => {
+                failing = None;
+                if let Some((count, why)) = rejected {
+                    eprintln!("mpwatch: the server rejected {count} connections: {why}");
+                }
+            }
+            Err(error) if error.is_temporary() => {
+                let (since, backoff) = failing.get_or_insert_with(|| (Instant::now(), Backoff::default()));
+                let limit = options.retry_max_time;
+                let left = limit.saturating_sub(since.elapsed());
+                if left.is_zero() {
+                    bail!(
+                        "{error}; gave up after {limit:?}. What was not confirmed stays in the database: run this command again"
+                    );
+                }
+                let pause = backoff.pause().min(left);
+                eprintln!("mpwatch: {error}; trying again in {:.1} s", pause.as_secs_f64());
+                retries += 1;
+                sleep(pause);
+            }
+            Err(error) => return Err(error).context("what was not confirmed stays in the database"),
+        }
+    }
+    let sent = sender.sent;
+    eprintln!(
+        "mpwatch: sent {} connections in {} requests ({} bytes); {retries} repeated, {} rejected",
+        sent.connections, sent.requests, sent.bytes, sent.rejected
+    );
+    Ok(())
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a configuration key is, and values that several keys have in common.
+
+use std::path::{Path, PathBuf};
+
+use super::values::Config;
+
+pub(super) struct Key {
+    /// Name in the file. A dot separates table and key.
+    pub(super) name: &'static str,
+    /// Option of the command line. Empty: none.
+    pub(super) flag: &'static str,
+    /// One sentence.
+    pub(super) help: &'static str,
+    /// Whether SIGHUP applies a change; otherwise a restart does.
+    pub(super) reloads: bool,
+    /// Parses and sets the value. The error says what a value looks like.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    /// The value in TOML.
+    pub(super) show: fn(&Config) -> String,
+}
+
+impl Key {
+    /// Type in the file, in the words of JSON Schema.
+    pub(super) fn kind(&self) -> &'static str {
+        match (self.show)(&Config::default()).as_str() {
+            "true" | "false" => "boolean",
+            text if text.starts_with('"') => "string",
+            _ => "integer",
+        }
+    }
+
+    /// Name of its environment variable.
+    pub(super) fn environment(&self) -> String {
+        format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+/// A string in TOML. JSON's is one too, but for this control character, which only TOML requires to be escaped.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+pub(super) fn quoted_path(path: Option<&Path>) -> String {
+    quoted(&path.unwrap_or(Path::new("")).to_string_lossy())
+}
+
+/// A service has no directory that a relative path could start in.
+pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("use a path that begins with /".to_owned()) }
+}
+
+pub(super) fn optional_path(text: &str) -> Result<Option<PathBuf>, String> {
+    if text.is_empty() { Ok(None) } else { absolute(text).map(Some) }
+}

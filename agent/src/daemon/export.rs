@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sends what the database has to other engines, each on a thread of its own. The database is the queue: what a target has not confirmed
+//! stays there, so these threads may end at any time. Without a target there is no thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use mpwatch_exporters::sample::Sampling;
+use mpwatch_model::service::ExportState;
+use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_store::{Backlog, Outbox};
+
+use super::status::Status;
+use crate::config::{Config, ExportTarget};
+use crate::error::Failure;
+use crate::export::retry::Backoff;
+use crate::export::sender::{SendError, Sent, Step};
+use crate::export::target::{Delivery, Target};
+use crate::export::url::Url;
+
+/// How often the number of waiting connections is checked, so that a full batch is sent at once.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A target of the configuration.
+pub(crate) struct Export {
+    kind: &'static str,
+    target: Target,
+    batch: u32,
+    every: Duration,
+}
+
+/// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
+pub(crate) fn of(config: &Config) -> anyhow::Result<Vec<Export>> {
+    let targets = [("clickhouse", &config.clickhouse), ("otlp", &config.otlp)];
+    let of_target = |(kind, one): (&'static str, &ExportTarget)| {
+        let url = one.url.as_deref()?;
+        let sampling = config.export_sample.map(|threshold| Sampling { threshold });
+        let target = target(kind, url, one, sampling).with_context(|| format!("[export.{kind}]"));
+        Some(target.map(|target| Export { kind, target, batch: one.batch, every: one.every }))
+    };
+    targets.into_iter().filter_map(of_target).collect()
+}
+
+fn target(kind: &str, url: &str, one: &ExportTarget, sampling: Option<Sampling>) -> anyhow::Result<Target> {
+    let ExportTarget { database, credentials, batch, timeout, .. } = one;
+    let delivery = Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, sampling };
+    let url = Url::parse(url).map_err(Failure::usage)?;
+    match kind {
+        #[cfg(feature = "clickhouse")]
+        "clickhouse" => Target::clickhouse(url, database, delivery),
+        #[cfg(feature = "otlp")]
+        "otlp" => Target::otlp(url, delivery),
+        _ => anyhow::bail!("this mpwatch was built without it"),
+    }
+}
+
+/// Starts a thread for each target.
+pub(super) fn start(config: &Config, status: &Arc<Status>) -> anyhow::Result<()> {
+    let Some(database) = &config.store_path else { return Ok(()) };
+    for export in of(config)? {
+        let worker = Worker::new(export, database, Arc::clone(status));
+        let thread = thread::Builder::new().name("mpwatch-export".to_owned());
+        thread.spawn(move || worker.run()).context("cannot start a thread")?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    export: Export,
+    database: PathBuf,
+    status: Arc<Status>,
+    outbox: Option<Outbox>,
+    backoff: Backoff,
+    failures: u64,
+    /// The failure that was logged. `None`: the last attempt has succeeded.
+    logged: Option<String>,
+}
+
+impl Worker {
+    fn new(export: Export, database: &Path, status: Arc<Status>) -> Self {
+        let database = database.to_owned();
+        Self {
+            export,
+            database,
+            status,
+            outbox: None,
+            backoff: Backoff::default(),
+            failures: 0,
+            logged: None,
+        }
+    }
+
+    fn run(mut self) -> ! {
+        loop {
+            match self.send_all() {
+                Ok(()) => {
+                    self.succeeded();
+                    self.wait();
+                }
+                Err(error) => {
+                    self.failed(&error);
+                    thread::sleep(self.backoff.pause());
+                }
+            }
+        }
+    }
+
+    /// Sends until the target has confirmed everything.
+    fn send_all(&mut self) -> Result<(), SendError> {
+        loop {
+            self.open()?;
+            let Some(outbox) = &mut self.outbox else { return Ok(()) };
+            match self.export.target.sender.step(outbox, None)? {
+                Step::Idle => return Ok(()),
+                Step::Confirmed(None) => {}
+                Step::Confirmed(Some((connections, why))) => {
+                    tracing::warn!(
+                        target = self.export.kind,
+                        connections,
+                        why,
+                        "the target rejects connections"
+                    );
+                }
+            }
+            self.succeeded();
+            self.publish();
+        }
+    }
+
+    /// Opens the database, also after another file has taken its name.
+    fn open(&mut self) -> Result<(), SendError> {
+        if self.outbox.as_ref().is_some_and(Outbox::is_current) {
+            return Ok(());
+        }
+        self.export.target.sender.forget();
+        self.outbox = Some(Outbox::open(&self.database, &self.export.target.name)?);
+        Ok(())
+    }
+
+    fn succeeded(&mut self) {
+        self.backoff = Backoff::default();
+        if self.logged.take().is_some() {
+            tracing::info!(target = self.export.kind, "the export continues");
+        }
+    }
+
+    /// Logs a failure once. What was not confirmed stays in the database.
+    fn failed(&mut self, error: &SendError) {
+        self.failures += 1;
+        // What was read and not sent has to be read again.
+        if matches!(error, SendError::Store(_) | SendError::Encoding(_)) {
+            self.outbox = None;
+        }
+        self.publish();
+        let text = error.to_string();
+        if self.logged.as_ref() != Some(&text) {
+            tracing::warn!(target = self.export.kind, error = text, "the export fails; it is repeated");
+            self.logged = Some(text);
+        }
+    }
+
+    /// Waits until a batch is full or its time has come.
+    fn wait(&self) {
+        let began = Instant::now();
+        loop {
+            let left = self.export.every.saturating_sub(began.elapsed());
+            thread::sleep(left.min(CHECK_INTERVAL));
+            let waiting = self.publish().map_or(0, |backlog| backlog.connections);
+            if left <= CHECK_INTERVAL || waiting >= self.export.batch.into() {
+                return;
+            }
+        }
+    }
+
+    /// Updates the metrics.
+    fn publish(&self) -> Option<Backlog> {
+        let backlog = self.outbox.as_ref().and_then(|outbox| outbox.backlog().ok());
+        let Sent { connections, bytes, rejected, .. } = self.export.target.sender.sent;
+        let lag = |backlog: Backlog| {
+            let waited = backlog.oldest.map(|oldest| Timestamp::now().duration_since(oldest));
+            Nanos(waited.and_then(|waited| u64::try_from(waited.as_nanos()).ok()).unwrap_or_default())
+        };
+        self.status.export_is(ExportState {
+            target: self.export.kind,
+            connections,
+            sent: Bytes(bytes),
+            failures: self.failures,
+            rejected,
+            lost: backlog.map(|backlog| backlog.lost),
+            waiting: backlog.map(|backlog| backlog.connections),
+            lag: backlog.map(lag),
+        });
+        backlog
+    }
+}

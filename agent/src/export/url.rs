@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses of targets.
+
+use hyper::Uri;
+
+/// An address that was checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Url {
+    uri: Uri,
+    path: String,
+    pub(super) is_secure: bool,
+}
+
+impl Url {
+    /// Reads an address. The error says what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let url: Uri = text.parse().map_err(|error| format!("`{text}` is no address: {error}"))?;
+        let authority = url.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default();
+        if authority.contains('@') {
+            return Err("the address contains a user name; use --user and --password-file, which no list of processes shows".to_owned());
+        }
+        let is_secure = match url.scheme_str() {
+            Some("http") if !authority.is_empty() => false,
+            Some("https") if !authority.is_empty() => true,
+            _ => return Err(format!("`{text}` is no address such as http://host:8123 or https://host:8443")),
+        };
+        Ok(Self { path: url.path().to_owned(), uri: url, is_secure })
+    }
+
+    /// With this path, if it has none.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn with_default_path(mut self, path: &str) -> Self {
+        if self.path == "/" {
+            path.clone_into(&mut self.path);
+        }
+        self
+    }
+
+    /// Host and port as they were given.
+    pub(super) fn authority(&self) -> &str {
+        self.uri.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default()
+    }
+
+    /// The host as certificates have it: IPv6 addresses without brackets.
+    pub(super) fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Host and port to connect to.
+    pub(super) fn socket(&self) -> (&str, u16) {
+        let usual = if self.is_secure { 443 } else { 80 };
+        (self.host(), self.uri.port_u16().unwrap_or(usual))
+    }
+
+    /// Its path, with a query after it.
+    pub(super) fn path(&self, query: &str) -> String {
+        let path = &self.path;
+        if query.is_empty() { path.clone() } else { format!("{path}?{query}") }
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(to, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Text as a part of a query.
+#[cfg(feature = "clickhouse")]
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_refused_with_a_reason() {
+        for (text, word) in [
+            ("clickhouse:8123", "http://host:8123"),
+            ("https://", "no address"),
+            ("http://me:secret@clickhouse", "--password-file"),
+            ("", "no address"),
+            ("http://a b", "no address"),
+        ] {
+            let error = Url::parse(text).unwrap_err();
+            assert!(error.contains(word) && !error.contains("secret"), "{text}: {error}");
+        }
+        let url = Url::parse("http://[::1]:8123/x").unwrap();
+        assert_eq!((url.socket(), url.path("a=b").as_str()), (("::1", 8123), "/x?a=b"));
+        assert_eq!(Url::parse("http://host").unwrap().socket(), ("host", 80));
+        assert_eq!(Url::parse("https://host").unwrap().socket(), ("host", 443));
+        #[cfg(feature = "clickhouse")]
+        assert_eq!(percent_encoded("INSERT a.`b`"), "INSERT%20a.%60b%60");
+    }
+}

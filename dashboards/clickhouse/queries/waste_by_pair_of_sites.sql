@@ -1,0 +1,14 @@
+-- Which pairs of sites waste energy on extra subflows? An extra subflow shares a bottleneck with another one of its connection. Its part of
+-- the energy of both ends is estimated by its part of the subflows. Sites are the label `site` of the daemons, otherwise their hosts.
+SELECT ifNull(nullIf(JSONExtractString(ifNull(client_labels, ''), 'site'), ''), client_host) AS client_site,
+       ifNull(nullIf(JSONExtractString(ifNull(server_labels, ''), 'site'), ''), server_host) AS server_site,
+       round(sum(ifNull(client_sample_weight, 1))) AS connections,
+       round(sum(client_extra_subflows * ifNull(client_sample_weight, 1))) AS extra_subflows,
+       round(sum((client_active_uj + server_active_uj) * ifNull(client_sample_weight, 1)) / 1e6, 3) AS joules,
+       round(sum((client_active_uj + server_active_uj) * client_extra_subflows / client_subflows * ifNull(client_sample_weight, 1)) / 1e6, 3) AS wasted_joules
+FROM mpwatch.pairs
+WHERE ends = 3 AND client_began_ns >= toUnixTimestamp64Nano(now64(9)) - {hours:UInt64} * 3600000000000
+  AND client_extra_subflows IS NOT NULL AND client_subflows > 0 AND client_active_uj IS NOT NULL AND server_active_uj IS NOT NULL
+GROUP BY client_site, server_site
+ORDER BY wasted_joules DESC, client_site, server_site
+LIMIT 100

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threshold sampling: a connection is kept with a probability in proportion to its payload, and its weight is the inverse of that. Sums of
+//! a value times the weight estimate the sum over all connections without bias. The decision is a hash of the pair of tokens, so both ends
+//! decide alike without communication.
+//!
+//! N. Duffield, C. Lund, M. Thorup: Learn more, sample less: control of volume and variance in network measurement. IEEE Transactions on
+//! Information Theory 51(5), 2005.
+
+/// Of the smallest connections, one in this many is kept. It bounds the weight, and so the variance of counts.
+const LEAST: u64 = 1_000;
+
+/// Which connections are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Connections with at least this payload are always kept.
+    pub threshold: u64,
+}
+
+impl Sampling {
+    /// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common.
+    pub fn weight(self, pair: u64, payload: u64) -> Option<f64> {
+        let threshold = self.threshold.max(1);
+        let payload = payload.max(threshold.div_ceil(LEAST));
+        if payload >= threshold {
+            return Some(1.0);
+        }
+        let is_kept = u128::from(mixed(pair)) * u128::from(threshold) < u128::from(payload) << 64;
+        is_kept.then(|| threshold as f64 / payload as f64)
+    }
+}
+
+/// Uniform over 64 bits for any set of numbers (the finalizer of SplitMix64): tokens are random, but a user may choose them.
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::end::pair;
+
+    const SAMPLING: Sampling = Sampling { threshold: 10 << 20 };
+
+    /// Both ends of connections whose payload has a heavy tail: tokens and payload.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "random numbers")]
+    fn connections(seed: u64, count: u64) -> impl Iterator<Item = (u32, u32, u64)> {
+        (0..count).map(move |number| {
+            let random = mixed(seed << 32 | number);
+            // Not the function of the pair that decides.
+            let uniform = (mixed(!mixed(random)) >> 11) as f64 / (1_u64 << 53) as f64;
+            // Pareto with exponent 1.1 from 100 kB on, at most 10 GB.
+            let payload = (1e5 / (1.0 - uniform).powf(1.0 / 1.1)).min(1e10);
+            ((random >> 32) as u32, random as u32, payload as u64)
+        })
+    }
+
+    /// An estimated sum with the variance that Poisson sampling gives it, and the true sum.
+    #[derive(Default)]
+    struct Estimate {
+        sum: f64,
+        variance: f64,
+        truth: f64,
+    }
+
+    impl Estimate {
+        fn add(&mut self, value: f64, weight: Option<f64>) {
+            self.truth += value;
+            if let Some(weight) = weight {
+                self.sum += value * weight;
+                self.variance += value * value * weight * (weight - 1.0);
+            }
+        }
+
+        /// Whether the interval of 95 % contains the truth.
+        fn contains_truth(&self) -> bool {
+            (self.sum - self.truth).abs() <= 1.96 * self.variance.sqrt()
+        }
+    }
+
+    #[test]
+    fn both_ends_keep_the_same_connections_and_totals_are_within_their_confidence_interval() {
+        const RUNS: u64 = 200;
+        let mut covered = [0; 3];
+        for seed in 0..RUNS {
+            let (mut kept, mut estimates) = (0, [(); 3].map(|()| Estimate::default()));
+            for (token, remote_token, payload) in connections(seed, 5_000) {
+                let of_end = |one: u32, other: u32| {
+                    let (one, other) = (format!("{one:08x}"), format!("{other:08x}"));
+                    SAMPLING.weight(pair(Some(&one), Some(&other)).unwrap(), payload)
+                };
+                let weight = of_end(token, remote_token);
+                assert_eq!(weight, of_end(remote_token, token));
+                kept += u64::from(weight.is_some());
+                // Bytes, connections, and energy: a fixed part and one in proportion to the payload.
+                let values = [payload as f64, 1.0, 50.0 + payload as f64 * 1e-3];
+                estimates.iter_mut().zip(values).for_each(|(estimate, value)| estimate.add(value, weight));
+            }
+            assert!(kept < 300, "{kept} of 5000 connections were kept");
+            covered
+                .iter_mut()
+                .zip(&estimates)
+                .for_each(|(count, one)| *count += u64::from(one.contains_truth()));
+        }
+        // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
+        assert!(covered.iter().all(|of| *of >= 175), "{covered:?} of {RUNS} intervals contain the truth");
+    }
+
+    #[test]
+    fn weights_are_bounded_and_large_connections_are_always_kept() {
+        assert_eq!(SAMPLING.weight(1, 10 << 20), Some(1.0));
+        assert_eq!(Sampling { threshold: 0 }.weight(1, 0), Some(1.0));
+        let weights: Vec<f64> = (0..100_000).filter_map(|pair| SAMPLING.weight(pair, 0)).collect();
+        assert!((60..150).contains(&weights.len()), "{} of 100000", weights.len());
+        assert!(weights.iter().all(|weight| (990.0..=1_000.0).contains(weight)));
+    }
+}

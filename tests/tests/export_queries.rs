@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The queries in dashboards/clickhouse/queries, on known data: `ends.jsonl` has connections between two sites, and the files beside it
+//! what each query must answer. The answers were computed by hand from the comments of the data's rows.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mpwatch_tests::clickhouse::{Engine, schema};
+use serde_json::Value;
+
+fn in_checkout(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+/// The known rows. Columns of nested tables that a row does not have are unknown: arrays of the length of the others.
+fn rows() -> String {
+    let schema = schema(&[]);
+    let arrays: BTreeSet<&str> = schema
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('`')?.split_once("` Array("))
+        .map(|(name, _)| name)
+        .collect();
+    let text = fs::read_to_string(in_checkout("tests/fixtures/clickhouse/ends.jsonl")).unwrap();
+    let complete = |line: &str| {
+        let mut row: Value = serde_json::from_str(line).unwrap();
+        for array in &arrays {
+            let key = if array.starts_with("subflow.") { "subflow.id" } else { "bottleneck.a" };
+            let length = row[key].as_array().unwrap().len();
+            let row = row.as_object_mut().unwrap();
+            row.entry(*array).or_insert_with(|| vec![Value::Null; length].into());
+        }
+        format!("{row}\n")
+    };
+    text.lines().map(complete).collect()
+}
+
+#[test]
+fn every_query_answers_as_computed_by_hand() {
+    let Some(engine) = Engine::start() else { return };
+    // Twice: repetition changes nothing.
+    for _ in 0..2 {
+        engine.query(&format!("INSERT INTO mpwatch.ends FORMAT JSONEachRow\n{}", rows()));
+    }
+    let mut queries = 0;
+    for file in fs::read_dir(in_checkout("dashboards/clickhouse/queries")).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let query = fs::read_to_string(&file).unwrap();
+        assert!(query.contains("{hours:UInt64}"), "{name} has no period");
+        let expected =
+            fs::read_to_string(in_checkout(&format!("tests/fixtures/clickhouse/{name}.tsv"))).unwrap();
+        // The data lies years ahead, so that no period ends before it.
+        let query = query.replace("{hours:UInt64}", "24");
+        assert_eq!(engine.query(&format!("{query} FORMAT TSVWithNames")), expected, "{name}");
+        queries += 1;
+    }
+    assert!(queries >= 10, "{queries} queries");
+}
