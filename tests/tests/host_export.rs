@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use service::{Daemon, DaemonDir};
 
-const TIMEOUT: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(5);
 const BYTES: u64 = 1_000;
 
 fn connect(lab: &Topology, connections: u32) {
@@ -200,11 +200,11 @@ fn two_daemons_and_a_server_that_are_killed_again_and_again_give_one_row_for_eac
         return;
     }
     let Some(mut engine) = Engine::start() else { return };
-    let (connections, kills) = (setting("MPWATCH_TEST_FLEET", 500), setting("MPWATCH_TEST_KILLS", 2));
+    let (connections, kills) = (setting("MPWATCH_TEST_FLEET", 200), setting("MPWATCH_TEST_KILLS", 1));
     // Both daemons see both ends, so that everything is sent twice.
     let folders = [DaemonDir::new(), DaemonDir::new()];
     for folder in &folders {
-        configure(folder, engine.port(), 300, "20s");
+        configure(folder, engine.port(), 100, "60s");
     }
     let mut daemons = folders.each_ref().map(|folder| folder.start(&[]));
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
