@@ -128,10 +128,7 @@ impl Tracker {
     /// Applies one event.
     pub fn apply(&mut self, event: &KernelEvent) {
         match event {
-            KernelEvent::Start(start) => {
-                self.start = start.clone();
-                self.flows.wake_all(self.tick.at);
-            }
+            KernelEvent::Start(start) => self.on_start(start),
             KernelEvent::Subflow(record) => self.on_subflow(record),
             KernelEvent::Connection(record) => self.on_connection(record),
             KernelEvent::SubflowUnchanged(id) => self.on_unchanged(self.index.by_subflow(*id), Some(*id)),
@@ -215,6 +212,16 @@ impl Tracker {
             filtered_out: 0,
         }
         .with(connections)
+    }
+
+    /// What is measured, or what is missing, has changed. A step of the budget wakes no idle connection: with 100 000 of them the next ticks
+    /// would cost so much that the budget took the next step.
+    fn on_start(&mut self, start: &Start) {
+        let changes_flows = (start.traces, start.ledger) != (self.start.traces, self.start.ledger);
+        self.start = start.clone();
+        if changes_flows {
+            self.flows.wake_all(self.tick.at);
+        }
     }
 
     /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.

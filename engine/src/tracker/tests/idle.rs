@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
+use mpwatch_model::cpu::{CpuAccounts, CpuTimes, LedgerMode};
 use mpwatch_model::energy::EnergySource;
 use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, SubflowRecord, Tick};
+use mpwatch_model::host::MissingHook;
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
@@ -125,6 +126,23 @@ fn idle_connections_are_shared_by_snapshots_and_counted() {
     assert_eq!((woken.connections.len(), woken.idle.len(), last.idle.len()), (1, 1, 2));
     assert_eq!(woken.connections[0].bytes_sent, Some(Bytes(500)));
     assert_eq!(woken.open_counts(), last.open_counts());
+}
+
+/// Each step of the budget woke all of them, which cost more than the budget allowed.
+#[test]
+fn idle_connections_stay_idle_when_the_budget_changes_what_is_missing() {
+    let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
+    let idle = (2..40).map(|second| fed.tick(second, [None, None])).last().unwrap();
+    assert_eq!(idle.idle.len(), 2);
+    let mut start = fed.tracker.start.clone();
+    let [what, costs, why] = ["windows", "precision", "trace.budget"].map(str::to_owned);
+    start.host.missing.push(MissingHook { what, costs, why });
+    fed.tracker.apply(&KernelEvent::Start(start.clone()));
+    let reduced = fed.tick(40, [None, None]);
+    assert_eq!((reduced.idle.len(), reduced.host.missing.len()), (2, 1));
+    start.ledger = LedgerMode::Off;
+    fed.tracker.apply(&KernelEvent::Start(start));
+    assert_eq!(fed.tick(41, [None, None]).idle.len(), 0);
 }
 
 #[test]
