@@ -6,7 +6,8 @@ use crate::subjects::{SUBJECTS, Subject};
 use crate::{bottleneck, machine, soak, store};
 
 const USAGE: &str =
-    "Usage: ./dev bench [overhead|bystander|ledger|peers|snapshot|scale|idle|scrape|detection|tui]... [--rounds N] [--quick]
+    "Usage: ./dev bench [overhead|bystander|ledger|peers|snapshot|scale|connections|idle|scrape|detection|tui]...
+                   [--rounds N] [--quick]
        ./dev bench store [CONNECTIONS]
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
        ./dev bench bottleneck [OPTIONS]";

@@ -20,6 +20,8 @@ pub(crate) struct Effort {
     pub(crate) subflows: &'static [u32],
     /// Number of idle subflows of the subject `scale`, and of short connections that are opened beside them.
     pub(crate) many: [u32; 2],
+    /// Number of connections that are opened and closed one after the other.
+    pub(crate) new_connections: u32,
     /// How long an idle mpwatch is measured.
     pub(crate) idle: Duration,
     /// Workloads that bottleneck detection is measured with.
@@ -77,6 +79,7 @@ impl Effort {
         short_connections: 1_000,
         subflows: &[2_500, 10_000],
         many: [100_000, 20_000],
+        new_connections: 300_000,
         idle: Duration::from_secs(10),
         workloads: &WORKLOADS,
         slice: Duration::from_secs(2),
@@ -91,6 +94,7 @@ impl Effort {
         short_connections: 20,
         subflows: &[40],
         many: [80, 20],
+        new_connections: 40,
         idle: Duration::from_millis(100),
         workloads: &SMALL_WORKLOADS,
         slice: Duration::from_millis(20),

@@ -72,6 +72,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
         let rows = text.lines().filter(|line| line.starts_with(&format!("| {mode} |")));
         assert_eq!(rows.count(), 3, "{mode}: one row per workload");
     }
+    assert!(has_row("of both ends, in the database"), "new connections");
     for row in ["`on_segment`", "`ledger_switch`", "`(an empty program)`", "40", "full tracing"] {
         assert!(has_row(row), "{row}");
     }

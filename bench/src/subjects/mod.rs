@@ -3,6 +3,7 @@
 //! possible. A run never fails because of a figure.
 
 mod bystander;
+mod connections;
 mod detection;
 mod idle;
 mod interleave;
@@ -24,13 +25,14 @@ use crate::effort::Effort;
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.
-pub(crate) const SUBJECTS: [(&str, Subject); 10] = [
+pub(crate) const SUBJECTS: [(&str, Subject); 11] = [
     ("overhead", overhead::run),
     ("bystander", bystander::run),
     ("ledger", ledger::run_all),
     ("peers", peers::run),
     ("snapshot", snapshot::run),
     ("scale", scale::run),
+    ("connections", connections::run),
     ("idle", idle::run),
     ("scrape", scrape::run),
     ("detection", detection::run),

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Settings, Tracer};
-use mpwatch_lab::Topology;
-use mpwatch_lab::traffic::{self, IdleConnections, TrafficSpec, Workload};
+use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 
@@ -17,14 +16,11 @@ use crate::soak::churn::Counts;
 use crate::soak::sample::{self, list_losses};
 use crate::soak::watched::Watched;
 use crate::statistics::{median, spread};
+use crate::subjects::connections::open_short;
 use crate::subjects::snapshot::{Snapshots, allow_files, wait_for_joins};
 use crate::subjects::traffic::lab;
 use crate::table::{figure, markdown};
 
-/// Connections opened at the same time, and the payload of each.
-const WORKERS: u32 = 4;
-const SHORT_BYTES: u64 = 1_000;
-const OPEN_TIMEOUT: Duration = Duration::from_mins(5);
 /// After this time the daemon has read all connections, and its tables have grown.
 const SETTLING: Duration = Duration::from_secs(12);
 
@@ -118,16 +114,4 @@ fn main_thread(pid: u32) -> [f64; 2] {
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut fields = behind_name.split_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap_or(0.0));
     [(); 2].map(|()| fields.next().unwrap_or(0.0) * 1e3 / per_second)
-}
-
-/// Opens and closes connections; returns how many per second.
-fn open_short(lab: &Topology, count: u32) -> f64 {
-    let mut spec =
-        TrafficSpec::new(lab.path(1).expect("a second path").server_address(), Workload::upload(SHORT_BYTES));
-    // Not one of the idle connections' ports.
-    spec.server.set_port(traffic::PORT + 1_000);
-    (spec.connections, spec.concurrency, spec.read_socket_info) = (count, WORKERS, false);
-    spec.timeout = OPEN_TIMEOUT;
-    let report = traffic::run(lab.client(), lab.server(), &spec).expect("connections can be opened").client;
-    report.connections.len() as f64 / report.elapsed.as_secs_f64()
 }
