@@ -195,6 +195,7 @@ fn setting(name: &str, default: u32) -> u32 {
 }
 
 #[test]
+#[ignore = "takes minutes, and beside other work the engine confirms no batch in time; run by hand on an idle machine"]
 fn two_daemons_and_a_server_that_are_killed_again_and_again_give_one_row_for_each_connection() {
     if !may_run_as_root() {
         return;
