@@ -28,6 +28,7 @@ use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
 use crate::energy::discovery::Hardware;
 use crate::energy::sampler::Sampler;
+use crate::names::kubernetes::{PodFolder, container_log, pod_folder, pod_group};
 use crate::recording::Replay;
 use crate::screen;
 use crate::session::{self, TrackerSettings};
@@ -139,6 +140,22 @@ pub fn energy(root: &Path, lines: &str) {
     for files in windows {
         write_files(root, files);
         tick();
+    }
+}
+
+/// Reads each line as the path of a control group, as the name of a folder of logs and as that of a link to one.
+pub fn kubernetes(lines: &str) {
+    for line in lines.lines() {
+        if let Some(group) = pod_group(line) {
+            assert!(line.replace('_', "-").contains(&group.uid), "{group:?}");
+            assert!(group.container.is_none_or(|id| line.contains(&id)), "{line}");
+        }
+        if let Some(PodFolder { namespace, name, uid }) = pod_folder(line) {
+            assert_eq!(format!("{namespace}_{name}_{uid}"), line);
+        }
+        if let Some((id, container)) = container_log(line) {
+            assert!(line.ends_with(&format!("_{container}-{id}.log")), "{line}");
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::clock::ClockChange;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::event::{KernelEvent, Start, Tick};
@@ -224,6 +224,7 @@ impl Live {
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
         tick.suspended = self.suspended.take();
+        tick.clock_error = system_clock::error();
         tick.overhead = self.keep_budget(sink)?;
         sink(&KernelEvent::Tick(tick))
     }
@@ -246,8 +247,8 @@ impl Live {
         let Some(meter) = &mut self.meter else { return Ok(tick) };
         let charges = self.windows.as_mut().is_some_and(|windows| windows.take_charge(Instant::now()))
             || self.has_ended;
-        let window_idle = self.windows.as_ref().map(Windows::idle).unwrap_or_default();
-        let read = meter.read(&self.tracer, window_idle, charges)?;
+        let in_windows = self.windows.as_ref().map(Windows::counted).unwrap_or_default();
+        let read = meter.read(&self.tracer, in_windows, charges)?;
         Ok(Tick {
             at: clock::boot_now()?,
             cpus: read.cpus,
@@ -336,6 +337,7 @@ fn this_host(tracer: &Tracer) -> Host {
         kernel: sysctl("osrelease"),
         boot_id: sysctl("random/boot_id"),
         mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
+        clock_error: system_clock::error(),
         missing: tracer.missing().to_vec(),
     }
 }

@@ -23,6 +23,12 @@ pub(crate) fn parse_sample(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "use a whole number with K, M or G, such as 10M".to_owned())
 }
 
+/// How long something is kept, in whole days or hours.
+pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
+    let seconds = parse_whole(text, TIMES).filter(|seconds| (3_600..=3_650 * 86_400).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "use a whole number with d or h, 1h to 3650d".to_owned())
+}
+
 /// In the largest unit of which the value is a multiple.
 pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));

@@ -3,6 +3,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::event::{KernelEvent, Start};
@@ -118,7 +119,7 @@ fn check_content(path: &Path, file: &File, overwrite: bool) -> Result<(), Record
     }
 }
 
-/// Creates the file, locks it and empties it.
+/// Creates the file, which only its owner may read (it has what a database has), or locks one that exists and empties it.
 fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.
@@ -126,7 +127,8 @@ fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
         return File::create(path).map_err(failed);
     }
     let mut options = File::options();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(RecordingError::InUse { path: path.to_owned() }),

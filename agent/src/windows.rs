@@ -7,6 +7,8 @@ use mpwatch_ebpf::tracer::{FlowWork, Opening, Tracer};
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::unit::Nanos;
 
+use crate::energy::meter::InWindows;
+use crate::energy::packets::PacketCounter;
 use crate::energy::ticks;
 
 mod schedule;
@@ -35,22 +37,26 @@ pub(crate) struct Windows {
     charged: Instant,
     /// The latest window could not be opened.
     has_skipped: bool,
-    /// The kernel's idle time of all CPUs when the open window opened, and in all windows.
-    idle_before: Nanos,
-    idle: Nanos,
+    /// Of all CPUs: since the start, and of that in windows.
+    packets: PacketCounter,
+    counted: InWindows,
+    /// The kernel's counts when the open window opened.
+    opened: InWindows,
 }
 
 impl Windows {
     /// The first window is open from the start of tracing. `None`: the ledger is not sampled.
     pub(crate) fn start(tracer: &Tracer, now: Instant) -> Option<Self> {
+        let mut packets = PacketCounter::start();
         (tracer.ledger_mode() == LedgerMode::Sampled).then(|| Self {
             schedule: Schedule::new(now, std::process::id()),
             before: FlowWork::default(),
             has_closed: false,
             charged: now,
             has_skipped: false,
-            idle_before: ticks::idle_time(),
-            idle: Nanos(0),
+            opened: count(&mut packets),
+            counted: InWindows::default(),
+            packets,
         })
     }
 
@@ -83,7 +89,7 @@ impl Windows {
         match tracer.open_window() {
             Opening::Open => {
                 self.schedule.note_opened(Instant::now());
-                self.idle_before = ticks::idle_time();
+                self.opened = count(&mut self.packets);
                 self.has_skipped = false;
             }
             Opening::Skipped => {
@@ -102,7 +108,9 @@ impl Windows {
     /// Closes the window if one is open.
     pub(crate) fn close(&mut self, tracer: &mut Tracer) {
         if self.is_open() {
-            self.idle += ticks::idle_time().since(self.idle_before);
+            let now = count(&mut self.packets);
+            self.counted.idle += now.idle.since(self.opened.idle);
+            self.counted.packets += now.packets - self.opened.packets;
             tracer.close_window();
             self.schedule.note_closed(Instant::now());
             self.before = tracer.work().unwrap_or(self.before);
@@ -110,9 +118,9 @@ impl Windows {
         }
     }
 
-    /// What the kernel counted as idle time of all CPUs in windows that have closed. Its rounding to 10 ms averages out.
-    pub(crate) fn idle(&self) -> Nanos {
-        self.idle
+    /// What the kernel counted in windows that have closed.
+    pub(crate) fn counted(&self) -> InWindows {
+        self.counted
     }
 
     /// Whether CPU time is to be charged now: a window has closed since it was charged, or that is long ago.
@@ -128,4 +136,9 @@ impl Windows {
     pub(crate) fn set_period(&mut self, period: Duration) {
         self.schedule.set_period(period);
     }
+}
+
+/// What the kernel has counted so far.
+fn count(packets: &mut PacketCounter) -> InWindows {
+    InWindows { idle: ticks::idle_time(), packets: packets.read() }
 }

@@ -3,20 +3,21 @@
 
 use crate::effort::Effort;
 use crate::subjects::{SUBJECTS, Subject};
-use crate::{bottleneck, machine, soak, store};
+use crate::{bottleneck, fleet, machine, soak, store};
 
 const USAGE: &str =
     "Usage: ./dev bench [overhead|bystander|ledger|peers|snapshot|scale|connections|idle|scrape|detection|tui]...
                    [--rounds N] [--quick]
        ./dev bench store [CONNECTIONS]
+       ./dev bench fleet [--hosts N]... [--connections N]
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
        ./dev bench bottleneck [OPTIONS]";
 
 /// Whether these arguments ask for a measurement that makes namespaces or traces.
 pub fn needs_root(arguments: &[String]) -> bool {
-    let is_store = arguments.first().is_some_and(|first| first == "store");
+    let is_unprivileged = arguments.first().is_some_and(|first| ["store", "fleet"].contains(&first.as_str()));
     let is_offline = |two: &[String]| two[0] == "--only" && ["score", "fit"].contains(&two[1].as_str());
-    !is_store && !arguments.windows(2).any(is_offline)
+    !is_unprivileged && !arguments.windows(2).any(is_offline)
 }
 
 /// Measures what the arguments ask for and prints each piece of text as soon as it is ready. An error is wrong usage.
@@ -27,6 +28,9 @@ pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str))
     }
     if arguments.next_if(|first| first == "store").is_some() {
         return store::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
+    }
+    if arguments.next_if(|first| first == "fleet").is_some() {
+        return fleet::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
     }
     if arguments.next_if(|first| first == "soak").is_some() {
         return soak::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
@@ -95,6 +99,10 @@ mod tests {
         let needs_root =
             |line: &str| needs_root(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         assert!(needs_root("") && needs_root("idle") && needs_root("bottleneck --only live"));
-        assert!(!needs_root("store 1000") && !needs_root("bottleneck --grid ci --only score"));
+        assert!(
+            !needs_root("store 1000")
+                && !needs_root("fleet --hosts 10")
+                && !needs_root("bottleneck --grid ci --only score")
+        );
     }
 }

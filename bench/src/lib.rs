@@ -9,6 +9,7 @@
 )]
 
 pub mod bottleneck;
+pub mod clickhouse;
 pub mod command;
 pub mod dashboards;
 pub mod documents;
@@ -17,6 +18,7 @@ pub mod harness;
 pub mod pictures;
 
 mod effort;
+mod fleet;
 mod machine;
 mod process;
 mod soak;
@@ -24,3 +26,5 @@ mod statistics;
 mod store;
 mod subjects;
 mod table;
+
+pub use subjects::peer_tools;

@@ -82,6 +82,13 @@ pub(crate) fn spread(values: &[f64], unit: &str) -> String {
     }
 }
 
+/// Of relative errors, in percent; the worst is the one furthest from 0.
+pub(crate) fn median_and_worst(errors: &[f64]) -> String {
+    let worst = errors.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()));
+    worst
+        .map_or("-".to_owned(), |worst| format!("{:+.1} % ({:+.1} %)", median(errors) * 100.0, worst * 100.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

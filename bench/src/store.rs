@@ -92,7 +92,7 @@ fn snapshots(count: u32, divisor: u64) -> Vec<Arc<Snapshot>> {
 }
 
 /// A connection with its own token, cookies, ports, times and counters. Its byte counters are those of the template divided by `divisor`.
-fn connection(template: &Connection, number: u32, divisor: u64) -> Connection {
+pub(crate) fn connection(template: &Connection, number: u32, divisor: u64) -> Connection {
     let mut connection = template.clone();
     let token = Token(number.wrapping_mul(0x9e37_79b9));
     (connection.id.token, connection.id.birth) = (token, SocketCookie(u64::from(number) * 3));

@@ -26,6 +26,7 @@ pub mod run_statistics;
 mod run_time;
 mod settings;
 pub mod support;
+pub mod system_clock;
 pub mod tracer;
 
 pub use abi::OBJECT;

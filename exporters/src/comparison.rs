@@ -6,8 +6,13 @@ use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::statistics::{Shift, median, relative_shift, shift};
+use mpwatch_model::statistics::{Shift, median};
 use serde::Serialize;
+
+mod units;
+
+pub use units::{Difference, Independent};
+use units::{Values, difference};
 
 /// One of the two sets.
 #[derive(Clone, Copy)]
@@ -56,16 +61,6 @@ pub struct Sample {
     pub count: usize,
     /// `null`: of none.
     pub median: Option<f64>,
-}
-
-/// A difference with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// Relative to the first set (0.1: 10 % more), or in the unit of the quantity if a value is zero.
-    pub relative: bool,
-    /// The estimate and its interval.
-    #[serde(flatten)]
-    pub shift: Shift,
 }
 
 /// What is compared.
@@ -163,10 +158,11 @@ fn rtt(flow: Flow<'_>) -> Option<f64> {
 impl Comparison {
     /// Compares two sets. A connection whose two ends are in a set counts once.
     pub fn of(a: Side<'_>, b: Side<'_>) -> Self {
-        let (flows_a, flows_b) = (flows(&a.report.connections), flows(&b.report.connections));
+        let all = [a, b].map(|side| flows(&side.report.connections));
         let rows = FlowClass::ALL.iter().flat_map(|&class| {
-            let (a, b) = (of_class(&flows_a, class), of_class(&flows_b, class));
-            QUANTITIES.iter().filter_map(|quantity| Row::of(class, quantity, &a, &b)).collect::<Vec<_>>()
+            let [of_a, of_b] = [&all[0], &all[1]].map(|flows| of_class(flows, class));
+            let sides = [(a.report, of_a.as_slice()), (b.report, of_b.as_slice())];
+            QUANTITIES.iter().filter_map(|quantity| Row::of(class, quantity, sides)).collect::<Vec<_>>()
         });
         Self { a: a.name.to_owned(), b: b.name.to_owned(), rows: rows.collect() }
     }
@@ -216,20 +212,24 @@ fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
 
 impl Row {
     /// `None`: the quantity is known of no connection.
-    fn of(class: FlowClass, quantity: &'static Quantity, a: &[Flow<'_>], b: &[Flow<'_>]) -> Option<Self> {
-        let values = |flows: &[Flow<'_>]| -> Vec<f64> {
-            flows.iter().filter_map(|flow| (quantity.read)(*flow)).filter(|value| value.is_finite()).collect()
+    fn of(class: FlowClass, quantity: &'static Quantity, sides: [(&Report, &[Flow<'_>]); 2]) -> Option<Self> {
+        let values = |(report, flows): (&Report, &[Flow<'_>])| {
+            let read = |flow: &Flow<'_>| Some((flow.end.opened_at, (quantity.read)(*flow)?));
+            Values::of(flows.iter().filter_map(read).filter(|(_, value)| value.is_finite()).collect(), report)
         };
-        let sample = |values: &[f64]| Sample { count: values.len(), median: median(values) };
-        let (of_a, of_b) = (values(a), values(b));
-        (of_a.len() + of_b.len() > 0).then(|| Self {
+        let [a, b] = sides.map(values);
+        let [of_a, of_b] = [&a, &b].map(|values| {
+            let all = values.all();
+            Sample { count: all.len(), median: median(&all) }
+        });
+        (of_a.count + of_b.count > 0).then(|| Self {
             class,
             quantity,
-            a_connections: a.len(),
-            b_connections: b.len(),
-            a: sample(&of_a),
-            b: sample(&of_b),
-            difference: difference(&of_a, &of_b),
+            a_connections: sides[0].1.len(),
+            b_connections: sides[1].1.len(),
+            a: of_a,
+            b: of_b,
+            difference: difference(&a, &b),
         })
     }
 
@@ -284,12 +284,6 @@ fn range(from: &str, to: &str) -> String {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
         _ => format!("{from} to {to}"),
     }
-}
-
-/// Relative if no value is zero.
-fn difference(a: &[f64], b: &[f64]) -> Option<Difference> {
-    let relative = relative_shift(a, b).map(|shift| Difference { relative: true, shift });
-    relative.or_else(|| Some(Difference { relative: false, shift: shift(a, b)? }))
 }
 
 #[cfg(test)]

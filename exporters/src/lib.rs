@@ -7,7 +7,6 @@ pub mod clickhouse;
 pub mod comparison;
 pub mod csv;
 #[cfg(any(feature = "clickhouse", feature = "otlp"))]
-pub mod end;
 pub mod html;
 pub mod http;
 pub mod json;

@@ -30,7 +30,7 @@ impl Sampling {
 }
 
 /// Uniform over 64 bits for any set of numbers (the finalizer of SplitMix64): tokens are random, but a user may choose them.
-fn mixed(number: u64) -> u64 {
+pub fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -39,8 +39,9 @@ fn mixed(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use mpwatch_model::end::pair;
+
     use super::*;
-    use crate::end::pair;
 
     const SAMPLING: Sampling = Sampling { threshold: 10 << 20 };
 

@@ -15,8 +15,11 @@ use crate::text::grid::{Align, Grid};
 pub fn text(study: &Study, width: usize) -> String {
     let mut text = String::new();
     for experiment in &study.experiments {
-        let about = experiment.description;
-        let _ = writeln!(text, "{}: {} [{}]\n  {}", about.name, about.title, about.paper, about.question);
+        let about = &experiment.description;
+        let _ = writeln!(text, "{}: {} [{}]", about.name, about.title, about.paper);
+        if !about.question.is_empty() {
+            let _ = writeln!(text, "  {}", about.question);
+        }
         for (_, sentence) in verdicts(experiment) {
             let _ = writeln!(text, "  {sentence}");
         }
@@ -75,7 +78,7 @@ fn row(name: &str, cell: &Cell, measured: &Measured) -> Vec<String> {
     let mark = if quantity.is_energy() { cell.energy.mark() } else { "" };
     let interval =
         interval.map(|(low, high)| format!("{} to {}", quantity.display(low), quantity.display(high)));
-    let papers: Vec<String> = published.iter().map(|one| paper(*quantity, *one)).collect();
+    let papers: Vec<String> = published.iter().map(|one| paper(*quantity, one)).collect();
     vec![
         name.to_owned(),
         quantity.title().to_owned(),
@@ -105,7 +108,7 @@ fn change_text(change: Shift) -> String {
 }
 
 /// `+6.4 % (i7-3770)`.
-fn paper(quantity: Quantity, reported: Reported) -> String {
+fn paper(quantity: Quantity, reported: &Reported) -> String {
     let value = match reported.value {
         PublishedValue::Absolute(value) => quantity.display(value),
         PublishedValue::Change(change) => format!("{:+.1} %", change * 100.0),
@@ -132,7 +135,7 @@ const NO_CHANGE: f64 = 0.05;
 
 impl Agreement {
     /// `None`: the paper has no change of this value.
-    pub(crate) fn of(measured: &Measured, published: Reported) -> Option<Self> {
+    pub(crate) fn of(measured: &Measured, published: &Reported) -> Option<Self> {
         let PublishedValue::Change(paper) = published.value else { return None };
         let Some(change) = measured.change else { return Some(Self::Undecided) };
         let is_none = change.estimate.abs() <= NO_CHANGE;
@@ -152,15 +155,15 @@ pub(crate) fn verdicts(experiment: &Experiment) -> Vec<(Agreement, String)> {
     for cell in &experiment.cells {
         for measured in &cell.measured {
             for published in &measured.published {
-                let Some(agreement) = Agreement::of(measured, *published) else { continue };
-                found.push((agreement, sentence(cell, measured, *published, agreement)));
+                let Some(agreement) = Agreement::of(measured, published) else { continue };
+                found.push((agreement, sentence(cell, measured, published, agreement)));
             }
         }
     }
     found
 }
 
-fn sentence(cell: &Cell, measured: &Measured, published: Reported, agreement: Agreement) -> String {
+fn sentence(cell: &Cell, measured: &Measured, published: &Reported, agreement: Agreement) -> String {
     let word = match agreement {
         Agreement::Agrees => "agrees",
         Agreement::OtherSize => "same direction, other size",
@@ -190,7 +193,7 @@ pub fn csv(study: &Study) -> Result<String, ::csv::Error> {
                 for (run, value) in measured.values.iter().enumerate() {
                     let source = if measured.quantity.is_energy() { cell.energy.as_str() } else { "" };
                     rows.push(vec![
-                        experiment.description.name.into(),
+                        experiment.description.name.clone().into(),
                         mpwatch_model::study::key(&cell.factors).into(),
                         run.into(),
                         measured.quantity.name().into(),

@@ -2,6 +2,10 @@
 //! MPTCP path-manager endpoints and limits of a namespace: which addresses a connection may use.
 //! Set with `ip mptcp` (`command.rs` says why). The lab chooses all ids, so deleting needs no lookup.
 
+mod laminar;
+
+pub use laminar::add_laminar;
+
 use crate::error::Result;
 use crate::netns::Namespace;
 use std::net::IpAddr;

@@ -93,8 +93,7 @@ pub fn add_addresses(namespace: &Namespace, interface: &str, addresses: &[IpNet]
 }
 
 fn add_address(interface: &str, IpNet { address, length }: IpNet) -> String {
-    let nodad = if address.is_ipv6() { " nodad" } else { "" };
-    format!("address add {address}/{length} dev {interface}{nodad}")
+    format!("address add {address}/{length} dev {interface}")
 }
 
 /// Takes an interface down.

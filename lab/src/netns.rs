@@ -44,6 +44,7 @@ impl Namespace {
         });
         let (file, inode) = opened.inspect_err(|_| cleanup::remove(&name))?;
         let namespace = Self { name, path, inode, file };
+        namespace.disable_duplicate_address_detection()?;
         namespace.ip(&["link set lo up".to_owned()])?;
         Ok(namespace)
     }
@@ -119,6 +120,13 @@ impl Namespace {
         // /proc/sys/net belongs to the namespace of the thread that opens it.
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
+    }
+
+    /// The lab has no duplicates. Detecting them takes one to two seconds, in which a router has no link-local address to ask for neighbours
+    /// from, so it drops what it should forward: the first SYN over a path, or a join.
+    fn disable_duplicate_address_detection(&self) -> Result<()> {
+        self.sysctl("net.ipv6.conf.all.accept_dad", "0")?;
+        self.sysctl("net.ipv6.conf.default.accept_dad", "0")
     }
 
     /// Runs lines of `ip -batch` inside.

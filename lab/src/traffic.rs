@@ -18,7 +18,7 @@ pub use control::Control;
 pub use idle_connections::IdleConnections;
 pub use report::{ConnectionReport, TrafficReport};
 pub use server::run_server;
-pub use socket::can_select;
+pub use socket::has_congestion_control;
 pub use spec::{Amount, Close, PORT, Sender, TrafficSpec, Transport, Workload};
 
 use crate::error::Result;

@@ -145,6 +145,23 @@ fn ipv6_paths_join_over_ipv6() {
     assert!(info.subflows.iter().all(|subflow| subflow.local.is_ipv6()));
 }
 
+/// Every router forwards as soon as the topology is built.
+#[test]
+fn the_first_segments_over_ipv6_are_not_lost() {
+    if !may_run("the_first_segments_over_ipv6_are_not_lost") {
+        return;
+    }
+    // The queue holds all that is sent.
+    let link = LinkSpec::rate(50.0, Duration::from_millis(500));
+    let path = PathSpec { link, family: Family::V6, ..PathSpec::default() };
+    let topology =
+        Topology::build(&TopologySpec { paths: vec![path; 2], ..TopologySpec::default() }).unwrap();
+    let outcome = run(&topology, &spec(&topology, MEGABYTE));
+    let info = client_info(&outcome);
+    assert_eq!(info.subflows.len(), 2);
+    assert!(info.subflows.iter().all(|subflow| subflow.tcp.total_retrans == 0), "{:?}", info.subflows);
+}
+
 #[test]
 fn mapped_addresses_work_and_are_shown_as_ipv4() {
     if !may_run("mapped_addresses_work_and_are_shown_as_ipv4") {

@@ -16,6 +16,7 @@ use crate::event::Process;
 use crate::flow_class::FlowClass;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
+use crate::names::Pod;
 use crate::observed::Observed;
 use crate::ratio::excess;
 use crate::subflow::Subflow;
@@ -52,6 +53,8 @@ pub struct Connection {
     pub process: Option<Process>,
     /// Control group, as a path in the cgroup2 hierarchy. It begins with `/...` if it has more than 16 levels.
     pub cgroup: Option<String>,
+    /// Kubernetes pod of the control group. `null`: it is in no pod, or the pod's name is unknown.
+    pub pod: Option<Pod>,
     /// When it was opened. `null`: before tracing began.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub opened_at: Option<Timestamp>,
@@ -219,6 +222,7 @@ pub struct SecondPath {
     pub after: Micros,
     /// Payload of the connection by then. `null`: not traced.
     pub after_bytes: Option<Bytes>,
-    /// Payload of the connection when the joined subflows had carried 10 % of it. `null`: not yet.
+    /// Payload of the connection that had arrived when a joined subflow had carried 10 % of it. The sender learns of arrivals by
+    /// acknowledgements, those of a slow subflow later: with unequal delays its value is the greater one. `null`: not yet.
     pub effective_after_bytes: Option<Bytes>,
 }

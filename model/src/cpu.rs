@@ -32,6 +32,13 @@ pub struct CpuSampling {
     /// counts only while its tick is stopped.
     #[serde(default)]
     pub window_idle: Nanos,
+    /// Packets that the kernel has received since the start of tracing, of all namespaces, traced or not; and of these in windows that have
+    /// closed. Zero: unknown.
+    #[serde(default)]
+    pub packets: u64,
+    /// See `packets`.
+    #[serde(default)]
+    pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
     /// Whether CPU time and energy since the last tick for which this was true are charged: a window has ended since, or some seconds have

@@ -19,7 +19,7 @@ use crate::histogram::RttHistogram;
 use crate::host::{Host, KernelCounters, Losses};
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::lifecycle::TcpState;
-pub use crate::names::{CgroupName, NetnsName};
+pub use crate::names::{CgroupName, NetnsName, PodName};
 use crate::overhead::Overhead;
 use crate::sample::SampleBatch;
 use crate::setup::Setup;
@@ -48,6 +48,8 @@ pub enum KernelEvent {
     Netns(NetnsName),
     /// The path of a control group.
     Cgroup(CgroupName),
+    /// The pod of a control group.
+    Pod(PodName),
     /// What elimination did to a connection: the only event that is not the kernel's. Recordings of a command that acts have it.
     Elimination(EliminationRecord),
     /// The calendar was set, or is being slewed.
@@ -113,6 +115,9 @@ pub struct Tick {
     /// What mpwatch costs. `None`: not measured.
     #[serde(default)]
     pub overhead: Option<Overhead>,
+    /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
+    #[serde(default)]
+    pub clock_error: Option<Nanos>,
 }
 
 /// The MPTCP socket behind a subflow.

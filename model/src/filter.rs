@@ -20,6 +20,7 @@ Terms are separated by spaces and must all hold; !TERM negates.
   port:443                       local or remote port
   proc:nginx                     part of the name of the process, or its pid
   iface:eth1  netns:blue         parts of names; also cgroup:/user.slice
+  pod:shop/web                   part of NAMESPACE/POD/CONTAINER
   proc:=nginx  iface:eth*        the whole name: after =, or with * and ?
   id:5c11a0e2                    prefix of the id or the token
   state:established              or close, syn_sent, ...

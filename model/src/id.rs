@@ -47,7 +47,8 @@ pub struct ConnectionId {
     pub netns: NetnsCookie,
     /// Local token; zero for plain TCP.
     pub token: Token,
-    /// Cookie of the connection's own socket; zero if the kernel had not assigned one when the flow was first seen.
+    /// Cookie of the connection's own socket; zero if the kernel had not assigned one when the flow was first seen. If there was no token
+    /// either, that of the first subflow seen.
     pub birth: SocketCookie,
 }
 

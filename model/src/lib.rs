@@ -11,6 +11,7 @@ pub mod connection;
 pub mod cpu;
 pub mod derived;
 pub mod elimination;
+pub mod end;
 pub mod endpoint;
 pub mod energy;
 pub mod event;

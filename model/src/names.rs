@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that are found for numbers of the kernel: of network namespaces and control groups.
+//! Names that are found for numbers of the kernel: of network namespaces, control groups and pods.
 
+use std::fmt;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::NetnsCookie;
@@ -24,4 +27,34 @@ pub struct CgroupName {
     pub id: u64,
     /// Path in the cgroup2 hierarchy, beginning with `/`; with `/...` if it has more levels than the kernel side reads.
     pub path: String,
+}
+
+/// The pod that a control group belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodName {
+    /// Id of the control group.
+    pub cgroup: u64,
+    /// Its pod.
+    pub pod: Pod,
+}
+
+/// A Kubernetes pod, and one of its containers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pod {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// UID of the pod.
+    pub uid: String,
+    /// Name of the container. `null`: no container of the pod, or its name is unknown.
+    pub container: Option<String>,
+}
+
+/// `NAMESPACE/POD`, and the container where it is known.
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)?;
+        self.container.as_ref().map_or(Ok(()), |container| write!(f, "/{container}"))
+    }
 }

@@ -130,6 +130,9 @@ pub struct Report {
     /// Connections that a filter removed from `connections`. Not part of the format.
     #[serde(skip)]
     pub filtered_out: usize,
+    /// When its runs began, in order. Empty: it is one run. Not part of the format.
+    #[serde(skip)]
+    pub run_starts: Vec<Timestamp>,
 }
 
 impl Report {
@@ -146,6 +149,7 @@ impl Report {
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
             filtered_out: 0,
+            run_starts: Vec::new(),
         }
         .with(connections)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two samples without assuming a distribution: the Hodges-Lehmann estimate of the shift between them, with the confidence
 //! interval that belongs to the Mann-Whitney test. Exact, without random numbers, in O(n log n). For a few repetitions of one experiment,
-//! [`mean_interval`] and [`relative_change`] assume that values (or their logarithms) are normally distributed.
+//! [`mean_interval`], [`change`] and [`relative_change`] assume that values (or their logarithms) are normally distributed.
 
 use serde::Serialize;
 
@@ -101,21 +101,25 @@ pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean - half, mean + half))
 }
 
-/// By which factor the values of `b` are larger than those of `a`, minus 1: Welch's interval of the logarithms, which are taken as normally
-/// distributed. For few values, where [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than
-/// zero.
+/// By which factor the values of `b` are larger than those of `a`, minus 1: [`change`] of the logarithms. For few values, where
+/// [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than zero.
 pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     if !a.iter().chain(b).all(|value| *value > 0.0) {
         return None;
     }
     let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let ((mean_a, variance_a), (mean_b, variance_b)) =
-        (mean_and_variance(&logarithms(a))?, mean_and_variance(&logarithms(b))?);
+    Some(change(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
+}
+
+/// How much larger the mean of `b` is than that of `a`: Welch's interval of values that are taken as normally distributed. `None`: fewer than
+/// two in one of them.
+pub fn change(a: &[f64], b: &[f64]) -> Option<Shift> {
+    let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     let variance = variance_a + variance_b;
     let part = |variance: f64, values: &[f64]| variance.powi(2) / (values.len() as f64 - 1.0);
     let freedom = variance.powi(2) / (part(variance_a, a) + part(variance_b, b)).max(f64::MIN_POSITIVE);
     let (estimate, half) = (mean_b - mean_a, student_t(freedom) * variance.sqrt());
-    Some(Shift { estimate, low: estimate - half, high: estimate + half }.map(f64::exp_m1))
+    Some(Shift { estimate, low: estimate - half, high: estimate + half })
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Studies: experiments of published papers, repeated. What they ask, what was measured in each cell, and what the paper says. Pure.
 
+pub mod declared;
 pub mod quantity;
 mod results;
 mod summary;

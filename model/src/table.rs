@@ -39,5 +39,17 @@ pub enum Cell {
     Text(String),
 }
 
+impl Cell {
+    /// The text. `None`: it is a number.
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The whole number. `None`: it is text, or of a column with fractions.
+    pub fn integer(&self) -> Option<i64> {
+        if let Self::Integer(number) = self { Some(*number) } else { None }
+    }
+}
+
 /// A cell for each column, of its type. `None`: unknown.
 pub type Row = Vec<Option<Cell>>;

@@ -27,6 +27,7 @@ fn each_term_tests_its_part_of_a_connection() {
         "iface:eth2",
         "netns:client",
         "cgroup:/user*",
+        "pod:shop/web*",
         "id:9f3c",
         "id:1001-9f3c",
         "state:established",
@@ -105,7 +106,7 @@ fn an_error_names_the_reason_the_term_and_its_column() {
     assert_eq!(error("mptcp stat:x"), "`stat` is unknown; did you mean `state`? (term `stat:x`, column 7)");
     assert_eq!(
         error("äö"),
-        "`äö` is unknown; known are peer, local, port, proc, iface, netns, cgroup, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale, failed (term `äö`, column 1)"
+        "`äö` is unknown; known are peer, local, port, proc, iface, netns, cgroup, pod, id, state, role, class, rate, rtt, bytes, subflows, mptcp, tcp, fallback, shared, open, closed, stale, failed (term `äö`, column 1)"
     );
     assert_eq!(
         error("rtt>20"),
@@ -145,7 +146,7 @@ fn the_help_shows_filters_that_parse() {
 
 fn term() -> impl Strategy<Value = String> {
     let number = (0u32..100_000, 0u32..1000).prop_map(|(whole, part)| format!("{whole}.{part}"));
-    let key = prop::sample::select(vec!["proc", "iface", "netns", "cgroup"]);
+    let key = prop::sample::select(vec!["proc", "iface", "netns", "cgroup", "pod"]);
     prop_oneof![
         (key, "[a-z0-9*?/._:-]{1,12}").prop_map(|(key, name)| format!("{key}:{name}")),
         (any::<std::net::IpAddr>(), 0u8..=32)

@@ -87,7 +87,7 @@ enum Sign {
     Closed,
 }
 
-use CloseReason::{Fin, RemovedByAdmin, ResetReceived, ResetSent, Timeout, Unreachable};
+use CloseReason::{Fin, RemovedByAdmin, RemovedByPeer, ResetReceived, ResetSent, Timeout, Unreachable};
 use Sign::{Closed as End, Ended, OtherEnded, Stale, Stall, Works};
 
 fn connection_with(signs: &[(i64, Sign)]) -> Connection {
@@ -122,10 +122,11 @@ type Case = (&'static str, &'static [(i64, Sign)], &'static [(i64, Option<i64>)]
 
 const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
 
-/// The first three follow `mpwatch demo failover` on Linux 6.18, at the sender and at the receiver; the others are derived.
+/// Those marked `kernel` were recorded on Linux 6.18: the first three from `mpwatch demo failover`, the others by `host_event_orders`, which
+/// repeats them. The rest is derived.
 const CASES: &[Case] = &[
     (
-        "sender: the stale subflow is reset after the end",
+        "kernel, sender: the stale subflow is reset after the end",
         &[
             (6_094, Stall(806)),
             (7_513, Stale),
@@ -137,13 +138,13 @@ const CASES: &[Case] = &[
         &[FAILED, "806 ms outage"],
     ),
     (
-        "sender: the stale subflow has not ended yet",
+        "kernel, sender: the stale subflow has not ended yet",
         &[(6_094, Stall(806)), (6_997, Stale), (15_140, End), (15_160, OtherEnded(Fin))],
         &[(6_094, None)],
         &[FAILED, "806 ms outage"],
     ),
     (
-        "receiver: reset after the end, no time of the failure",
+        "kernel, receiver: reset after the end, no time of the failure",
         &[(15_134, End), (15_155, OtherEnded(Fin)), (15_619, Ended(ResetSent))],
         &[],
         &["subflow 1 did not close with the others: reset by this host (RST sent) at +15.619000 s"],
@@ -155,9 +156,9 @@ const CASES: &[Case] = &[
         &[FAILED, "420 ms outage"],
     ),
     (
-        "blackhole detected after the end",
-        &[(9_000, End), (9_001, OtherEnded(Fin)), (12_000, Ended(Timeout))],
-        &[(12_000, None)],
+        "kernel, the FIN gets no acknowledgement",
+        &[(10_002, End), (10_022, OtherEnded(Fin)), (12_155, Ended(Timeout))],
+        &[(12_155, None)],
         &[FAILED],
     ),
     (
@@ -178,12 +179,23 @@ const CASES: &[Case] = &[
         &[(7_000, None)],
         &[FAILED],
     ),
-    ("closed normally", &[(9_000, Ended(Fin)), (9_000, OtherEnded(Fin)), (9_001, End)], &[], &[]),
     (
-        "aborted: every subflow is reset",
-        &[(9_000, Ended(ResetSent)), (9_000, OtherEnded(ResetSent)), (9_001, End)],
+        "kernel, closed normally, with a short stall",
+        &[(392, Stall(100)), (9_516, End), (9_536, OtherEnded(Fin)), (9_536, Ended(Fin))],
+        &[],
+        &[],
+    ),
+    (
+        "kernel, sender: aborted",
+        &[(9_529, End), (9_529, OtherEnded(ResetSent)), (9_529, Ended(ResetSent))],
         &[],
         &["aborted by this host"],
+    ),
+    (
+        "kernel, receiver: aborted",
+        &[(9_529, OtherEnded(ResetReceived)), (9_529, Ended(ResetReceived)), (9_529, End)],
+        &[],
+        &["aborted by the peer"],
     ),
     (
         "aborted: the resets come after the end",
@@ -192,10 +204,17 @@ const CASES: &[Case] = &[
         &["aborted by the peer"],
     ),
     (
-        "aborted after a path had failed",
-        &[(7_000, Stale), (9_000, Ended(ResetSent)), (9_000, OtherEnded(ResetSent)), (9_001, End)],
-        &[(7_000, None)],
-        &[FAILED, "aborted by this host"],
+        "kernel, sender: aborted after a path had failed",
+        &[
+            (1_002, Stall(757)),
+            (1_760, Stall(223)),
+            (3_234, Stale),
+            (12_076, End),
+            (12_076, OtherEnded(ResetSent)),
+            (12_076, Ended(ResetSent)),
+        ],
+        &[(1_002, None)],
+        &[FAILED, "aborted by this host", "981 ms outage"],
     ),
     (
         "a reset at the end of a connection that closes normally",
@@ -204,10 +223,46 @@ const CASES: &[Case] = &[
         &[],
     ),
     (
-        "reset long before the end",
-        &[(4_000, Ended(ResetReceived)), (9_000, OtherEnded(Fin)), (9_001, End)],
-        &[(4_000, None)],
+        "kernel, receiver: reset long before the end",
+        &[(1_037, Ended(ResetReceived)), (9_505, End), (9_525, OtherEnded(Fin))],
+        &[(1_037, None)],
         &[FAILED],
+    ),
+    (
+        "kernel, sender: reset long before the end",
+        &[(992, Ended(ResetSent)), (1_028, Stall(732)), (9_505, End), (9_525, OtherEnded(Fin))],
+        &[(992, None)],
+        &[FAILED, "732 ms outage"],
+    ),
+    (
+        "kernel, sender: link down, given up after the end",
+        &[
+            (1_060, Stall(699)),
+            (3_234, Stale),
+            (12_445, End),
+            (12_465, OtherEnded(Fin)),
+            (18_395, Ended(Unreachable)),
+        ],
+        &[(1_060, None)],
+        &[FAILED, "699 ms outage"],
+    ),
+    (
+        "kernel, receiver: link down, given up after the end",
+        &[(12_439, End), (12_459, OtherEnded(Fin)), (16_047, Ended(Timeout))],
+        &[(16_047, None)],
+        &[FAILED],
+    ),
+    (
+        "kernel, sender: removed by the path manager",
+        &[(1_049, Stall(336)), (1_054, Ended(RemovedByAdmin)), (9_515, End), (9_535, OtherEnded(Fin))],
+        &[],
+        &["336 ms outage"],
+    ),
+    (
+        "kernel, receiver: removed by the peer",
+        &[(1_034, Ended(RemovedByPeer)), (9_515, End), (9_536, OtherEnded(Fin))],
+        &[],
+        &[],
     ),
     (
         "one failure with short recoveries",
@@ -220,6 +275,33 @@ const CASES: &[Case] = &[
         &[(620, Stale), (1_000, Works), (1_810, Stale), (2_400, Works)],
         &[(620, Some(2_400))],
         &[FAILED],
+    ),
+    (
+        "kernel, sender: it works again, closed normally",
+        &[
+            (1_019, Stall(739)),
+            (3_233, Stale),
+            (5_233, Works),
+            (9_624, End),
+            (9_644, OtherEnded(Fin)),
+            (9_644, Ended(Fin)),
+        ],
+        &[(1_019, Some(5_233))],
+        &["739 ms outage", FAILED],
+    ),
+    (
+        "kernel, sender: works for a short time, given up after the end",
+        &[
+            (2_310, Stall(743)),
+            (4_440, Stale),
+            (5_438, Works),
+            (8_044, Stale),
+            (12_376, End),
+            (12_396, OtherEnded(Fin)),
+            (12_767, Ended(Timeout)),
+        ],
+        &[(2_310, None)],
+        &[FAILED, "743 ms outage"],
     ),
     (
         "two failures",

@@ -186,6 +186,7 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
         energy: energy.map(serde_json::from_str::<SnapshotEnergy>).transpose()?,
         losses,
         filtered_out: 0,
+        run_starts: runs.iter().map(|run| run.from).filter(|_| runs.len() > 1).collect(),
     })
 }
 
@@ -201,6 +202,7 @@ fn host(run: &RunRow) -> serde_json::Result<Host> {
         kernel: run.kernel.clone(),
         boot_id: run.boot_id.clone(),
         mpwatch: run.mpwatch.clone(),
+        clock_error: run.clock_error,
         missing: serde_json::from_str(&run.missing)?,
     })
 }

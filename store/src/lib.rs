@@ -42,7 +42,7 @@ pub use error::StoreError;
 pub use extract::{Extract, Partition};
 pub use limits::{Limits, StoreFigures, StoreLosses};
 pub use open::create;
-pub use outbox::{Backlog, Outbox, StoredEnd, bottleneck_columns, connection_columns, subflow_columns};
+pub use outbox::{Backlog, Outbox, StoredEnd, end_columns};
 pub use sheet::{Sheet, SheetOf};
 pub use store::Store;
 pub use study::StudyFile;

@@ -64,6 +64,7 @@ fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection 
     one.role = new.role.or(old.role);
     one.process = new.process.or(old.process);
     one.cgroup = new.cgroup.clone().or_else(|| old.cgroup.clone());
+    one.pod = new.pod.clone().or_else(|| old.pod.clone());
     // The addresses of the initial subflow, which only the earlier run may have seen.
     (one.local, one.remote) = (old.local.or(new.local), old.remote.or(new.remote));
     one.opened_at = old.opened_at.or(new.opened_at);

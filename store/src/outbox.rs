@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::table::ColumnType::{Integer, Text};
 use mpwatch_model::table::{Column, Row};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
@@ -56,15 +58,11 @@ impl Cursor {
     const START: Self = Self { changed: -1, connection: 0, version: 0 };
 }
 
-/// A connection with what belongs to it. The cells are those of [`connection_columns`], [`subflow_columns`] and [`bottleneck_columns`].
+/// A connection with what belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEnd {
-    /// The connection.
-    pub connection: Row,
-    /// Its subflows, in the order in which they were seen.
-    pub subflows: Vec<Row>,
-    /// The verdicts on pairs of its subflows.
-    pub bottlenecks: Vec<Row>,
+    /// The cells are those of [`end_columns`].
+    pub end: End,
     /// Greater for each later state of the same connection: nanoseconds since 1970 at which it was read, or one more than the last.
     pub version: u64,
 }
@@ -80,19 +78,20 @@ pub struct Backlog {
     pub lost: u64,
 }
 
-/// The columns of connections: those of `v_connection`.
-pub fn connection_columns() -> Vec<Column> {
-    named(&shown(views::connection_columns()))
+/// The columns of ends: those of `v_connection`, `v_subflow`, `v_bottleneck` and `v_event`.
+pub fn end_columns() -> EndColumns {
+    EndColumns {
+        connection: named(&shown(views::connection_columns())),
+        subflow: named(&shown(views::subflow_columns())),
+        bottleneck: named(&shown(views::bottleneck_columns())),
+        event: named(&event_columns()),
+    }
 }
 
-/// The columns of subflows: those of `v_subflow`.
-pub fn subflow_columns() -> Vec<Column> {
-    named(&shown(views::subflow_columns()))
-}
-
-/// The columns of verdicts: those of `v_bottleneck`.
-pub fn bottleneck_columns() -> Vec<Column> {
-    named(&shown(views::bottleneck_columns()))
+/// Of `v_event`, what names an entry of the timeline.
+fn event_columns() -> Vec<ViewColumn> {
+    let columns = [("at_ns", Integer), ("event", Text), ("subflow", Text), ("detail", Text), ("word", Text)];
+    columns.map(|(name, kind)| ViewColumn::new(name, kind, format!("e.{name}"))).into()
 }
 
 fn shown(columns: Vec<ViewColumn>) -> Vec<ViewColumn> {
@@ -206,13 +205,18 @@ impl Outbox {
         count.map(i64::unsigned_abs).map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    /// The next connections, in the order of their changes, at most `limit`. Empty: all were read.
+    /// The next connections, in the order of their changes, at most `limit`. Empty: all were read. `with_events`: also their timelines.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn next(&mut self, since: Option<Timestamp>, limit: u32) -> Result<Vec<StoredEnd>, StoreError> {
+    pub fn next(
+        &mut self,
+        since: Option<Timestamp>,
+        limit: u32,
+        with_events: bool,
+    ) -> Result<Vec<StoredEnd>, StoreError> {
         let after = self.read;
-        let (ends, read) = ends(&self.database, after, since, limit)
+        let (ends, read) = ends(&self.database, after, since, limit, with_events)
             .map_err(|error| StoreError::read(&self.path, &error))?;
         self.read = read;
         Ok(ends)
@@ -253,10 +257,11 @@ fn ends(
     after: Cursor,
     since: Option<Timestamp>,
     limit: u32,
+    with_events: bool,
 ) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
     let transaction = database.unchecked_transaction()?;
     let mut read = after;
-    let mut queries = Queries::of(&transaction)?;
+    let mut queries = Queries::of(&transaction, with_events)?;
     let sql = "SELECT changed, id FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
         ORDER BY changed, id LIMIT ?";
     let mut found = transaction.prepare_cached(sql)?;
@@ -276,35 +281,43 @@ struct Queries<'d> {
     connection: (CachedStatement<'d>, Vec<Column>),
     subflows: (CachedStatement<'d>, Vec<Column>),
     bottlenecks: (CachedStatement<'d>, Vec<Column>),
+    /// `None`: they are not read.
+    events: Option<(CachedStatement<'d>, Vec<Column>)>,
 }
 
 impl<'d> Queries<'d> {
-    fn of(database: &'d Connection) -> rusqlite::Result<Self> {
+    fn of(database: &'d Connection, with_events: bool) -> rusqlite::Result<Self> {
         let query = |columns: Vec<ViewColumn>, from: &str| {
-            let columns = shown(columns);
             let sql = format!("SELECT {} FROM {from}", listed(&columns));
             Ok::<_, rusqlite::Error>((database.prepare_cached(&sql)?, named(&columns)))
         };
         let of_connection =
             "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns WHERE c.id = ?";
         Ok(Self {
-            connection: query(views::connection_columns(), of_connection)?,
+            connection: query(shown(views::connection_columns()), of_connection)?,
             subflows: query(
-                views::subflow_columns(),
+                shown(views::subflow_columns()),
                 "subflow AS s WHERE s.connection = ? ORDER BY s.place",
             )?,
             bottlenecks: query(
-                views::bottleneck_columns(),
+                shown(views::bottleneck_columns()),
                 "pair AS p WHERE p.connection = ? ORDER BY p.a, p.b",
             )?,
+            events: with_events
+                .then(|| query(event_columns(), "v_event AS e WHERE e.connection = ? ORDER BY e.at_ns"))
+                .transpose()?,
         })
     }
 
     fn end(&mut self, number: i64, version: u64) -> rusqlite::Result<Option<StoredEnd>> {
         let Some(connection) = rows(&mut self.connection, number)?.pop() else { return Ok(None) };
-        let (subflows, bottlenecks) =
-            (rows(&mut self.subflows, number)?, rows(&mut self.bottlenecks, number)?);
-        Ok(Some(StoredEnd { connection, subflows, bottlenecks, version }))
+        let end = End {
+            connection,
+            subflows: rows(&mut self.subflows, number)?,
+            bottlenecks: rows(&mut self.bottlenecks, number)?,
+            events: self.events.as_mut().map_or(Ok(Vec::new()), |events| rows(events, number))?,
+        };
+        Ok(Some(StoredEnd { end, version }))
     }
 }
 

@@ -10,6 +10,7 @@ use mpwatch_model::cpu::CpuTimes;
 use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::event::Process;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
+use mpwatch_model::names::Pod;
 use mpwatch_model::observed::Observed;
 use mpwatch_model::series::CounterSample;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
@@ -53,6 +54,8 @@ pub(crate) struct RunRow {
     pub(crate) boot_id: String,
     pub(crate) kernel: String,
     pub(crate) mpwatch: String,
+    /// Error of the calendar clock when the row was written. NULL: unknown.
+    pub(crate) clock_error: Option<Nanos>,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
     /// These five are JSON.
@@ -79,7 +82,7 @@ pub(crate) const UNFINISHED: &str = "the run has not ended: mpwatch is still wri
 
 record! {
     RunRow {
-        id "id", host "host", boot_id "boot_id", kernel "kernel", mpwatch "mpwatch", from "from_ns", to "to_ns",
+        id "id", host "host", boot_id "boot_id", kernel "kernel", mpwatch "mpwatch", clock_error "clock_error_ns", from "from_ns", to "to_ns",
         missing "missing", losses "losses", counters "counters", cpus "cpus", energy "energy",
         snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost",
         cut_short "cut_short", labels "labels", interval "interval_ms", cpu_model "cpu_model", governor "governor",
@@ -128,7 +131,7 @@ record! {
     }
     Connection {
         remote_token "remote_token", role "role", local "local", remote "remote", process "",
-        cgroup "cgroup" as (Option<Shared>), state "state", protocol "protocol", fallback "",
+        cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows"
@@ -141,6 +144,10 @@ record! {
         wire_bytes_estimate "observed_wire_bytes_estimate"
     }
     Process { pid "pid", comm "comm" }
+    Pod {
+        namespace "pod_namespace" as (Shared), name "pod_name" as (Shared), uid "pod_uid" as (Shared),
+        container "container" as (Option<Shared>)
+    }
     Fallback { reason "fallback" }
     SecondPath {
         after "second_path_after_us", after_bytes "second_path_after_bytes",

@@ -161,6 +161,7 @@ fn run_row(report: &Report) -> rusqlite::Result<RunRow> {
         boot_id: run.host.boot_id.clone(),
         kernel: run.host.kernel.clone(),
         mpwatch: run.host.mpwatch.clone(),
+        clock_error: run.host.clock_error,
         from: run.from,
         to: run.to,
         missing: json(&run.host.missing)?,

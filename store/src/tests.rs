@@ -80,6 +80,7 @@ fn all_kinds() -> Vec<Flow> {
     (bare.opened_at, bare.seen_open) = (None, false);
     fixture::settle(&mut bare);
     (bare.local, bare.process, bare.cgroup, bare.role, bare.timeline) = (None, None, None, None, Vec::new());
+    bare.pod = None;
     let mut large = fixture::connection(u32::MAX, 2);
     large.subflows[0].id.cookie = SocketCookie(u64::MAX);
     large.subflows[0].bytes_sent = Bytes(1 << 62);

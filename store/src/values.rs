@@ -102,6 +102,16 @@ one_column! {
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Box<str>);
 
+impl StoredAs<Shared> for String {
+    fn to_stored(&self) -> Shared {
+        Shared(self.as_str().into())
+    }
+
+    fn from_stored(stored: Shared) -> Self {
+        stored.0.into()
+    }
+}
+
 impl StoredAs<Option<Shared>> for Option<String> {
     fn to_stored(&self) -> Option<Shared> {
         self.as_deref().map(|text| Shared(text.into()))

@@ -23,7 +23,7 @@ pub(crate) fn views() -> Vec<(&'static str, String)> {
     ]
 }
 
-const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, from_ns, to_ns,
+const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, clock_error_ns, from_ns, to_ns,
     datetime(from_ns / 1000000000, 'unixepoch') AS from_utc, datetime(to_ns / 1000000000, 'unixepoch') AS to_utc,
     energy ->> 'source' AS energy_source, energy ->> 'idle' AS energy_idle,
     losses ->> 'records_lost' AS records_lost, losses ->> 'vanished' AS vanished,
@@ -38,8 +38,9 @@ const ENERGY: &str = "SELECT r.id AS run, r.host, z.value ->> 'zone' AS zone, r.
 FROM run AS r, json_each(r.energy, '$.zones') AS z";
 
 const PEERS: &str = "SELECT date(began_ns / 1000000000, 'unixepoch') AS day, host, remote_ip, protocol,
-    count(*) AS connections, sum(bytes_sent) AS bytes_sent, sum(bytes_received) AS bytes_received,
-    sum(bytes_retransmitted) AS bytes_retransmitted, sum(active_uj) AS active_uj, avg(age_ns) / 1e9 AS mean_age_s
+    count(*) AS connections, sum(fallback IS NOT NULL) AS fallbacks, sum(bytes_sent) AS bytes_sent, sum(bytes_received) AS bytes_received,
+    sum(observed_bytes) AS observed_bytes, sum(bytes_retransmitted) AS bytes_retransmitted, sum(active_uj) AS active_uj,
+    avg(age_ns) / 1e9 AS mean_age_s
 FROM v_connection GROUP BY day, host, remote_ip, protocol";
 
 /// Both ends of a connection are rows if both are in the file.
@@ -92,6 +93,7 @@ pub(crate) fn connection_columns() -> Vec<ViewColumn> {
         ViewColumn::new("opened_at_ns", Integer, "CASE WHEN c.seen_open THEN c.began_ns END"),
         ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),
         ViewColumn::new("closed_at_ns", Integer, "CASE WHEN c.closed THEN c.began_ns + c.age_ns END"),
+        ViewColumn::new("clock_error_ns", Integer, "r.clock_error_ns"),
         ViewColumn::new("bytes_retransmitted", Integer, of_subflows("sum(s.bytes_retransmitted)")),
         ViewColumn::new("subflows", Integer, of_subflows("count(*)")),
         ViewColumn::new("cpu_ns", Integer, of_subflows(&cpu)),

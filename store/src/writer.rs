@@ -309,6 +309,7 @@ impl Writer {
             boot_id: host.boot_id.clone(),
             kernel: host.kernel.clone(),
             mpwatch: host.mpwatch.clone(),
+            clock_error: host.clock_error,
             from: self.began.unwrap_or(snapshot.at),
             to: snapshot.at,
             missing: json(&host.missing)?,

@@ -5,9 +5,11 @@
 
 pub mod btf;
 pub mod clickhouse;
+pub mod elimination;
 pub mod failover;
 pub mod kernel;
 mod open_connection;
+pub mod otlp;
 pub mod prometheus;
 pub mod scripted_server;
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mpwatch_bench::dashboards::{DASHBOARDS, Draw, file, query};
+use mpwatch_bench::dashboards::{DASHBOARDS, Dashboard, Draw, FLEET, Source, file, query};
 use mpwatch_exporters::prometheus::sections;
 use mpwatch_model::metric::Kind;
 use mpwatch_tests::{list, skip, text};
@@ -78,10 +78,15 @@ fn queries() -> impl Iterator<Item = (String, String)> {
     })
 }
 
+/// Those on Prometheus, and the one on ClickHouse.
+fn all_dashboards() -> impl Iterator<Item = &'static Dashboard> {
+    DASHBOARDS.iter().chain([FLEET])
+}
+
 #[test]
 fn dashboards_are_what_their_panels_make() {
     let bless = std::env::var_os("MPWATCH_BLESS").is_some();
-    for board in DASHBOARDS {
+    for board in all_dashboards() {
         let name = format!("dashboards/grafana/{}.json", board.name);
         let made = format!("{:#}\n", file(board));
         if bless {
@@ -97,7 +102,7 @@ fn dashboards_are_what_their_panels_make() {
 
 #[test]
 fn every_panel_says_what_it_shows_and_in_which_unit() {
-    for board in DASHBOARDS {
+    for board in all_dashboards() {
         let mut ids = BTreeSet::new();
         for panel in list(&file(board), "panels") {
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "an id twice");
@@ -117,14 +122,15 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         let variables: Vec<&str> =
             list(&made["templating"], "list").iter().map(|one| text(one, "name")).collect();
         let of_flows: &[&str] = if board.name == "flows" { &["connection"] } else { &[] };
-        assert_eq!(variables, [&["datasource", "job", "instance"], of_flows].concat());
+        let of_hosts: &[&str] = if board.source == Source::Prometheus { &["job", "instance"] } else { &[] };
+        assert_eq!(variables, [&["datasource"], of_hosts, of_flows].concat());
         assert_eq!(made["editable"], false);
     }
 }
 
 #[test]
 fn panels_do_not_overlap() {
-    for board in DASHBOARDS {
+    for board in all_dashboards() {
         let mut taken = BTreeSet::new();
         for panel in list(&file(board), "panels") {
             let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());

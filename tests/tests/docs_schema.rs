@@ -64,6 +64,7 @@ fn with_unknown_fields() -> Connection {
     let mut connection = fixture::fallen_back(1);
     (connection.token, connection.remote_token, connection.role) = (None, None, None);
     (connection.local, connection.remote, connection.process, connection.cgroup) = (None, None, None, None);
+    connection.pod = None;
     (connection.bytes_sent, connection.bytes_acked, connection.bytes_received) = (None, None, None);
     connection.subflows[0].interface = Some(Name::from_kernel(*b"\xff\xfe\x1b\"\\\0\0\0\0\0\0\0\0\0\0\0"));
     connection

@@ -9,13 +9,14 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store};
-use mpwatch_tests::clickhouse::{Engine, schema, statements};
+use mpwatch_tests::clickhouse::{engine, schema, statements};
 use mpwatch_tests::scripted_server::{Answer, Request, server};
 use mpwatch_tests::{CommandOutput, mpwatch};
 use serde_json::Value;
@@ -47,7 +48,7 @@ fn good(outcome: &CommandOutput) -> &str {
     &outcome.stderr
 }
 
-const VERSION: Answer = Answer::Status(200, "3\n");
+const VERSION: Answer = Answer::Status(200, "6\n");
 const OK: Answer = Answer::Status(200, "");
 
 /// The rows of a request.
@@ -221,7 +222,7 @@ fn other_end(client: &Connection) -> Connection {
 
 #[test]
 fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
-    let Some(engine) = Engine::start() else { return };
+    let Some(engine) = engine() else { return };
     let folder = TempDir::new().unwrap();
     let mut clients: Vec<Connection> = (1..=20).map(fixture::closed).collect();
     // Over midnight, by clocks that differ by 2 s.
@@ -252,6 +253,8 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     let both = "SELECT count() FROM mpwatch.pairs WHERE ends = 3 AND client_host = 'a' AND server_host = 'b'
         AND client_token = server_remote_token AND client_bytes_sent = server_bytes_sent";
     assert_eq!(engine.query(both), "19\n");
+    let clocks = "SELECT groupUniqArray(client_clock_error_ns), groupUniqArray(server_clock_error_ns) FROM mpwatch.pairs";
+    assert_eq!(engine.query(clocks), "[1500000]\t[1500000]\n");
     let sent: u64 = clients.iter().take(20).map(|one| one.bytes_sent.unwrap_or(Bytes(0)).0).sum();
     assert_eq!(engine.query("SELECT sum(client_bytes_sent) FROM mpwatch.pairs"), format!("{sent}\n"));
     let unknown = "SELECT countIf(client_active_uj IS NULL), countIf(server_active_uj IS NULL), countIf(server_id IS NULL) FROM mpwatch.pairs";
@@ -268,9 +271,66 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     assert!(rows.lines().count() == 1 && rows.starts_with("a\tb\t2\t18\t"), "{rows}");
 }
 
+/// Moves a connection so that it began half an hour before this hour.
+fn in_the_previous_hour(mut connection: Connection) -> Connection {
+    let hour = Timestamp::now().as_second() / 3_600 * 3_600;
+    let begin = Timestamp::from_second(hour - 1_800).unwrap();
+    let by = begin.as_nanosecond() - connection.opened_at.unwrap().as_nanosecond();
+    connection.shift(by.try_into().unwrap());
+    connection
+}
+
+#[test]
+fn sites_follow_from_networks_and_sums_by_hour_from_late_ends() {
+    let Some(engine) = engine() else { return };
+    let folder = TempDir::new().unwrap();
+    let clients: Vec<Connection> = (1..=4).map(fixture::closed).map(in_the_previous_hour).collect();
+    let servers = clients.iter().map(|client| {
+        let mut server = other_end(client);
+        std::mem::swap(&mut server.local, &mut server.remote);
+        server
+    });
+    let b = database(folder.path(), "b", servers.collect());
+    // One of half a year ago is too old for the sums.
+    let a = database(folder.path(), "a", [&clients[..], &[fixture::closed(9)]].concat());
+    engine.query("INSERT INTO mpwatch.sites VALUES ('10.0.0.0/8', 'other'), ('10.0.1.1/32', 'berlin'), ('10.0.1.2/32', 'paris')");
+    engine.query("SYSTEM RELOAD DICTIONARY mpwatch.site_of");
+    let sums = || {
+        engine.query("SYSTEM REFRESH VIEW mpwatch.site_hour_feed");
+        engine.query("SYSTEM WAIT VIEW mpwatch.site_hour_feed");
+        engine.query(
+            "SELECT client_site, server_site, subflows, connections, bytes, isNull(energy_uj) FROM mpwatch.site_hours",
+        )
+    };
+    good(&export(&a, engine.port(), &[]));
+    let bytes: u64 = clients.iter().map(|one| one.payload().0).sum();
+    assert_eq!(sums(), format!("berlin\t\t2\t4\t{bytes}\t1\n"));
+    for more in [&[][..], &["--resend"]] {
+        good(&export(&b, engine.port(), more));
+        assert_eq!(sums(), format!("berlin\tparis\t2\t4\t{bytes}\t0\n"), "the site became known");
+    }
+    let energy = engine.query("SELECT energy_uj, energy_bytes FROM mpwatch.site_hours");
+    let expected =
+        "SELECT toFloat64(sum(client_active_uj + server_active_uj)), toFloat64(sum(client_observed_bytes))
+        FROM mpwatch.pairs WHERE ends = 3";
+    assert_eq!(energy, engine.query(expected));
+
+    // What is older than a day is deleted.
+    let counts = "SELECT (SELECT count() FROM mpwatch.ends), (SELECT count() FROM mpwatch.pairs)";
+    for table in ["ends", "pair_states"] {
+        engine.query(&format!("OPTIMIZE TABLE mpwatch.{table} FINAL"));
+    }
+    assert_eq!(engine.query(counts), "9\t5\n");
+    engine.apply(&schema(&["--keep", "1d"]));
+    for table in ["ends", "pair_states"] {
+        engine.query(&format!("OPTIMIZE TABLE mpwatch.{table} FINAL"));
+    }
+    assert_eq!(engine.query(counts), "8\t4\n");
+}
+
 #[test]
 fn the_schema_of_a_cluster_is_valid_sql() {
-    let Some(engine) = Engine::start() else { return };
+    let Some(engine) = engine() else { return };
     let sql = schema(&["--cluster", "two", "--database", "of a team"]);
     let statements = statements(&sql);
     assert!(statements.len() >= 9, "{}", statements.len());
@@ -282,7 +342,7 @@ fn the_schema_of_a_cluster_is_valid_sql() {
 
 #[test]
 fn a_check_prints_what_brings_earlier_tables_up_to_date() {
-    let Some(engine) = Engine::start() else { return };
+    let Some(engine) = engine() else { return };
     let folder = TempDir::new().unwrap();
     let url = format!("http://127.0.0.1:{}", engine.port());
     let check = || mpwatch(&["export", "clickhouse", "--check", "--url", &url]);

@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use mpwatch_exporters::clickhouse::schema::VERSION;
 use mpwatch_fixtures as fixture;
 use mpwatch_lab::poll_until;
 use mpwatch_store::{Limits, Store};
 use mpwatch_tests::{mpwatch, skip};
 use tempfile::TempDir;
 
-const TABLES: [&str; 4] = [
+const TABLES: [&str; 3] = [
     "CREATE DATABASE mpwatch",
     "CREATE TABLE mpwatch.ends (pair Nullable(UInt64), version UInt64, boot_id String, id String, bytes_sent Nullable(Int64),
      active_uj Nullable(Int64), comm Nullable(String), \"subflow.id\" Array(Nullable(String)), \"subflow.bytes_sent\" Array(Nullable(Int64)))
      ENGINE = ReplacingMergeTree(version) ORDER BY (boot_id, id)",
     "CREATE TABLE mpwatch.schema_version (version UInt32) ENGINE = Log",
-    "INSERT INTO mpwatch.schema_version VALUES (3)",
 ];
 
 struct Server {
@@ -121,6 +121,7 @@ fn a_server_takes_every_row_once_with_the_right_password_and_after_sigkill() {
     for table in TABLES {
         server.query(table);
     }
+    server.query(&format!("INSERT INTO mpwatch.schema_version VALUES ({VERSION})"));
     let folder = TempDir::new().unwrap();
     let (db, secret) = (folder.path().join("flows.db"), folder.path().join("secret"));
     let connections: Vec<_> = (1..=60).map(fixture::closed).collect();

@@ -1,40 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export otlp`: one event for each closed connection and end, both ends in one trace, also when the server fails.
+//! `mpwatch export otlp`: one event, or one span with a child for each subflow, for each closed connection and end, both ends in one trace,
+//! also when the server fails. Names are those of the semantic conventions, where there is one.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::lifecycle::Role;
-use mpwatch_store::{Limits, Store};
+use mpwatch_tests::mpwatch;
+use mpwatch_tests::otlp::{both_ends, database, export};
 use mpwatch_tests::scripted_server::{Answer, Request, server};
-use mpwatch_tests::{CommandOutput, mpwatch};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message as _;
 use tempfile::TempDir;
 
 const OK: Answer = Answer::Status(200, "");
-
-fn database(folder: &Path, host: &str, connections: Vec<Connection>) -> PathBuf {
-    let path = folder.join(format!("{host}.db"));
-    let store = Store::open(&path, &Limits::none()).unwrap();
-    let mut snapshot = fixture::snapshot(connections);
-    (snapshot.host.name, snapshot.host.boot_id) = (host.to_owned(), format!("boot of {host}"));
-    store.deliver(&Arc::new(snapshot));
-    store.close();
-    path
-}
-
-fn export(db: &Path, port: u16, more: &[&str]) -> CommandOutput {
-    let url = format!("http://127.0.0.1:{port}");
-    mpwatch(&[&["export", "otlp", "--db", db.to_str().unwrap(), "--url", &url], more].concat())
-}
 
 /// The events of requests, with the name of their host.
 fn events(requests: &[Request]) -> Vec<(String, LogRecord)> {
@@ -59,19 +44,7 @@ fn value(attributes: &[KeyValue], name: &str) -> Option<Value> {
 #[test]
 fn every_closed_connection_is_an_event_and_both_ends_are_one_trace() {
     let folder = TempDir::new().unwrap();
-    let mut clients: Vec<Connection> = (1..=5).map(fixture::closed).collect();
-    let servers: Vec<Connection> = clients
-        .iter()
-        .map(|client| {
-            let mut server = client.clone();
-            (server.token, server.remote_token) = (client.remote_token, client.token);
-            (server.role, server.id.token) = (Some(Role::Server), client.remote_token.unwrap());
-            server
-        })
-        .collect();
-    let mut open = fixture::connection(6, 2);
-    open.age_s = 60.0;
-    clients.push(open);
+    let (clients, servers) = both_ends();
     let (a, b) = (database(folder.path(), "a", clients), database(folder.path(), "b", servers));
     let failures = [Answer::Status(503, "busy"), Answer::Stall, Answer::Half, Answer::Close];
     let (port, requests) = server([&failures[..], &[OK; 4]].concat());
@@ -124,4 +97,95 @@ fn what_the_server_rejects_is_reported_and_not_resent() {
         let outcome = mpwatch(&["export", "otlp", "--url", url]);
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
     }
+}
+
+/// The spans of requests, with the attributes of their resource.
+fn spans(requests: &[Request]) -> Vec<(Vec<KeyValue>, Span)> {
+    let requests = requests.iter().map(|one| ExportTraceServiceRequest::decode(&one.body[..]).unwrap());
+    let resources = requests.flat_map(|request| request.resource_spans);
+    let of_resource = |one: ResourceSpans| {
+        let attributes = one.resource.unwrap().attributes;
+        let spans = one.scope_spans.into_iter().flat_map(|scope| scope.spans);
+        spans.map(|span| (attributes.clone(), span)).collect::<Vec<_>>()
+    };
+    resources.flat_map(of_resource).collect()
+}
+
+#[test]
+fn connections_and_subflows_are_spans_with_their_timelines() {
+    let folder = TempDir::new().unwrap();
+    let (clients, servers) = both_ends();
+    let (a, b) = (database(folder.path(), "a", clients), database(folder.path(), "b", servers));
+    let (port, requests) = server([&[Answer::Status(503, "busy")][..], &[OK; 3]].concat());
+    assert!(export(&a, port, &["--spans"]).stderr.contains("sent 5 connections in 1 requests"));
+    assert!(export(&b, port, &["--spans"]).stderr.contains("sent 5 connections in 1 requests"));
+    assert!(export(&a, port, &[]).stderr.contains("sent 5 connections"), "events have a cursor of their own");
+    let mut requests: Vec<Request> = requests.try_iter().collect();
+    assert!(requests.pop().unwrap().head.starts_with("POST /v1/logs HTTP/1.1\r\n"));
+    assert!(requests.iter().all(|request| request.head.starts_with("POST /v1/traces HTTP/1.1\r\n")));
+    let spans = spans(&requests[1..]);
+    assert_eq!(spans.len(), 2 * 5 * 3);
+    let mut traces: BTreeMap<&[u8], Vec<(&[KeyValue], &Span)>> = BTreeMap::new();
+    for (resource, span) in &spans {
+        traces.entry(&span.trace_id).or_default().push((resource, span));
+    }
+    assert_eq!(traces.len(), 5, "both ends are in one trace");
+    for spans in traces.values() {
+        let connections = spans.iter().filter(|(_, span)| span.name == "mptcp.connection");
+        let kinds: BTreeSet<SpanKind> = connections.clone().map(|(_, span)| span.kind()).collect();
+        assert_eq!(kinds, BTreeSet::from([SpanKind::Client, SpanKind::Server]));
+        for (resource, connection) in connections {
+            let events: Vec<&str> = connection.events.iter().map(|event| event.name.as_str()).collect();
+            assert_eq!(events, ["mptcp.opened", "mptcp.closed"]);
+            assert!(connection.end_time_unix_nano > connection.start_time_unix_nano);
+            for name in ["host.name", "process.pid", "k8s.pod.uid"] {
+                assert!(value(resource, name).is_some(), "{name}");
+            }
+            let children = spans.iter().filter(|(_, span)| span.parent_span_id == connection.span_id);
+            let children: Vec<&Span> = children.map(|(_, span)| *span).collect();
+            assert_eq!(children.len(), 2);
+            for subflow in children {
+                let names: Vec<&str> = subflow.events.iter().map(|event| event.name.as_str()).collect();
+                let steps = ["subflow_opened", "subflow_established", "subflow_closed"];
+                assert_eq!(names, steps.map(|step| format!("mptcp.{step}")));
+                assert!(value(&subflow.attributes, "network.interface.name").is_some());
+            }
+        }
+    }
+}
+
+/// Names that the conventions do not have are below these.
+const OWN: [&str; 3] = ["mptcp.", "flow.energy.", "mpwatch."];
+
+#[test]
+fn names_are_those_of_the_semantic_conventions() {
+    let folder = TempDir::new().unwrap();
+    let db = database(folder.path(), "a", both_ends().0);
+    let (port, requests) = server(vec![OK, OK]);
+    for more in [&[][..], &["--spans"]] {
+        assert_eq!(export(&db, port, more).code, Some(0));
+    }
+    let requests: Vec<Request> = requests.try_iter().collect();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut note = |attributes: &[KeyValue]| names.extend(attributes.iter().map(|one| one.key.clone()));
+    for logs in ExportLogsServiceRequest::decode(&requests[0].body[..]).unwrap().resource_logs {
+        note(&logs.resource.unwrap().attributes);
+        logs.scope_logs.iter().flat_map(|scope| &scope.log_records).for_each(|one| note(&one.attributes));
+    }
+    for (resource, span) in spans(&requests[1..]) {
+        note(&resource);
+        note(&span.attributes);
+        span.events.iter().for_each(|event| note(&event.attributes));
+    }
+    let registry = include_str!("../fixtures/otel-attribute-names.txt");
+    let known: BTreeSet<&str> = registry.lines().filter(|line| !line.starts_with('#')).collect();
+    let (own, conventional): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| OWN.iter().any(|prefix| name.starts_with(prefix)));
+    for name in &conventional {
+        assert!(known.contains(name.as_str()), "{name} is not in the registry");
+    }
+    assert!(own.len() > 50 && conventional.len() >= 17, "{own:?} {conventional:?}");
+    let first = |prefix: &str| prefix.trim_end_matches('.').split('.').next().unwrap().to_owned();
+    let namespaces: BTreeSet<&str> = known.iter().filter_map(|name| name.split('.').next()).collect();
+    assert!(OWN.iter().all(|prefix| !namespaces.contains(first(prefix).as_str())), "no namespace of theirs");
 }

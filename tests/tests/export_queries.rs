@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpwatch_tests::clickhouse::{Engine, schema};
+use mpwatch_bench::dashboards::{FLEET, sql};
+use mpwatch_tests::clickhouse::{Engine, engine, schema};
 use serde_json::Value;
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -36,13 +37,19 @@ fn rows() -> String {
     text.lines().map(complete).collect()
 }
 
-#[test]
-fn every_query_answers_as_computed_by_hand() {
-    let Some(engine) = Engine::start() else { return };
+/// An engine with the known rows. `None`: there is none.
+fn filled() -> Option<Engine> {
+    let engine = engine()?;
     // Twice: repetition changes nothing.
     for _ in 0..2 {
         engine.query(&format!("INSERT INTO mpwatch.ends FORMAT JSONEachRow\n{}", rows()));
     }
+    Some(engine)
+}
+
+#[test]
+fn every_query_answers_as_computed_by_hand() {
+    let Some(engine) = filled() else { return };
     let mut queries = 0;
     for file in fs::read_dir(in_checkout("dashboards/clickhouse/queries")).unwrap() {
         let file = file.unwrap().path();
@@ -57,4 +64,28 @@ fn every_query_answers_as_computed_by_hand() {
         queries += 1;
     }
     assert!(queries >= 10, "{queries} queries");
+}
+
+#[test]
+fn every_panel_of_the_dashboard_has_rows_in_the_displayed_period_only() {
+    let Some(engine) = filled() else { return };
+    let panels = || FLEET.rows.iter().flat_map(|(_, row)| *row);
+    let answer = |text: &str, [from, to]: [&str; 2]| {
+        let query = sql(text).replace("$__from", from).replace("$__to", to);
+        assert!(!query.contains("{hours"), "{query}");
+        engine.query(&format!("{} FORMAT TSV", query.replace("$__interval_ms", "60000")))
+    };
+    for panel in panels() {
+        for (text, _) in panel.queries {
+            assert_ne!(answer(text, ["0", "9000000000000"]), "", "{} has no rows", panel.title);
+            for other in [["8000000000000", "9000000000000"], ["0", "1"]] {
+                assert_eq!(answer(text, other), "", "{} shows what is not in its period", panel.title);
+            }
+        }
+    }
+    // Each query of the folder has a panel.
+    for file in fs::read_dir(in_checkout("dashboards/clickhouse/queries")).unwrap() {
+        let query = fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(panels().any(|panel| panel.queries[0].0 == query), "no panel shows {query}");
+    }
 }

@@ -6,10 +6,14 @@
 #[path = "daemon/service.rs"]
 mod service;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::topology::LinkSpec;
@@ -32,22 +36,28 @@ struct Injection(Child);
 impl Injection {
     /// In all threads. Each rule is one of strace's option `-e inject=`.
     fn start(daemon: &Daemon, rules: &[&str]) -> Self {
-        let which = ["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()];
-        Self::attach(daemon.pid(), &which, rules, |_| true)
+        Self::attach(daemon.pid(), &all_threads(daemon), rules, |_| true)
     }
 
     /// In all threads but those of the web server, whose sockets do not block: the kernel never interrupts their calls.
     fn start_beside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
-        let is_other = |thread: &Thread| !thread.name.starts_with("mpwatch-http");
-        let ids = threads(daemon.pid()).into_iter().filter(is_other).map(|thread| thread.id);
-        let arguments: Vec<String> = ids.flat_map(|id| ["-p".to_owned(), id]).collect();
-        Self::attach(daemon.pid(), &arguments, rules, is_other)
+        Self::attach(daemon.pid(), &threads_beside_web_server(daemon), rules, Thread::is_beside_web_server)
     }
 
     fn attach(process: u32, which: &[String], rules: &[&str], is_traced: impl Fn(&Thread) -> bool) -> Self {
+        let rules = rules.iter().flat_map(|rule| ["-e".to_owned(), format!("inject={rule}")]);
+        let options = ["-o", "/dev/null"].map(str::to_owned).into_iter().chain(rules);
+        Self::trace(process, options.chain(which.iter().cloned()), is_traced)
+    }
+
+    /// Runs strace with these options, and returns when it traces all threads for which `is_traced` is true.
+    fn trace(
+        process: u32,
+        options: impl Iterator<Item = String>,
+        is_traced: impl Fn(&Thread) -> bool,
+    ) -> Self {
         let mut command = Command::new("strace");
-        command.args(["-qq", "-o", "/dev/null"]).args(which);
-        command.args(rules.iter().flat_map(|rule| ["-e".to_owned(), format!("inject={rule}")]));
+        command.arg("-qq").args(options);
         let strace = Self(command.stdin(Stdio::null()).spawn().unwrap());
         let tracer = strace.0.id().to_string();
         poll_until("strace to attach", TIMEOUT, || {
@@ -73,6 +83,22 @@ struct Thread {
     name: String,
     /// Process that traces it; 0: none does.
     tracer: String,
+}
+
+impl Thread {
+    fn is_beside_web_server(&self) -> bool {
+        !self.name.starts_with("mpwatch-http")
+    }
+}
+
+/// Options of strace for all threads, also for new ones.
+fn all_threads(daemon: &Daemon) -> Vec<String> {
+    vec!["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()]
+}
+
+fn threads_beside_web_server(daemon: &Daemon) -> Vec<String> {
+    let others = threads(daemon.pid()).into_iter().filter(Thread::is_beside_web_server);
+    others.flat_map(|thread| ["-p".to_owned(), thread.id]).collect()
 }
 
 fn threads(pid: u32) -> Vec<Thread> {
@@ -208,4 +234,161 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     assert_eq!((tracer.ledger_mode(), tracer.cpus().unwrap()), (LedgerMode::Off, Vec::new()));
     assert_eq!(tracer.open_window(), Opening::Open, "without a ledger there are no windows");
     assert_eq!(open_files() + ledger_map, before);
+}
+
+/// Calls that are left alone.
+const NOT_INJECTED: &[&str] = &[
+    // strace does not make a call that it lets fail: a descriptor would stay open, a file in place.
+    "close",
+    "munmap",
+    "unlink",
+    "epoll_ctl",
+    // A process cannot go on without memory of its own, and the others cannot fail in the kernel.
+    "mmap",
+    "mremap",
+    "mprotect",
+    "madvise",
+    "brk",
+    "clock_gettime",
+    "sched_yield",
+    "getpid",
+    "gettid",
+    "exit",
+    "rt_sigprocmask",
+    "sigaltstack",
+    "rt_sigreturn",
+    "restart_syscall",
+    "set_robust_list",
+    "rseq",
+    // Only EINTR, which std's locks and sleeps take.
+    "futex",
+    "clock_nanosleep",
+    "nanosleep",
+    // A new thread has a test of its own above.
+    "clone3",
+];
+/// How often a call fails before the next one is tried.
+const TIMES: usize = 3;
+/// How long a client waits for an answer of a daemon that may not give one, and a test for a call that is rare.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// Something for each thread of the daemon: connections, a scrape, a client of the socket. It may refuse the last two.
+fn exercise(lab: &Topology, daemon: &Daemon, daemon_dir: &DaemonDir) {
+    fn read_some<S: Read + Write>(stream: std::io::Result<S>, set_timeout: fn(&S) -> std::io::Result<()>) {
+        let Ok(mut stream) = stream else { return };
+        set_timeout(&stream).unwrap();
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let _ = stream.read(&mut [0; 4096]);
+    }
+    open_and_close(lab);
+    read_some(TcpStream::connect(daemon.address()), |stream| stream.set_read_timeout(Some(WAIT)));
+    read_some(UnixStream::connect(daemon_dir.socket()), |stream| stream.set_read_timeout(Some(WAIT)));
+}
+
+/// Traces threads of a daemon with these options while `work` runs, which is passed what strace has printed. Returns all of that.
+fn traced(
+    daemon: &Daemon,
+    options: impl IntoIterator<Item = String>,
+    is_traced: fn(&Thread) -> bool,
+    work: impl FnOnce(&dyn Fn() -> String),
+) -> String {
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap().to_owned();
+    let options = options.into_iter().chain(["-o".to_owned(), path.clone()]);
+    let strace = Injection::trace(daemon.pid(), options, is_traced);
+    let printed = || String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+    work(&printed);
+    drop(strace);
+    printed()
+}
+
+/// The system calls of all threads in some ticks.
+fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
+    let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
+    let printed = traced(
+        daemon,
+        all_threads(daemon),
+        |_| true,
+        |_| {
+            work();
+            daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks + 20.0);
+        },
+    );
+    // `PID name(arguments) = result`, also of a call that is not over yet.
+    let name = |line: &str| {
+        let (name, _) = line.split_once(' ')?.1.trim_start().split_once('(')?;
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_').then(|| name.to_owned())
+    };
+    printed.lines().filter_map(name).collect()
+}
+
+/// Lets a call fail while the daemon works, then waits until it works as usual. Returns how often the call failed.
+fn fail(call: &str, error: &str, daemon: &Daemon, exercise: impl FnOnce()) -> usize {
+    // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
+    let (threads, is_traced): (_, fn(&Thread) -> bool) = match call {
+        "epoll_wait" | "write" => (threads_beside_web_server(daemon), Thread::is_beside_web_server),
+        _ => (all_threads(daemon), |_| true),
+    };
+    let rules =
+        ["-e", &format!("trace={call}"), "-e", &format!("inject={call}:error={error}")].map(str::to_owned);
+    let injected = |printed: &str| printed.matches("(INJECTED)").count();
+    let printed = traced(daemon, threads.into_iter().chain(rules), is_traced, |printed| {
+        exercise();
+        // Some calls are rare.
+        let _ = poll_until("the call to fail", WAIT, || (injected(&printed()) >= TIMES).then_some(()));
+    });
+    let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
+    daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks);
+    injected(&printed)
+}
+
+#[test]
+fn each_system_call_of_a_tick_may_fail() {
+    if !may_run() {
+        return;
+    }
+    let (daemon_dir, lab) =
+        (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
+    let daemon = daemon_dir.start(&[]);
+    let mut calls = system_calls(&daemon, || exercise(&lab, &daemon, &daemon_dir));
+    for needed in ["accept4", "bpf", "epoll_wait", "openat", "pwrite64", "read", "sendto"] {
+        assert!(calls.contains(needed), "{needed}: {calls:?}");
+    }
+    calls.retain(|call| !NOT_INJECTED.contains(&call.as_str()));
+    let (mut rounds, mut never) = (1, calls.clone());
+    for call in &calls {
+        for error in ["ENFILE", "ENOMEM", "EINTR"] {
+            let times = fail(call, error, &daemon, || exercise(&lab, &daemon, &daemon_dir));
+            rounds += 1;
+            println!("{call} {error}: {times} times");
+            if times > 0 {
+                never.remove(call);
+            }
+        }
+    }
+    println!("{} calls, of which these did not occur again: {never:?}", calls.len());
+    assert!(never.len() * 4 < calls.len(), "most calls failed: {never:?}");
+    assert!(daemon.metric("mpwatch_loss_ticks_failed_total").unwrap() > 0.0);
+    assert_complete(daemon, &daemon_dir, &lab, rounds);
+}
+
+/// As on a full disk.
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    if !may_run() {
+        return;
+    }
+    let (daemon_dir, lab) =
+        (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
+    let daemon = daemon_dir.start(&[]);
+    open_and_close(&lab);
+    let rules = ["inject=bpf:error=ENOMEM", "inject=write:error=ENOSPC"].map(str::to_owned);
+    let options = rules.into_iter().flat_map(|rule| ["-e".to_owned(), rule]);
+    let options = threads_beside_web_server(&daemon).into_iter().chain(options);
+    traced(&daemon, options, Thread::is_beside_web_server, |printed| {
+        let is_refused = || printed().contains(" write(2, ").then_some(());
+        poll_until("a line of the log to be refused", TIMEOUT, is_refused).unwrap();
+    });
+    daemon.wait_for_log("snapshots are read again");
+    assert_complete(daemon, &daemon_dir, &lab, 1);
 }

@@ -8,17 +8,21 @@
 mod service;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mpwatch_bench::dashboards::{DASHBOARDS, query};
+use mpwatch_exporters::clickhouse::schema::VERSION;
 use mpwatch_lab::Topology;
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::live::LoadScope;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_tests::prometheus::Prometheus;
+use mpwatch_tests::scripted_server::{Answer, Request, answering};
 use mpwatch_tests::simulated_counters::SimulatedCounters;
 use mpwatch_tests::{may_run_as_root, skip};
 
@@ -84,6 +88,17 @@ fn requests(lab: &Topology) -> TrafficSpec {
     spec
 }
 
+/// A ClickHouse server that confirms everything while the requests are kept: its port, and the requests.
+fn clickhouse() -> (u16, Receiver<Request>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let version: &'static str = VERSION.to_string().leak();
+    let answer = move |request: &Request| {
+        Some(Answer::Status(200, if request.body.is_empty() { version } else { "" }))
+    };
+    (port, answering(listener, answer))
+}
+
 #[test]
 fn every_panel_has_data_from_a_real_prometheus() {
     if !may_run_as_root() {
@@ -100,6 +115,8 @@ fn every_panel_has_data_from_a_real_prometheus() {
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let daemon_dir = DaemonDir::new();
     let web_config = web_config(folder.path());
+    let (port, _requests) = clickhouse();
+    daemon_dir.configure(&format!("[export.clickhouse]\nurl = \"http://127.0.0.1:{port}\"\n"));
     let options = simulated.arguments();
     let mut arguments: Vec<&str> = options.iter().map(String::as_str).collect();
     arguments.extend(["--web.config.file", web_config.to_str().unwrap(), "--metrics.top-flows", "10"]);

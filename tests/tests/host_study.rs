@@ -101,6 +101,23 @@ fn the_fat_tree_is_measured_with_both_ways_of_forwarding() {
 }
 
 #[test]
+fn every_method_of_detection_judges_the_same_run() {
+    if may_run_as_root() {
+        let study = run("detection");
+        assert_measured(&study, &["found_ratio", "falsely_closed_ratio"]);
+        let cells = list(&list(&study, "experiments")[0], "cells");
+        let methods: Vec<&str> = cells.iter().map(|cell| text(&list(cell, "factors")[1], "value")).collect();
+        assert_eq!(methods, ["concordance", "ese", "rfc8382", "dcw", "dwc"]);
+        let found = |cell: &Value| {
+            let found =
+                list(cell, "measured").iter().find(|one| text(one, "quantity") == "found_ratio").unwrap();
+            found["mean"].as_f64().unwrap()
+        };
+        assert!(found(&cells[0]) >= 0.6, "five connections with an extra subflow on each path: {study:#}");
+    }
+}
+
+#[test]
 fn real_programs_run_over_both_protocols() {
     if may_run_as_root() {
         let study = run("applications");

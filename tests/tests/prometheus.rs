@@ -12,6 +12,7 @@ use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::energy::{OverlappingZone, SnapshotEnergy};
+use mpwatch_model::names::Pod;
 use mpwatch_model::service::{DaemonProcess, EliminationCounts, ExportState, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
@@ -242,6 +243,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     assert_eq!(counts(&after, "path_failures_total"), [1.0, 0.0, 0.0]);
     assert_eq!(counts(&after, "subflows"), [0.0, 1.0, 1.0]);
     assert_eq!(counts(&after, "stale_subflows"), [0.0, 1.0, 0.0]);
+    assert_eq!(counts(&after, "backup_subflows"), [0.0, 0.0, 1.0]);
     assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "it gets no RTT");
     assert!((value(&after, "srtt_seconds", "eth3") - 0.062_4).abs() < 1e-9);
     assert!((sum(&series(&after), "mpwatch_host_outages_total") - 1.0).abs() < 1e-9);
@@ -249,6 +251,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     let gone = scraped.tick(Vec::new());
     assert_eq!(counts(&gone, "path_failures_total"), [1.0, 0.0, 0.0]);
     assert_eq!(counts(&gone, "stale_subflows"), [0.0; 3]);
+    assert_eq!(counts(&gone, "backup_subflows"), [0.0; 3]);
 }
 
 #[test]
@@ -381,4 +384,36 @@ fn control_groups_have_series_by_their_paths_up_to_a_hundred() {
         sum(&lots, "mpwatch_cgroup_sent_bytes_total").to_bits(),
         lots["mpwatch_host_sent_bytes_total"].to_bits()
     );
+}
+
+#[test]
+fn namespaces_of_pods_have_series_up_to_a_hundred_and_only_where_there_are_pods() {
+    let of =
+        |namespace: &str| format!("mpwatch_pod_namespace_sent_bytes_total{{pod_namespace=\"{namespace}\"}}");
+    let mut no_pods = many(3);
+    for connection in &mut no_pods {
+        connection.pod = None;
+    }
+    let without = series(&Scraped::new(0).tick(no_pods));
+    assert!(without.keys().all(|name| !name.starts_with("mpwatch_pod_namespace_")), "{without:?}");
+    let in_pods = |count: u32, namespaces: u32| {
+        let mut all = many(count);
+        for (n, connection) in (0..).zip(&mut all) {
+            let namespace = format!("team-{}", n % namespaces);
+            connection.pod = (n > 0).then(|| Pod { namespace, ..fixture::pod() });
+        }
+        all
+    };
+    let few = series(&Scraped::new(0).tick(in_pods(5, 2)));
+    for namespace in ["team-0", "team-1", "__unknown__"] {
+        assert!(few[&of(namespace)] > 0.0, "{namespace}");
+    }
+    let lots = series(&Scraped::new(0).tick(in_pods(500, 300)));
+    let named =
+        lots.keys().filter(|name| name.starts_with("mpwatch_pod_namespace_sent_bytes_total{")).count();
+    assert_eq!(named, 101);
+    for all in [few, lots] {
+        let sum = sum(&all, "mpwatch_pod_namespace_sent_bytes_total");
+        assert_eq!(sum.to_bits(), all["mpwatch_host_sent_bytes_total"].to_bits());
+    }
 }

@@ -2,7 +2,7 @@
 //! Connections that exist before mpwatch starts: each is adopted once, also those that open or close meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,8 +142,12 @@ fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Val
 
 /// Asserts that no two have the same id. Short connections may use a port again.
 fn assert_each_once(connections: &[&Value]) {
-    let ids: HashSet<&str> = connections.iter().map(|one| text(one, "id")).collect();
-    assert_eq!(ids.len(), connections.len());
+    let mut by_id: HashMap<&str, &Value> = HashMap::new();
+    for one in connections {
+        if let Some(other) = by_id.insert(text(one, "id"), one) {
+            panic!("two connections have the same id: {other:#}\n{one:#}");
+        }
+    }
 }
 
 fn allow_files(count: u64) {

@@ -3,52 +3,13 @@
 //! section 3.7). Compared with the kernel's MIB counters.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::time::Duration;
+#[path = "checksum/upload.rs"]
+mod upload;
 
-use mpwatch_lab::topology::LinkSpec;
-use mpwatch_lab::traffic::{self, TransferOutcome, Workload};
-use mpwatch_lab::{Direction, Topology, mib};
-use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
-use serde_json::Value;
+use mpwatch_lab::traffic::Workload;
+use mpwatch_tests::{list, may_run_as_root, number};
 
-/// Which segment with payload is changed.
-const CHANGED: u32 = 100;
-
-/// An upload over paths of which the last one changes payload.
-fn upload(paths: usize, workload: Workload) -> (Topology, TransferOutcome, Report) {
-    let link = LinkSpec::rate(40.0, Duration::from_millis(50)).rtt(Duration::from_millis(5));
-    let mut links = vec![link; paths];
-    links[paths - 1] = link.corrupt_nth(CHANGED);
-    let lab = Topology::disjoint(&links).unwrap();
-    for end in [lab.client(), lab.server()] {
-        end.sysctl("net.mptcp.checksum_enabled", "1").unwrap();
-    }
-    let observer = Observer::start(&[]);
-    let outcome = {
-        let spec = lab.traffic(workload).unwrap();
-        traffic::run(lab.client(), lab.server(), &spec).unwrap()
-    };
-    for end in [lab.client(), lab.server()] {
-        let counters = mib::read(end).unwrap();
-        let of_mptcp = counters.iter().filter(|(name, value)| name.starts_with("MPTcpExt") && **value > 0);
-        println!("{}: {:?}", end.name(), of_mptcp.collect::<Vec<_>>());
-    }
-    let report = observer.finish_after_close(&lab);
-    let path = lab.path(paths - 1).unwrap();
-    let corrupted = path.impairer().unwrap().counters(Direction::Forward).unwrap().corrupted;
-    assert_eq!(corrupted, 1, "a segment was changed");
-    (lab, outcome, report)
-}
-
-/// One counter of a client and of a server.
-fn counted(lab: &Topology, name: &str) -> [u64; 2] {
-    [lab.client(), lab.server()]
-        .map(|end| mib::read(end).unwrap().get(&format!("MPTcpExt{name}")).copied().unwrap_or(0))
-}
-
-fn closed(subflow: &Value) -> &str {
-    text(&subflow["closed"], "reason")
-}
+use upload::{closed, counted, upload};
 
 #[test]
 fn a_wrong_checksum_on_one_of_two_subflows_resets_that_one_only() {

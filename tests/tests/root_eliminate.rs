@@ -6,19 +6,15 @@
 #[path = "observed/path_manager.rs"]
 mod path_manager;
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{emulation, list, may_run_as_root, mpwatch, number, program, skip, text};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use mpwatch_tests::elimination::Elimination;
+use mpwatch_tests::{emulation, list, may_run_as_root, mpwatch, number, skip, text};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -37,69 +33,6 @@ fn shared() -> Topology {
 /// The network of `mpwatch demo two-paths`.
 fn two_paths() -> Topology {
     Topology::two_paths(link(40.0, 10), link(20.0, 30)).unwrap()
-}
-
-/// A running `mpwatch control eliminate`.
-struct Elimination {
-    child: Child,
-    lines: Receiver<String>,
-    seen: Vec<Value>,
-}
-
-impl Elimination {
-    fn start(lab: &Topology, options: &[&str]) -> Self {
-        let mut child = Command::new(program())
-            .args(["control", "eliminate", "--json", "--ledger", "off", "--interval", "250ms"])
-            .args(["--netns", lab.client().name()])
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
-        // It says so when it traces.
-        let mut began = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut began).unwrap();
-        assert!(began.contains("Ctrl-C stops"), "{began}");
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, lines, seen: Vec::new() }
-    }
-
-    /// The steps so far with this name.
-    fn steps(&mut self, name: &str) -> Vec<Value> {
-        let new = self.lines.try_iter().map(|line| serde_json::from_str(&line).expect("a line is an event"));
-        self.seen.extend(new);
-        self.seen.iter().filter(|event| text(event, "step") == name).cloned().collect()
-    }
-
-    #[track_caller]
-    fn wait_for(&mut self, name: &str, count: usize) -> Vec<Value> {
-        let reached = poll_until(name, emulation::timeout(TIMEOUT), || {
-            let found = self.steps(name);
-            (found.len() >= count).then_some(found)
-        });
-        reached.unwrap_or_else(|error| panic!("{error}: {:#?}", self.seen))
-    }
-
-    /// Interrupts it and returns all events.
-    fn stop(mut self) -> Vec<Value> {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        let status = poll_until("its end", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
-        assert_eq!(status.unwrap().code(), Some(0));
-        self.steps("");
-        std::mem::take(&mut self.seen)
-    }
-}
-
-impl Drop for Elimination {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// An upload in progress.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces and control groups of short jobs: each connection has the name of its own, or none.
+//! Names of network namespaces, control groups and pods: each connection has the name of its own, or none.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -17,6 +17,8 @@ use mpwatch_lab::{Namespace, poll_until};
 use mpwatch_tests::{Observer, emulation, list, may_run_as_root, skip, text};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use serde_json::json;
+use tempfile::TempDir;
 
 /// Tells a child process to be one short job: the folder of its control group.
 const JOB_GROUP: &str = "MPWATCH_TEST_JOB_GROUP";
@@ -93,6 +95,56 @@ fn run_jobs(parent: &Path, folder: &str, count: u16) -> HashMap<u16, Job> {
         let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     })
+}
+
+/// As the kubelet does: a control group for the container, a folder for the logs of each container and a link with the container's id. mpwatch
+/// sees them at their usual places.
+#[test]
+fn connections_of_a_pod_have_the_names_of_the_pod_and_its_container() {
+    const UID: &str = "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11";
+    if !may_run_as_root() {
+        return;
+    }
+    let Some(root) = cgroup_root() else {
+        return skip("this test needs a writable cgroup2 mount (mount -t cgroup2 none /sys/fs/cgroup)");
+    };
+    let container = "e3b0c442".repeat(8);
+    let pod_group = format!("mpwatch-pod-{}/kubepods/burstable/pod{UID}", std::process::id());
+    let group = root.join(&pod_group).join(&container);
+    fs::create_dir_all(&group).unwrap();
+    let logs = TempDir::new().unwrap();
+    for name in ["init", "nginx"] {
+        fs::create_dir_all(logs.path().join(format!("pods/shop_web-0_{UID}/{name}"))).unwrap();
+    }
+    fs::create_dir(logs.path().join("containers")).unwrap();
+    let link = logs.path().join(format!("containers/web-0_shop_nginx-{container}.log"));
+    symlink(format!("/var/log/pods/shop_web-0_{UID}/nginx/0.log"), link).unwrap();
+
+    let observer = observer_with_logs(logs.path());
+    run_job(&group, FIRST_PORT);
+    let report = observer.finish();
+    for folder in group.ancestors().take_while(|folder| **folder != root) {
+        fs::remove_dir(folder).unwrap();
+    }
+    let is_ours = |connection: &&serde_json::Value| {
+        connection["cgroup"].as_str().is_some_and(|path| path.ends_with(&format!("/{pod_group}/{container}")))
+    };
+    let ours: Vec<_> = list(&report.json, "connections").iter().filter(is_ours).collect();
+    assert_eq!(ours.len(), 2, "both ends: {:#}", report.json["connections"]);
+    let pod = json!({"namespace": "shop", "name": "web-0", "uid": UID, "container": "nginx"});
+    assert!(ours.iter().all(|connection| connection["pod"] == pod), "{ours:#?}");
+}
+
+/// Starts mpwatch with a folder at the place of `/var/log`.
+fn observer_with_logs(logs: &Path) -> Observer {
+    let start = || {
+        unshare(CloneFlags::CLONE_NEWNS).unwrap();
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+        mount(Some(logs), "/var/log", None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+        Observer::start(&[])
+    };
+    fs::create_dir_all("/var/log").unwrap();
+    thread::scope(|scope| scope.spawn(start).join().unwrap())
 }
 
 /// Runs one job in a process of its own and returns the name of its namespace.

@@ -4,6 +4,8 @@
 
 mod observed;
 
+use std::time::Duration;
+
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure};
 use mpwatch_lab::traffic::{Control, Transport, Workload, run_client, run_server};
 use mpwatch_lab::{Topology, join, mib, poll_until};
@@ -54,6 +56,24 @@ fn a_backup_takes_over_when_the_primary_fails() {
     );
     assert_eq!((reason(on_path(result.client(), 1)), reason(backup)), ("unreachable", "fin"));
     assert!(!timeline_entries(result.client(), "stalled").is_empty(), "{}", show(result.client()));
+}
+
+/// In the queues there is up to 1 MB in flight, which the receiver cannot count. The paths have the same delay: over a faster path,
+/// acknowledgements of the connection reach the sender before those of the slower subflow.
+#[test]
+fn both_ends_agree_when_a_second_path_carried_a_tenth() {
+    if !may_run_as_root() {
+        return;
+    }
+    let link = |mbit| LinkSpec::rate(mbit, Duration::from_millis(150)).rtt(Duration::from_millis(20));
+    let run = ObservedTransfer::start(Topology::two_paths(link(40.0), link(20.0)).unwrap(), 8_000_000);
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    let [sender, receiver] = [result.client(), result.server()]
+        .map(|connection| number(&connection["second_path"], "effective_after_bytes") as f64);
+    println!("10 % after {sender} bytes at the sender, {receiver} at the receiver");
+    assert!((0.67..1.5).contains(&(sender / receiver)), "sender {sender}, receiver {receiver}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout for a recorder to end. Its report has all connections of the machine: with 40 000 of other tests, three reports take 16 s of a busy
+/// machine.
+const END_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A running `mpwatch record` with an output format.
 struct Recorder {
@@ -39,7 +42,7 @@ impl Recorder {
         let mut child = Command::new(program())
             .arg("record")
             .arg(&file)
-            .args(["--format", format, "--interval", interval])
+            .args(["--force", "--format", format, "--interval", interval])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -62,7 +65,7 @@ impl Recorder {
             let mut text = String::new();
             stdout.read_to_string(&mut text).map(|_| text)
         });
-        poll_until("the recorder to end", TIMEOUT, || self.child.try_wait().unwrap()).unwrap();
+        poll_until("the recorder to end", END_TIMEOUT, || self.child.try_wait().unwrap()).unwrap();
         reader.join().unwrap().unwrap()
     }
 

@@ -32,7 +32,7 @@ impl Mask {
         let process = connection.process.map(|process| self.name("process", &process.comm.text()));
         connection.process = process.map(|name| Process { pid: 0, comm: short(&name) });
         connection.netns = self.name("netns", &connection.netns);
-        (connection.netns_inode, connection.cgroup) = (0, None);
+        (connection.netns_inode, connection.cgroup, connection.pod) = (0, None, None);
         for entry in &mut connection.timeline {
             if let TimelineEvent::PeerAddressAnnounced { address, .. } = &mut entry.event {
                 *address = None;

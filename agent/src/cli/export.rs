@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use crate::credentials::Credentials;
 use crate::paths;
 #[cfg(feature = "http-client")]
-use crate::quantity::{parse_sample, parse_step};
+use crate::quantity::{parse_days, parse_sample, parse_step};
 use crate::time_spec::TimeSpec;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -19,7 +19,7 @@ pub(crate) enum ExportCommand {
     /// Send connections to ClickHouse over HTTP, or print its schema
     #[cfg(feature = "clickhouse")]
     Clickhouse(ClickhouseOptions),
-    /// Send a log event for each closed connection to an OpenTelemetry Collector (OTLP/HTTP)
+    /// Send a log event or spans for each closed connection to an OpenTelemetry Collector (OTLP/HTTP)
     #[cfg(feature = "otlp")]
     Otlp(OtlpOptions),
     /// Write Parquet files for DuckDB, pandas and others, partitioned by day and host
@@ -39,6 +39,9 @@ pub(crate) struct ClickhouseOptions {
     /// With --schema or --check: print replicated and distributed tables for this cluster
     #[arg(long, value_name = "NAME", requires = "tables")]
     pub(crate) cluster: Option<String>,
+    /// With --schema: let the server delete connections after this time, for example 90d. Sums by hour stay
+    #[arg(long, value_name = "DURATION", requires = "schema", value_parser = parse_days)]
+    pub(crate) keep: Option<Duration>,
     /// Send to the HTTP interface at this address, such as http://clickhouse:8123
     #[arg(long, value_name = "URL", required_unless_present = "schema")]
     pub(crate) url: Option<String>,
@@ -52,9 +55,12 @@ pub(crate) struct ClickhouseOptions {
 #[cfg(feature = "otlp")]
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OtlpOptions {
-    /// Send to the OTLP/HTTP receiver at this address, such as http://collector:4318; without a path, to /v1/logs
+    /// Send to the OTLP/HTTP receiver at this address, such as http://collector:4318; without a path, to /v1/logs or /v1/traces
     #[arg(long, value_name = "URL")]
     pub(crate) url: String,
+    /// Send a span for each connection and subflow, with the timeline as span events, instead of a log event
+    #[arg(long)]
+    pub(crate) spans: bool,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,
 }

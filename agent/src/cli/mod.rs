@@ -197,7 +197,7 @@ pub(crate) struct ShowOptions {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordOptions {
-    /// File to write
+    /// File to write; a new one is readable by its owner only
     pub(crate) file: PathBuf,
     /// Replace an existing recording
     #[arg(long)]

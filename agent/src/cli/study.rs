@@ -9,8 +9,11 @@ use clap::{Args, Subcommand};
 pub(crate) enum StudyCommand {
     /// List the experiments
     List,
-    /// Run experiments in private namespaces; Ctrl-C keeps the finished runs
+    /// Run experiments in private namespaces, or one of your own between two machines; Ctrl-C keeps the finished runs
     Run(StudyRunOptions),
+    /// Run one end of an own experiment, as standard input says
+    #[command(hide = true)]
+    Endpoint,
     /// Write the report of a finished or interrupted study again
     Report {
         /// Folder that `study run` wrote
@@ -25,9 +28,12 @@ const DEFAULT_FOLDER: &str = "mpwatch-study";
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StudyRunOptions {
     /// Names of experiments, as in `mpwatch study list`; or `all`
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required_unless_present = "file", value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    /// Run each cell this many times [default: 5, or 2 with --quick]
+    /// Run the experiment of this file, between two machines that it names
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "quick"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Run each cell this many times [default: 5, or 2 with --quick, or as the file says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) repeat: Option<u32>,
     /// Seed of the order of runs and of everything random in them

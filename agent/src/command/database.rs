@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--db FILE`: every connection is also written into a database. Errors are reported once and end nothing else.
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,13 +47,15 @@ impl Database {
     /// Prints when writing stops and when it continues.
     fn report(&mut self) {
         let paused = self.store.losses().paused;
-        match &paused {
+        let path = self.path.display();
+        // Standard error may be on the same full disk.
+        let _ = match &paused {
             Some(why) if !self.is_paused => {
-                eprintln!("mpwatch: {} is not being written: {why}", self.path.display());
+                writeln!(io::stderr(), "mpwatch: {path} is not being written: {why}")
             }
-            None if self.is_paused => eprintln!("mpwatch: {} is written again", self.path.display()),
-            _ => {}
-        }
+            None if self.is_paused => writeln!(io::stderr(), "mpwatch: {path} is written again"),
+            _ => Ok(()),
+        };
         self.is_paused = paused.is_some();
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch study`: repeats experiments of published papers in the lab, and writes what was measured beside what the papers say.
+//! `mpwatch study`: repeats experiments of published papers in the lab, and writes what was measured beside what the papers say; or runs an own
+//! experiment between two machines.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,8 +14,6 @@ use jiff::Timestamp;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{html, study};
 use mpwatch_model::energy::EnergySource;
-use mpwatch_model::host::Host;
-use mpwatch_model::setup::Setup;
 use mpwatch_model::study::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 use mpwatch_store::StudyFile;
 
@@ -22,16 +21,21 @@ use super::output::{on_a_terminal, print, print_table, terminal_width};
 use crate::cli::{CounterOptions, StudyCommand, StudyRunOptions};
 use crate::energy::discovery::discover;
 use crate::error::Failure;
-use crate::setup;
 use crate::signals::stop_flag;
 use crate::simulation::Simulation;
-use crate::study::experiment::{Experiment, Scale};
-use crate::study::experiments::ALL;
+use crate::study::experiment::{Cell, Experiment, Scale, Work};
+use crate::study::experiments;
+use crate::study::machine::Machine;
+use crate::study::own::file::OwnExperiment;
+use crate::study::own::message::Role;
+use crate::study::own::{drive, endpoint};
 use crate::study::plan::{self, PlannedRun};
 use crate::study::programs::SKIPPED;
 use crate::study::{measure, run};
 
 const DATABASE: &str = "study.db";
+/// A copy of the file of an own experiment.
+const OWN: &str = "experiment.toml";
 /// Repetitions of a cell.
 const REPEAT: u32 = 5;
 /// With `--quick`: enough for an interval, however wide.
@@ -43,16 +47,21 @@ pub(super) fn run(command: &StudyCommand) -> anyhow::Result<()> {
     match command {
         StudyCommand::List => print(&list()),
         StudyCommand::Run(options) => run_all(options),
+        StudyCommand::Endpoint => endpoint::run(),
         StudyCommand::Report { folder } => {
             let (file, origin) = StudyFile::resume(&folder.join(DATABASE))?;
-            report(&file, origin, folder)
+            let known = match own_of(folder)? {
+                Some(own) => vec![own.experiment],
+                None => experiments::all(),
+            };
+            report(&file, &known, origin, folder)
         }
     }
 }
 
 fn list() -> String {
-    ALL.iter().fold(String::new(), |mut text, Experiment { description, cells }| {
-        let runs = cells(Scale::Full).len();
+    experiments::all().iter().fold(String::new(), |mut text, experiment| {
+        let (description, runs) = (&experiment.description, experiment.cells(Scale::Full).len());
         let _ = writeln!(
             text,
             "{:<14} {:<10} {:>3} cells  {}",
@@ -63,9 +72,10 @@ fn list() -> String {
 }
 
 /// The experiments with these names, in the order of the list.
-fn select(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
-    if let Some(unknown) = names.iter().find(|name| *name != "all" && named(name).is_none()) {
-        let known: Vec<&str> = ALL.iter().map(|one| one.description.name).collect();
+fn select(names: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let all = experiments::all();
+    let known: Vec<&str> = all.iter().map(|one| one.description.name.as_str()).collect();
+    if let Some(unknown) = names.iter().find(|name| *name != "all" && !known.contains(&name.as_str())) {
         let similar = known
             .iter()
             .max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)));
@@ -76,35 +86,52 @@ fn select(names: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
         )));
     }
     let is_selected =
-        |one: &&Experiment| names.iter().any(|name| name == "all" || name == one.description.name);
-    Ok(ALL.iter().filter(is_selected).collect())
+        |one: &Experiment| names.iter().any(|name| name == "all" || *name == one.description.name);
+    Ok(all.into_iter().filter(is_selected).collect())
 }
 
-fn named(name: &str) -> Option<&'static Experiment> {
-    ALL.iter().find(|one| one.description.name == name)
+/// The own experiment of a file.
+fn read_own(path: &Path) -> Result<OwnExperiment, Failure> {
+    let all = experiments::all();
+    let taken: Vec<&str> = all.iter().map(|one| one.description.name.as_str()).collect();
+    OwnExperiment::read(path, &taken)
+}
+
+/// The own experiment whose results are in a folder. `None`: they are of others.
+fn own_of(folder: &Path) -> Result<Option<OwnExperiment>, Failure> {
+    let path = folder.join(OWN);
+    path.exists().then(|| read_own(&path)).transpose()
 }
 
 fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
-    let experiments = select(&options.names)?;
+    let own = options.file.as_deref().map(read_own).transpose()?;
+    let experiments = match &own {
+        Some(own) => vec![own.experiment.clone()],
+        None => select(&options.names)?,
+    };
     let stop = stop_flag()?;
-    mpwatch_lab::sweep_stale()?;
-    let counters = CounterOptions::default();
-    let hardware = counters.hardware();
-    let has_counters = discover(&hardware).source != EnergySource::Model;
-    let simulation = (!has_counters).then(|| Simulation::start(hardware.cpus)).transpose()?;
-    let counters = simulation.as_ref().map_or(counters, Simulation::counters);
-    let (mut file, origin) = open(options, simulation.is_some())?;
+    let simulation = if own.is_none() { simulated_counters()? } else { None };
+    let counters = simulation.as_ref().map_or_else(CounterOptions::default, Simulation::counters);
+    let (mut file, origin) = if options.resume {
+        resume(&options.out, own.as_ref())?
+    } else {
+        let (machine, server) = machines(own.as_ref(), &stop)?;
+        create(options, own.as_ref(), (machine, server), simulation.is_some())?
+    };
     let scale = if origin.quick { Scale::Quick } else { Scale::Full };
-    let repeat = options.repeat.unwrap_or(scale.pick(REPEAT, QUICK_REPEAT));
+    let repeat = options.repeat.or(own.as_ref().and_then(|own| own.repeat));
+    let repeat = repeat.unwrap_or(scale.pick(REPEAT, QUICK_REPEAT));
     let planned = plan::all(&experiments, scale, repeat, origin.seed);
     let left = plan::left(planned, &file.runs()?);
     let mut progress = Progress { done: 0, total: left.len(), began: Instant::now() };
     let mut failures_in_a_row = 0;
     for planned in left {
-        let Some(record) = one(&planned, &counters, &stop)? else { break };
-        progress.show(&planned, &record);
-        failures_in_a_row = if has_failed(&record) { failures_in_a_row + 1 } else { 0 };
-        file.add(&record)?;
+        let Some(records) = one(&planned, &counters, &stop)? else { break };
+        progress.show(&planned, &records);
+        failures_in_a_row = if records.iter().any(has_failed) { failures_in_a_row + 1 } else { 0 };
+        for record in &records {
+            file.add(record)?;
+        }
         if failures_in_a_row == MAX_FAILURES_IN_A_ROW {
             eprintln!("mpwatch: {MAX_FAILURES_IN_A_ROW} runs in a row failed, so the study ends here");
             break;
@@ -114,44 +141,72 @@ fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
         let folder = options.out.display();
         eprintln!("mpwatch: interrupted; continue with: mpwatch study run NAME... --resume --out {folder}");
     }
-    report(&file, origin, &options.out)
+    let known = if own.is_some() { experiments } else { experiments::all() };
+    report(&file, &known, origin, &options.out)
 }
 
-fn open(options: &StudyRunOptions, simulated_energy: bool) -> anyhow::Result<(StudyFile, Origin)> {
-    let path = options.out.join(DATABASE);
-    if options.resume {
-        return Ok(StudyFile::resume(&path)?);
+/// Prepares the lab. `None`: this machine has energy counters, so none are simulated. Fails before there are results if this user may not
+/// make namespaces.
+fn simulated_counters() -> anyhow::Result<Option<Simulation>> {
+    mpwatch_lab::sweep_stale()?;
+    drop(mpwatch_lab::Namespace::new("study")?);
+    let hardware = CounterOptions::default().hardware();
+    let has_counters = discover(&hardware).source != EnergySource::Model;
+    (!has_counters).then(|| Simulation::start(hardware.cpus)).transpose()
+}
+
+/// The machine of the client and, if it is another one, that of the server.
+fn machines(own: Option<&OwnExperiment>, stop: &AtomicBool) -> anyhow::Result<(Machine, Option<Machine>)> {
+    let Some(own) = own else { return Ok((Machine::this()?, None)) };
+    let client = drive::machine(Role::Client, &own.client, stop)?;
+    let server = drive::machine(Role::Server, &own.server, stop)?;
+    let is_other = client.host.boot_id != server.host.boot_id;
+    Ok((client, is_other.then_some(server)))
+}
+
+/// Continues with the results of a folder.
+fn resume(folder: &Path, own: Option<&OwnExperiment>) -> anyhow::Result<(StudyFile, Origin)> {
+    let found = StudyFile::resume(&folder.join(DATABASE))?;
+    if own_of(folder)?.map(|own| own.text) != own.map(|own| own.text.clone()) {
+        let folder = folder.display();
+        let advice = "resume with the unchanged file, or choose another folder with --out";
+        return Err(Failure::usage(format!("{folder} has results of another experiment; {advice}")).into());
     }
+    Ok(found)
+}
+
+/// Begins in an empty folder.
+fn create(
+    options: &StudyRunOptions,
+    own: Option<&OwnExperiment>,
+    (Machine { host, cpu, cpus }, server): (Machine, Option<Machine>),
+    simulated_energy: bool,
+) -> anyhow::Result<(StudyFile, Origin)> {
     let folder = options.out.display();
     fs::create_dir_all(&options.out).with_context(|| format!("cannot create the folder {folder}"))?;
-    let Setup { cpu_model, .. } = setup::read(Duration::ZERO);
-    let kernel = nix::sys::utsname::uname()?;
-    let [name, release] =
-        [kernel.nodename(), kernel.release()].map(|text| text.to_string_lossy().into_owned());
-    let origin = Origin {
-        host: Host {
-            name,
-            kernel: release,
-            mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Host::default()
-        },
-        cpu: cpu_model.unwrap_or_default(),
-        cpus: CounterOptions::default().hardware().cpus,
-        seed: options.seed,
-        quick: options.quick,
-        simulated_energy,
-    };
-    Ok((StudyFile::create(&path, &origin)?, origin))
+    let server = server.map(|server| server.host);
+    let (seed, quick) = (options.seed, options.quick);
+    let origin = Origin { host, server, cpu, cpus, seed, quick, simulated_energy };
+    let file = StudyFile::create(&options.out.join(DATABASE), &origin)?;
+    if let Some(own) = own {
+        let path = options.out.join(OWN);
+        fs::write(&path, &own.text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok((file, origin))
 }
 
-/// Runs a cell once. An error is part of the record. `None`: interrupted.
+/// Runs once; returns a record for each cell. An error is part of the record. `None`: interrupted.
 fn one(
-    planned: &PlannedRun,
+    planned: &PlannedRun<'_>,
     counters: &CounterOptions,
     stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Option<RunRecord>> {
+) -> anyhow::Result<Option<Vec<RunRecord>>> {
     let (began, started) = (Timestamp::now(), Instant::now());
-    let outcome = run::run(&planned.cell.scenario, planned.seed, counters, stop);
+    let methods: Vec<_> = planned.cells.iter().map(|cell| cell.method).collect();
+    let outcome = match planned.work() {
+        Work::Lab(scenario) => run::run(scenario, &methods, planned.seed, counters, stop),
+        Work::Between(between) => drive::run(between, planned.seed, stop),
+    };
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
@@ -160,25 +215,28 @@ fn one(
         Err(error) if error.downcast_ref::<Failure>().is_some() => return Err(error),
         other => other,
     };
-    let description = planned.experiment.description;
-    let (energy, values, error) = match &outcome {
-        Ok(evidence) => {
-            let energy = evidence.report.energy.as_ref().map_or(EnergySource::Absent, |energy| energy.source);
-            (energy, measure::values(evidence, description.quantities), None)
+    let description = &planned.experiment.description;
+    let took_s = started.elapsed().as_secs_f64();
+    let record = |(method, cell): (usize, &Cell)| {
+        let (energy, values, error) = match &outcome {
+            Ok(evidence) => {
+                (evidence.energy, measure::values(evidence, method, &description.quantities), None)
+            }
+            Err(error) => (EnergySource::Absent, Vec::new(), Some(format!("{error:#}"))),
+        };
+        RunRecord {
+            experiment: description.name.clone(),
+            factors: cell.factors.clone(),
+            repetition: planned.repetition,
+            seed: planned.seed,
+            began,
+            took_s,
+            energy,
+            values,
+            error,
         }
-        Err(error) => (EnergySource::Absent, Vec::new(), Some(format!("{error:#}"))),
     };
-    Ok(Some(RunRecord {
-        experiment: description.name.to_owned(),
-        factors: planned.cell.factors.clone(),
-        repetition: planned.repetition,
-        seed: planned.seed,
-        began,
-        took_s: started.elapsed().as_secs_f64(),
-        energy,
-        values,
-        error,
-    }))
+    Ok(Some(planned.cells.iter().enumerate().map(record).collect()))
 }
 
 /// Whether it should have succeeded: a run that this machine cannot do is skipped.
@@ -194,7 +252,9 @@ struct Progress {
 }
 
 impl Progress {
-    fn show(&mut self, planned: &PlannedRun, record: &RunRecord) {
+    /// Shows the first quantity of a run, or what went wrong.
+    fn show(&mut self, planned: &PlannedRun<'_>, records: &[RunRecord]) {
+        let Some(record) = records.first() else { return };
         self.done += 1;
         let left = self.total.saturating_sub(self.done as usize);
         let remaining = self.began.elapsed() / self.done * u32::try_from(left).unwrap_or(u32::MAX);
@@ -226,8 +286,8 @@ fn minutes(time: Duration) -> String {
 }
 
 /// Writes the results so far, and prints them.
-fn report(file: &StudyFile, origin: Origin, folder: &Path) -> anyhow::Result<()> {
-    let study = results(&file.runs()?, origin);
+fn report(file: &StudyFile, known: &[Experiment], origin: Origin, folder: &Path) -> anyhow::Result<()> {
+    let study = results(known, &file.runs()?, origin);
     let write = |name: &str, text: String| {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -242,12 +302,12 @@ fn report(file: &StudyFile, origin: Origin, folder: &Path) -> anyhow::Result<()>
 }
 
 /// The results of all experiments that have runs.
-fn results(runs: &[RunRecord], origin: Origin) -> Study {
+fn results(known: &[Experiment], runs: &[RunRecord], origin: Origin) -> Study {
     let scale = if origin.quick { Scale::Quick } else { Scale::Full };
-    let with_runs = ALL.iter().filter(|one| runs.iter().any(|run| run.experiment == one.description.name));
+    let with_runs = known.iter().filter(|one| runs.iter().any(|run| run.experiment == one.description.name));
     let of = |one: &Experiment| {
-        let cells: Vec<_> = (one.cells)(scale).into_iter().map(|cell| cell.factors).collect();
-        Results::of(one.description, &cells, runs)
+        let cells: Vec<_> = one.cells(scale).into_iter().map(|cell| cell.factors).collect();
+        Results::of(&one.description, &cells, runs)
     };
     let end = |run: &RunRecord| run.began + jiff::SignedDuration::from_secs_f64(run.took_s);
     Study {

@@ -75,6 +75,7 @@ macro_rules! keys_of {
 
 static CLICKHOUSE: &[Key] = &keys_of!("clickhouse", clickhouse, "https://clickhouse:8443");
 static OTLP: &[Key] = &keys_of!("otlp", otlp, "https://collector:4318");
+static SPANS: &[Key] = &keys_of!("otlp_spans", otlp_spans, "https://collector:4318");
 static DATABASE: Key = Key {
     name: "export.clickhouse.database",
     flag: "",
@@ -104,7 +105,7 @@ static SAMPLE: Key = Key {
 
 /// All keys of exports.
 pub(super) fn export_keys() -> impl Iterator<Item = &'static Key> + Clone {
-    std::iter::once(&SAMPLE).chain(CLICKHOUSE).chain([&DATABASE]).chain(OTLP)
+    std::iter::once(&SAMPLE).chain(CLICKHOUSE).chain([&DATABASE]).chain(OTLP).chain(SPANS)
 }
 
 /// Empty: none. The whole address is checked where it is used.

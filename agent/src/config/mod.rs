@@ -197,7 +197,7 @@ impl Loaded {
 
     /// The database is what is exported.
     fn check_exports(&self) -> Result<(), String> {
-        for (table, target) in [("clickhouse", &self.config.clickhouse), ("otlp", &self.config.otlp)] {
+        for (table, target) in self.config.exports() {
             let Some(url) = &target.url else { continue };
             let name = format!("export.{table}.url");
             let without_store = "the daemon exports what is in its database, and store.path is empty";

@@ -62,6 +62,14 @@ pub(crate) struct Config {
     pub(crate) export_sample: Option<u64>,
     pub(crate) clickhouse: ExportTarget,
     pub(crate) otlp: ExportTarget,
+    pub(crate) otlp_spans: ExportTarget,
+}
+
+impl Config {
+    /// Where the daemon sends connections, by the names of the tables in the file.
+    pub(crate) fn exports(&self) -> [(&'static str, &ExportTarget); 3] {
+        [("clickhouse", &self.clickhouse), ("otlp", &self.otlp), ("otlp_spans", &self.otlp_spans)]
+    }
 }
 
 /// Where the daemon sends connections.
@@ -127,6 +135,7 @@ impl Default for Config {
             export_sample: None,
             clickhouse: ExportTarget::default(),
             otlp: ExportTarget::default(),
+            otlp_spans: ExportTarget::default(),
         }
     }
 }

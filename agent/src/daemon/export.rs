@@ -17,6 +17,8 @@ use mpwatch_store::{Backlog, Outbox};
 use super::status::Status;
 use crate::config::{Config, ExportTarget};
 use crate::error::Failure;
+#[cfg(feature = "otlp")]
+use crate::export::otlp::Signal;
 use crate::export::retry::Backoff;
 use crate::export::sender::{SendError, Sent, Step};
 use crate::export::target::{Delivery, Target};
@@ -35,14 +37,13 @@ pub(crate) struct Export {
 
 /// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
 pub(crate) fn of(config: &Config) -> anyhow::Result<Vec<Export>> {
-    let targets = [("clickhouse", &config.clickhouse), ("otlp", &config.otlp)];
     let of_target = |(kind, one): (&'static str, &ExportTarget)| {
         let url = one.url.as_deref()?;
         let sampling = config.export_sample.map(|threshold| Sampling { threshold });
         let target = target(kind, url, one, sampling).with_context(|| format!("[export.{kind}]"));
         Some(target.map(|target| Export { kind, target, batch: one.batch, every: one.every }))
     };
-    targets.into_iter().filter_map(of_target).collect()
+    config.exports().into_iter().filter_map(of_target).collect()
 }
 
 fn target(kind: &str, url: &str, one: &ExportTarget, sampling: Option<Sampling>) -> anyhow::Result<Target> {
@@ -53,7 +54,9 @@ fn target(kind: &str, url: &str, one: &ExportTarget, sampling: Option<Sampling>)
         #[cfg(feature = "clickhouse")]
         "clickhouse" => Target::clickhouse(url, database, delivery),
         #[cfg(feature = "otlp")]
-        "otlp" => Target::otlp(url, delivery),
+        "otlp" => Target::otlp(url, Signal::Logs, delivery),
+        #[cfg(feature = "otlp")]
+        "otlp_spans" => Target::otlp(url, Signal::Traces, delivery),
         _ => anyhow::bail!("this mpwatch was built without it"),
     }
 }

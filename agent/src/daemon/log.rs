@@ -11,6 +11,8 @@ pub(super) fn start(config: &Config) {
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false)
+        // The report of a line that cannot be written (a full disk, a closed pipe) goes to standard error too, and panics.
+        .log_internal_errors(false)
         .with_max_level(config.log_level);
     // Fails only on a second start in one process.
     let _ = match (config.log_json, has_journal) {

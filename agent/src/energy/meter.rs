@@ -16,6 +16,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::calibration::{self, MachineSetup};
 use super::discovery::Hardware;
 use super::load::LoadReader;
+use super::packets::PacketCounter;
 use super::sampler::Sampler;
 use crate::cli::CounterOptions;
 use crate::clock::ClockPair;
@@ -46,8 +47,18 @@ pub(crate) struct Meter {
 /// The load of all CPUs, and of the tracing thread.
 struct Load {
     reader: LoadReader,
+    packets: PacketCounter,
     own: u64,
     busy: Nanos,
+}
+
+/// What the kernel counted in windows of a sampled ledger that have closed, on all CPUs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InWindows {
+    /// Idle time. Its rounding to 10 ms averages out.
+    pub(crate) idle: Nanos,
+    /// Packets received.
+    pub(crate) packets: u64,
 }
 
 /// What a tick gets from the ledger and the energy counters.
@@ -82,11 +93,11 @@ impl Meter {
         &self.machine
     }
 
-    /// Closes a window of the energy counters. `window_idle`, `charges`: see [`CpuSampling`].
+    /// Closes a window of the energy counters. `charges`: see [`CpuSampling`].
     pub(crate) fn read(
         &mut self,
         tracer: &Tracer,
-        window_idle: Nanos,
+        in_windows: InWindows,
         charges: bool,
     ) -> anyhow::Result<Reading> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
@@ -94,7 +105,7 @@ impl Meter {
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
             Ok(now) => {
                 match load {
-                    Some(load) => sampling = Some(load.read(ledger, window_idle, charges)),
+                    Some(load) => sampling = Some(load.read(ledger, in_windows, charges)),
                     None => ledger.add_cpus(cpus, &now),
                 }
                 *cpus = now;
@@ -108,16 +119,28 @@ impl Meter {
 
 impl Load {
     fn start() -> Self {
-        Self { reader: LoadReader::start(), own: thread_time(), busy: Nanos(0) }
+        Self {
+            reader: LoadReader::start(),
+            packets: PacketCounter::start(),
+            own: thread_time(),
+            busy: Nanos(0),
+        }
     }
 
     /// Reads the load, and adds the busy time since the last call to the ledger, which the sampler uses for that only.
-    fn read(&mut self, ledger: &mut Ledger, window_idle: Nanos, charges: bool) -> CpuSampling {
+    fn read(&mut self, ledger: &mut Ledger, in_windows: InWindows, charges: bool) -> CpuSampling {
         let loads = self.reader.read();
         let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();
         ledger.add(0, Account::Other, busy.since(self.busy).0);
         self.busy = busy;
-        CpuSampling { loads, window_idle, own: Nanos(thread_time().saturating_sub(self.own)), charges }
+        CpuSampling {
+            loads,
+            window_idle: in_windows.idle,
+            packets: self.packets.read(),
+            window_packets: in_windows.packets,
+            own: Nanos(thread_time().saturating_sub(self.own)),
+            charges,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod discovery;
 mod estimate;
 mod load;
 pub(crate) mod meter;
+pub(crate) mod packets;
 mod perf;
 mod powercap;
 pub(crate) mod sampler;

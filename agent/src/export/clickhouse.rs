@@ -3,12 +3,12 @@
 
 use hyper::body::Bytes;
 use mpwatch_exporters::clickhouse::{rows, schema};
-use mpwatch_exporters::end::EndColumns;
+use mpwatch_model::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
 use super::http::{Answer, Post};
-use super::sender::{Compressor, Engine, of_stored, shown};
-use super::url::percent_encoded;
+use super::percent::percent_encoded;
+use super::sender::{Compressor, Engine, shown};
 
 /// What the server does with an insertion. It confirms when the rows are stored, also those of other shards; fields that only a later
 /// schema has are ignored.
@@ -66,10 +66,9 @@ impl Engine for Clickhouse {
         }
         let mut compressed = Compressor::new();
         let mut line = Vec::new();
-        for end in ends {
+        for StoredEnd { end, version } in &ends {
             line.clear();
-            let version = end.version;
-            rows::append(&of_stored(end), columns, version, &mut line)?;
+            rows::append(end, columns, *version, &mut line)?;
             compressed.write(&line)?;
         }
         let query = format!("query={}&{SETTINGS}", percent_encoded(&schema::insertion(&self.database)));

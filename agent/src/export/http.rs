@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole of it. Blocks the caller.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -135,13 +137,21 @@ impl Client {
     ) -> Result<Answer, HttpError> {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.failed(error.to_string()))?;
-        let driver = tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|error| self.failed(chain(&error)))?;
-        let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-        driver.abort();
-        let body = body.map_err(|error| self.failed(error.to_string()))?.to_bytes();
-        Ok(Answer { status, body })
+        let exchange = async {
+            let answer = sender.send_request(request).await.map_err(|error| self.failed(chain(&error)))?;
+            let status = answer.status().as_u16();
+            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| self.failed(error.to_string()))?.to_bytes();
+            Ok(Answer { status, body })
+        };
+        // Not a task of its own: the runtime would keep it, and the connection with it, until the next request.
+        let (mut connection, mut exchange) = (pin!(connection), pin!(exchange));
+        let mut is_closed = false;
+        poll_fn(|context| {
+            is_closed = is_closed || connection.as_mut().poll(context).is_ready();
+            exchange.as_mut().poll(context)
+        })
+        .await
     }
 
     fn failed(&self, error: String) -> HttpError {

@@ -8,9 +8,11 @@ mod headers;
 #[cfg(feature = "http-client")]
 mod http;
 #[cfg(feature = "otlp")]
-mod otlp;
+pub(crate) mod otlp;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+mod percent;
 #[cfg(feature = "http-client")]
 pub(crate) mod retry;
 #[cfg(feature = "http-client")]

@@ -1,17 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! OpenTelemetry Collector: a log event for each closed connection.
+//! OpenTelemetry Collector: log events or spans of closed connections.
 
-use mpwatch_exporters::end::{End, EndColumns};
 use mpwatch_exporters::otlp;
+use mpwatch_model::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
 use super::http::{Answer, Post};
-use super::sender::{Compressor, Engine, of_stored};
+use super::sender::{Compressor, Engine};
 
-/// Path of the protocol, for an address without one.
-pub(crate) const PATH: &str = "/v1/logs";
+/// What is sent of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// An event.
+    Logs,
+    /// A span, with a child for each subflow.
+    Traces,
+}
 
-pub(crate) struct Otlp;
+impl Signal {
+    /// Path of the protocol, for an address without one.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Logs => "/v1/logs",
+            Self::Traces => "/v1/traces",
+        }
+    }
+}
+
+pub(crate) struct Otlp {
+    pub(crate) signal: Signal,
+}
 
 impl Engine for Otlp {
     fn question(&self) -> Option<Post> {
@@ -26,18 +44,26 @@ impl Engine for Otlp {
         String::new()
     }
 
+    fn needs_timeline(&self) -> bool {
+        self.signal == Signal::Traces
+    }
+
     /// An open connection is sent when it has closed, because its record changes then.
     fn encode(&self, mut ends: Vec<StoredEnd>, columns: &EndColumns) -> anyhow::Result<Option<(Post, u64)>> {
-        let closed = columns.connection.iter().position(|column| column.name == "closed_at_ns");
-        ends.retain(|end| closed.is_some_and(|place| matches!(end.connection.get(place), Some(Some(_)))));
+        const VERSION: &str = env!("CARGO_PKG_VERSION");
+        ends.retain(|stored| stored.end.closed_ns(columns).is_some());
         if ends.is_empty() {
             return Ok(None);
         }
         let count = ends.len() as u64;
-        let ends: Vec<(u64, End)> = ends.into_iter().map(|end| (end.version, of_stored(end))).collect();
-        let ends = ends.iter().map(|(read_ns, end)| (end, *read_ns));
+        let body = match self.signal {
+            Signal::Logs => {
+                otlp::logs(ends.iter().map(|stored| (&stored.end, stored.version)), columns, VERSION)
+            }
+            Signal::Traces => otlp::spans(ends.iter().map(|stored| &stored.end), columns, VERSION),
+        };
         let mut compressed = Compressor::new();
-        compressed.write(&otlp::request(ends, columns, env!("CARGO_PKG_VERSION")))?;
+        compressed.write(&body)?;
         let body = compressed.finish()?;
         let content_type = "application/x-protobuf";
         Ok(Some((Post { query: String::new(), body, content_type, gzip: true }, count)))
@@ -49,6 +75,9 @@ impl Engine for Otlp {
 
     /// The protocol does not allow to resend what was rejected.
     fn rejected(&self, answer: &Answer) -> Option<(u64, String)> {
-        otlp::rejected(&answer.body)
+        match self.signal {
+            Signal::Logs => otlp::rejected_logs(&answer.body),
+            Signal::Traces => otlp::rejected_spans(&answer.body),
+        }
     }
 }

@@ -11,6 +11,8 @@ use mpwatch_model::table::{Column, Row};
 use mpwatch_store::{Archive, Extract, Partition, Period};
 use tempfile::NamedTempFile;
 
+use super::percent::percent_encoded;
+
 /// A folder name for an unknown value, as Hive has it.
 const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
 
@@ -109,20 +111,12 @@ fn has_more_rows(path: &Path, rows: u64) -> bool {
 fn file_name(name: &str, boot_id: &str) -> String {
     let boot: String = boot_id.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     let dash = if boot.is_empty() { "" } else { "-" };
-    format!("{}{dash}{boot}.parquet", escaped(name))
+    format!("{}{dash}{boot}.parquet", percent_encoded(name))
 }
 
 /// The value of a partition in the name of its folder.
 fn value(text: &str) -> String {
-    if text.is_empty() { UNKNOWN.to_owned() } else { escaped(text) }
-}
-
-/// Percent-encodes what has a meaning in a path, as Hive and its readers do.
-fn escaped(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+    if text.is_empty() { UNKNOWN.to_owned() } else { percent_encoded(text) }
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use mpwatch_exporters::end::{End, EndColumns, pair};
 use mpwatch_exporters::sample::Sampling;
+use mpwatch_model::end::EndColumns;
 use mpwatch_model::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
-use mpwatch_store::{Outbox, StoreError, StoredEnd, bottleneck_columns, connection_columns, subflow_columns};
+use mpwatch_store::{Outbox, StoreError, StoredEnd, end_columns};
 
 use super::http::{Answer, Client, HttpError, Post};
 
@@ -23,41 +23,25 @@ const MAX_MESSAGE: usize = 300;
 
 /// The columns of the database's views, and the weight of a connection that was sampled.
 pub(crate) fn columns() -> EndColumns {
-    let mut connection = connection_columns();
-    connection.push(Column::new("sample_weight", ColumnType::Real));
-    EndColumns { connection, subflow: subflow_columns(), bottleneck: bottleneck_columns() }
-}
-
-/// A connection of the store, as encoders take it.
-pub(super) fn of_stored(stored: StoredEnd) -> End {
-    let StoredEnd { connection, subflows, bottlenecks, .. } = stored;
-    End { connection, subflows, bottlenecks }
+    let mut columns = end_columns();
+    columns.connection.push(Column::new("sample_weight", ColumnType::Real));
+    columns
 }
 
 /// Adds the weight of a connection. `None`: it is not kept. Without a pair, its id decides; unknown payload is always kept.
-fn sampled(mut end: StoredEnd, columns: &EndColumns, sampling: Option<Sampling>) -> Option<StoredEnd> {
-    let cell = |name: &str| {
-        let place = columns.connection.iter().position(|column| column.name == name)?;
-        end.connection.get(place)?.as_ref()
-    };
-    let text = |name: &str| match cell(name) {
-        Some(Cell::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let bytes = |name: &str| match cell(name) {
-        Some(Cell::Integer(bytes)) => u64::try_from(*bytes).ok(),
-        _ => None,
-    };
+fn sampled(mut stored: StoredEnd, columns: &EndColumns, sampling: Option<Sampling>) -> Option<StoredEnd> {
+    let end = &mut stored.end;
+    let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
     let payload = bytes("bytes_sent").zip(bytes("bytes_received"));
     let weight = match sampling.zip(payload) {
         None => 1.0,
         Some((sampling, (sent, received))) => {
-            let number = pair(text("token"), text("remote_token")).unwrap_or_else(|| hashed(text("id")));
+            let number = end.pair(columns).unwrap_or_else(|| hashed(end.text(columns, "id")));
             sampling.weight(number, sent + received)?
         }
     };
     end.connection.push(Some(Cell::Real(weight)));
-    Some(end)
+    Some(stored)
 }
 
 /// The same in every process, so that a later record of the connection is decided alike.
@@ -74,11 +58,15 @@ pub(crate) trait Engine: Send {
     fn check(&self, answer: &Answer) -> Result<(), String>;
     /// What to do if the question itself fails.
     fn advice(&self) -> String;
+    /// Whether it sends timelines.
+    fn needs_timeline(&self) -> bool {
+        false
+    }
     /// The request with a batch, which may be empty, and how many connections it has. `None`: none of them is to be sent now.
     fn encode(&self, ends: Vec<StoredEnd>, columns: &EndColumns) -> anyhow::Result<Option<(Post, u64)>>;
     /// Whether an answer confirms a request.
     fn is_success(&self, answer: &Answer) -> bool;
-    /// What a server that has confirmed a request will not store, and why.
+    /// How much a server that has confirmed a request will not store, and why.
     fn rejected(&self, answer: &Answer) -> Option<(u64, String)>;
 }
 
@@ -170,7 +158,7 @@ impl Sender {
             self.is_checked = true;
         }
         if self.pending.is_none() {
-            let ends = outbox.next(since, self.batch)?;
+            let ends = outbox.next(since, self.batch, self.engine.needs_timeline())?;
             if ends.is_empty() {
                 return Ok(Step::Idle);
             }

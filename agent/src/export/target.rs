@@ -10,7 +10,7 @@ use super::clickhouse::{self, Clickhouse};
 use super::headers::Scheme;
 use super::http::Client;
 #[cfg(feature = "otlp")]
-use super::otlp::{self, Otlp};
+use super::otlp::{Otlp, Signal};
 use super::sender::Sender;
 #[cfg(feature = "clickhouse")]
 use super::sender::shown;
@@ -57,11 +57,11 @@ impl Target {
     }
 
     #[cfg(feature = "otlp")]
-    pub(crate) fn otlp(url: Url, delivery: Delivery) -> anyhow::Result<Self> {
-        let url = url.with_default_path(otlp::PATH);
+    pub(crate) fn otlp(url: Url, signal: Signal, delivery: Delivery) -> anyhow::Result<Self> {
+        let url = url.with_default_path(signal.path());
         let name = format!("otlp {url}");
         let Delivery { credentials, timeout, batch, sampling } = delivery;
         let client = Client::new(url, credentials, Scheme::Basic, timeout)?;
-        Ok(Self { name, sender: Sender::new(client, Box::new(Otlp), batch, sampling) })
+        Ok(Self { name, sender: Sender::new(client, Box::new(Otlp { signal }), batch, sampling) })
     }
 }

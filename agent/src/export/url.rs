@@ -66,15 +66,6 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// Text as a part of a query.
-#[cfg(feature = "clickhouse")]
-pub(crate) fn percent_encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +86,5 @@ mod tests {
         assert_eq!((url.socket(), url.path("a=b").as_str()), (("::1", 8123), "/x?a=b"));
         assert_eq!(Url::parse("http://host").unwrap().socket(), ("host", 80));
         assert_eq!(Url::parse("https://host").unwrap().socket(), ("host", 443));
-        #[cfg(feature = "clickhouse")]
-        assert_eq!(percent_encoded("INSERT a.`b`"), "INSERT%20a.%60b%60");
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, which the kernel only numbers. A name becomes an event once a connection in the namespace has been seen, so
-//! that recordings carry it. (The kernel side reports paths of control groups.)
+//! Names of network namespaces, which the kernel only numbers, and of the pods of control groups, whose paths the kernel side reports. A name
+//! becomes an event once a connection with it has been seen, so that recordings carry it.
 
+pub(crate) mod kubernetes;
+mod pods;
 mod watch;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,6 +13,7 @@ use mpwatch_ebpf::netns_cookie::CookieReader;
 use mpwatch_model::event::{KernelEvent, NetnsName};
 use mpwatch_model::id::NetnsCookie;
 
+use pods::Pods;
 use watch::{Change, Watcher};
 
 /// How long the name of a removed namespace is kept: records of its last connections may still come.
@@ -19,7 +22,7 @@ const KEEP_REMOVED: Duration = Duration::from_mins(5);
 /// half as many as the tracker keeps names, so that none is discarded there for good.
 const MAX_SEEN: usize = 8_192;
 
-/// Names of namespaces, and in which of them connections were seen. Keyed by cookie: the kernel reuses inodes.
+/// Names of namespaces, and in which of them connections were seen; names of pods. Keyed by cookie: the kernel reuses inodes.
 #[derive(Default)]
 pub(crate) struct Names {
     /// `None`: this kernel or the system does not let names be learned.
@@ -30,6 +33,7 @@ pub(crate) struct Names {
     unnamed: HashSet<NetnsCookie>,
     /// Namespaces whose names have become events.
     reported: HashSet<NetnsCookie>,
+    pods: Pods,
 }
 
 impl Names {
@@ -39,11 +43,12 @@ impl Names {
         Self { watcher, ..Self::default() }
     }
 
-    /// Notes the namespace of an event.
+    /// Notes the namespace of an event, or a control group.
     pub(crate) fn note(&mut self, event: &KernelEvent) {
         let netns = match event {
             KernelEvent::Subflow(record) => record.netns,
             KernelEvent::Connection(record) => record.netns,
+            KernelEvent::Cgroup(name) => return self.pods.note(name, Instant::now()),
             _ => return,
         };
         if !self.reported.contains(&netns) {
@@ -51,7 +56,7 @@ impl Names {
         }
     }
 
-    /// Names that were learned since the last call, of namespaces with connections.
+    /// Names that were learned since the last call, of namespaces and control groups with connections.
     pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
         let changes: Vec<Change> = self.watcher.iter().flat_map(Watcher::changes).collect();
         for change in changes {
@@ -60,7 +65,7 @@ impl Names {
         let named: Vec<NetnsCookie> =
             self.unnamed.iter().filter(|netns| self.known.contains_key(netns)).copied().collect();
         let events = named.iter().filter_map(|netns| self.known.get(netns)).cloned().map(KernelEvent::Netns);
-        let events = events.collect();
+        let events: Vec<KernelEvent> = events.chain(self.pods.resolve(Instant::now())).collect();
         for netns in named {
             self.unnamed.remove(&netns);
             self.reported.insert(netns);

@@ -102,8 +102,8 @@ impl Learner {
     }
 
     fn run(mut self, stop: &OwnedFd) {
-        while let Ok(ready) = self.wait(stop) {
-            let [is_over, has_files, has_mounts] = ready;
+        loop {
+            let [is_over, has_files, has_mounts] = self.wait(stop);
             if is_over {
                 return;
             }
@@ -121,7 +121,7 @@ impl Learner {
     }
 
     /// Waits for the end, files, or mounts.
-    fn wait(&self, stop: &OwnedFd) -> nix::Result<[bool; 3]> {
+    fn wait(&self, stop: &OwnedFd) -> [bool; 3] {
         let mut waiting = [
             PollFd::new(stop.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.inotify.as_fd(), PollFlags::POLLIN),
@@ -131,11 +131,13 @@ impl Learner {
         let timeout = left.map_or(PollTimeout::NONE, |left| {
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
-        match poll(&mut waiting, timeout) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(error) => return Err(error),
+        if let Err(error) = poll(&mut waiting, timeout)
+            && error != nix::Error::EINTR
+        {
+            // A shortage of memory passes.
+            thread::sleep(CHECK_INTERVAL);
         }
-        Ok(waiting.map(|one| one.any().unwrap_or_default()))
+        waiting.map(|one| one.any().unwrap_or_default())
     }
 
     fn learn_own(&self) {

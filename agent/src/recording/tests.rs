@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings on damaged files, full disks and in the place of other files.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use mpwatch_model::event::Tick;
 use mpwatch_model::unit::Nanos;
 
@@ -82,6 +85,18 @@ fn a_full_disk_is_reported_at_the_end() {
     assert!(recorder.has_failed());
     let error = recorder.finish().unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
+}
+
+#[test]
+fn only_its_owner_may_read_a_new_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.mpw");
+    let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+    create(&path).unwrap().finish().unwrap();
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    Recorder::create(&path, true, &empty_start()).unwrap().finish().unwrap();
+    assert_eq!(mode(), 0o640, "permissions of a file that exists do not change");
 }
 
 #[test]

@@ -7,7 +7,9 @@ use mpwatch_lab::fabric::{FabricSpec, HOSTS};
 use mpwatch_lab::topology::TopologySpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::study::{Description, Factor};
+use mpwatch_model::study::{Description, Factor, declared};
+
+use super::own::between::Between;
 
 /// How large the runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +30,92 @@ impl Scale {
     }
 }
 
-/// An experiment.
+/// An experiment of a paper, as its file declares it.
 #[derive(Clone, Copy)]
-pub(crate) struct Experiment {
-    pub(crate) description: &'static Description,
+pub(super) struct Declared {
+    pub(super) description: &'static declared::Description,
     /// Its cells at this scale.
-    pub(crate) cells: fn(Scale) -> Vec<Cell>,
+    pub(super) cells: fn(Scale) -> Vec<Cell>,
 }
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub(crate) struct Experiment {
+    pub(crate) description: Description,
+    cells: Cells,
+}
+
+#[derive(Clone, Debug)]
+enum Cells {
+    /// In the lab, which can be of any size.
+    Scaled(fn(Scale) -> Vec<Cell>),
+    /// As a file lists them.
+    Given(Vec<Cell>),
+}
+
+impl From<&Declared> for Experiment {
+    fn from(declared: &Declared) -> Self {
+        Self { description: declared.description.into(), cells: Cells::Scaled(declared.cells) }
+    }
+}
+
+impl Experiment {
+    /// One of a file.
+    pub(super) fn own(description: Description, cells: Vec<Cell>) -> Self {
+        Self { description, cells: Cells::Given(cells) }
+    }
+
+    /// Its cells at this scale.
+    pub(crate) fn cells(&self, scale: Scale) -> Vec<Cell> {
+        match &self.cells {
+            Cells::Scaled(cells) => cells(scale),
+            Cells::Given(cells) => cells.clone(),
+        }
+    }
+}
+
+/// The factor that changes nothing but how a run is judged.
+const METHOD: &str = "method";
 
 /// One combination of factors.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) factors: Vec<Factor>,
-    pub(crate) scenario: Scenario,
+    pub(crate) work: Work,
+    /// How shared bottlenecks are detected.
+    pub(crate) method: DetectionMethod,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// In the lab.
+    Lab(Box<Scenario>),
+    /// Between two machines.
+    Between(Box<Between>),
 }
 
 impl Cell {
-    /// A cell with these factors.
+    /// A cell in the lab with these factors.
     pub(crate) fn new(factors: &[(&str, &dyn ToString)], scenario: Scenario) -> Self {
         let factors = factors.iter().map(|(name, value)| Factor::new(name, &value.to_string())).collect();
-        Self { factors, scenario }
+        Self::of(factors, Work::Lab(Box::new(scenario)))
+    }
+
+    pub(super) fn of(factors: Vec<Factor>, work: Work) -> Self {
+        Self { factors, work, method: DetectionMethod::default() }
+    }
+
+    /// Judged by this method, which becomes a factor.
+    pub(crate) fn judged_by(mut self, method: DetectionMethod) -> Self {
+        self.factors.push(Factor::new(METHOD, &method.as_str()));
+        Self { method, ..self }
+    }
+
+    /// The factors that decide what happens in a run. Cells that have them in common are measured in one run: each method judges the same
+    /// traffic.
+    pub(crate) fn factors_of_run(&self) -> Vec<Factor> {
+        self.factors.iter().filter(|factor| factor.name != METHOD).cloned().collect()
     }
 }
 
@@ -60,8 +128,6 @@ pub(crate) struct Scenario {
     /// A real program instead of `traffic`.
     pub(crate) application: Option<Application>,
     pub(crate) failure: Option<Failure>,
-    /// How shared bottlenecks are detected.
-    pub(crate) method: DetectionMethod,
     /// Whether the extra subflows of measured connections are closed.
     pub(crate) eliminate: bool,
     /// Limit for the traffic: a transfer that has not ended by then never will.
@@ -75,7 +141,6 @@ impl Default for Scenario {
             traffic: Vec::new(),
             application: None,
             failure: None,
-            method: DetectionMethod::default(),
             eliminate: false,
             timeout: Duration::from_mins(1),
         }

@@ -3,6 +3,7 @@
 
 mod applications;
 mod congestion;
+mod detection;
 mod energy;
 mod failover;
 mod fat_tree;
@@ -14,12 +15,17 @@ mod sizes;
 mod throttled;
 mod topologies;
 
-use super::experiment::Experiment;
+use super::experiment::{Declared, Experiment};
 
 /// All experiments, in the order of `mpwatch study list`.
-pub(crate) static ALL: &[Experiment] = &[
+pub(crate) fn all() -> Vec<Experiment> {
+    DECLARED.iter().map(Experiment::from).collect()
+}
+
+static DECLARED: &[Declared] = &[
     energy::EXPERIMENT,
     sharing::EXPERIMENT,
+    detection::EXPERIMENT,
     mptcpd::EXPERIMENT,
     second_path::EXPERIMENT,
     sizes::EXPERIMENT,
@@ -38,13 +44,13 @@ mod tests {
 
     use mpwatch_model::study::key;
 
-    use super::super::experiment::{Network, Role, Scale};
+    use super::super::experiment::{Network, Role, Scale, Work};
     use super::*;
 
     #[test]
     fn names_and_cells_are_unique_and_every_plot_has_its_factor() {
         let mut names = HashSet::new();
-        for experiment in ALL {
+        for experiment in DECLARED {
             let description = experiment.description;
             assert!(names.insert(description.name));
             for scale in [Scale::Full, Scale::Quick] {
@@ -58,9 +64,10 @@ mod tests {
                     assert!(description.quantities.contains(&plot.quantity), "{}", description.name);
                 }
                 for cell in &cells {
-                    let is_measured = cell.scenario.traffic.iter().any(|load| load.role == Role::Measured);
-                    assert!(is_measured || cell.scenario.application.is_some(), "{}", description.name);
-                    if let Network::Paths(network) = &cell.scenario.network {
+                    let Work::Lab(scenario) = &cell.work else { panic!("in the lab") };
+                    let is_measured = scenario.traffic.iter().any(|load| load.role == Role::Measured);
+                    assert!(is_measured || scenario.application.is_some(), "{}", description.name);
+                    if let Network::Paths(network) = &scenario.network {
                         network.check().unwrap();
                     }
                 }
@@ -70,7 +77,7 @@ mod tests {
 
     #[test]
     fn every_published_value_belongs_to_a_cell_and_a_quantity_of_its_experiment() {
-        for Experiment { description, cells } in ALL {
+        for Declared { description, cells } in DECLARED {
             let cells = cells(Scale::Full);
             for published in description.published {
                 let matches = |cell: &&super::super::experiment::Cell| {

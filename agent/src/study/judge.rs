@@ -72,6 +72,11 @@ impl Judgement {
         self.pairs > 0 && self.decided * 2 >= self.pairs
     }
 
+    /// How many pairs of subflows there were.
+    pub(crate) fn pairs(&self) -> u32 {
+        self.pairs
+    }
+
     /// Whether there was anything to judge.
     pub(crate) fn has_pairs(&self) -> bool {
         self.pairs > 0

@@ -13,7 +13,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::judge::Judgement;
 use super::outcome::Outcome;
-use super::run::{Evidence, Sample, is_to};
+use super::run::{Evidence, Observed, Sample, is_to};
 
 /// What a short flow has at most, to be in time.
 const DEADLINE: Duration = Duration::from_millis(200);
@@ -26,9 +26,9 @@ const SAMPLES_PER_RATE: usize = 10;
 /// Fewer rates have no correlation.
 const MIN_RATES: usize = 5;
 
-/// The values of these quantities that are known.
-pub(crate) fn values(evidence: &Evidence, quantities: &[Quantity]) -> Vec<(Quantity, f64)> {
-    let run = Measured::of(evidence);
+/// The values of these quantities that are known, with the verdicts of one of the methods.
+pub(crate) fn values(evidence: &Evidence, method: usize, quantities: &[Quantity]) -> Vec<(Quantity, f64)> {
+    let run = Measured::of(evidence, method);
     let known = quantities.iter().filter_map(|&quantity| Some((quantity, run.value(quantity)?)));
     known.filter(|(_, value)| value.is_finite()).collect()
 }
@@ -38,13 +38,15 @@ struct Measured<'a> {
     evidence: &'a Evidence,
     outcome: &'a Outcome,
     flows: Vec<Flow<'a>>,
+    /// Index of the method of detection.
+    method: usize,
 }
 
 impl<'a> Measured<'a> {
-    fn of(evidence: &'a Evidence) -> Self {
+    fn of(evidence: &'a Evidence, method: usize) -> Self {
         let all = flows(&evidence.report.connections).into_iter();
         let flows = all.filter(|flow| is_to(flow.end, &evidence.ports)).collect();
-        Self { evidence, outcome: &evidence.outcome, flows }
+        Self { evidence, outcome: &evidence.outcome, flows, method }
     }
 
     fn value(&self, quantity: Quantity) -> Option<f64> {
@@ -84,9 +86,8 @@ impl<'a> Measured<'a> {
             Quantity::Found => self.last_judgement()?.found(),
             Quantity::FalselyClosed => self.last_judgement()?.falsely_closed(),
             Quantity::DecisionTime => {
-                let mut samples = self.evidence.samples.iter();
-                let first = samples.find(|sample| sample.judgement.is_decided())?;
-                Some(first.at.since(self.evidence.began).seconds())
+                let (decided, _) = self.judgements().find(|(_, judgement)| judgement.is_decided())?;
+                Some(decided.since(self.evidence.observed.began).seconds())
             }
             Quantity::Removed => self.evidence.removed.map(f64::from),
             Quantity::ShortCompletion => median(&self.evidence.short),
@@ -118,9 +119,18 @@ impl<'a> Measured<'a> {
         values.iter().copied().reduce(extreme).filter(|_| self.outcome.completed() >= 1.0)
     }
 
+    /// Those of the method, each with its time.
+    fn judgements(&self) -> impl Iterator<Item = (Nanos, Judgement)> {
+        let samples = self.evidence.observed.samples.iter();
+        samples.filter_map(|sample| Some((sample.at, *sample.judgements.get(self.method)?)))
+    }
+
+    /// The last one while all connections were open.
     fn last_judgement(&self) -> Option<Judgement> {
-        let mut judgements = self.evidence.samples.iter().rev().map(|sample| sample.judgement);
-        judgements.find(Judgement::has_pairs)
+        self.judgements()
+            .map(|(_, judgement)| judgement)
+            .filter(Judgement::has_pairs)
+            .max_by_key(Judgement::pairs)
     }
 
     /// The share of the core switches that carried traffic.
@@ -131,16 +141,10 @@ impl<'a> Measured<'a> {
         (all > 0.0).then(|| used as f64 / core.len() as f64)
     }
 
-    /// Watts between the first and the last snapshot during the traffic. `None`: it was too short.
+    /// Of all machines.
     fn power(&self) -> Option<f64> {
-        let during = |sample: &&Sample| {
-            let elapsed = sample.at.0.saturating_sub(self.evidence.began.0) as f64 / 1e9;
-            sample.at >= self.evidence.began && elapsed <= self.outcome.seconds
-        };
-        let mut known =
-            self.evidence.samples.iter().filter(during).filter_map(|one| Some((one.at, one.joules?)));
-        let (first, last) = (known.next()?, known.next_back()?);
-        Some((last.1 - first.1) / last.0.since(first.0).seconds())
+        let machines = std::iter::once(&self.evidence.observed).chain(&self.evidence.other_machine);
+        machines.map(|machine| power(machine, self.outcome.seconds)).sum()
     }
 
     /// Joules above idle.
@@ -182,8 +186,8 @@ impl<'a> Measured<'a> {
     }
 
     fn rate_correlation(&self) -> Option<f64> {
-        let from = self.evidence.began + SLOW_START;
-        let samples = self.evidence.samples.iter().filter(|sample| sample.at >= from);
+        let from = self.evidence.observed.began + SLOW_START;
+        let samples = self.evidence.observed.samples.iter().filter(|sample| sample.at >= from);
         let single: Vec<[f64; 2]> = samples.filter_map(|sample| sample.rates).collect();
         let mean_of = |part: &[[f64; 2]]| {
             [0, 1].map(|nth| part.iter().map(|pair| pair[nth]).sum::<f64>() / SAMPLES_PER_RATE as f64)
@@ -199,4 +203,15 @@ impl<'a> Measured<'a> {
         };
         Some(sum(0, 1) / (sum(0, 0) * sum(1, 1)).sqrt())
     }
+}
+
+/// Watts between the first and the last snapshot during traffic of this many seconds. `None`: it was too short.
+fn power(machine: &Observed, seconds: f64) -> Option<f64> {
+    let during = |sample: &&Sample| {
+        let elapsed = sample.at.0.saturating_sub(machine.began.0) as f64 / 1e9;
+        sample.at >= machine.began && elapsed <= seconds
+    };
+    let mut known = machine.samples.iter().filter(during).filter_map(|one| Some((one.at, one.joules?)));
+    let (first, last) = (known.next()?, known.next_back()?);
+    Some((last.1 - first.1) / last.0.since(first.0).seconds())
 }

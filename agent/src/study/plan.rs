@@ -4,49 +4,60 @@
 
 use mpwatch_model::study::{RunRecord, key};
 
-use super::experiment::{Cell, Experiment, Scale};
+use super::experiment::{Cell, Experiment, Scale, Work};
 
 /// A run that is to be done.
 #[derive(Clone)]
-pub(crate) struct PlannedRun {
-    pub(crate) experiment: &'static Experiment,
-    pub(crate) cell: Cell,
+pub(crate) struct PlannedRun<'a> {
+    pub(crate) experiment: &'a Experiment,
+    /// What it measures: at least one cell. They differ only in how the run is judged.
+    pub(crate) cells: Vec<Cell>,
     /// From 0.
     pub(crate) repetition: u32,
     pub(crate) seed: u64,
 }
 
-impl PlannedRun {
-    /// Whether a run is this one, and succeeded.
-    fn is_done(&self, run: &RunRecord) -> bool {
-        run.error.is_none()
-            && run.experiment == self.experiment.description.name
-            && run.repetition == self.repetition
-            && key(&run.factors) == key(&self.cell.factors)
+impl PlannedRun<'_> {
+    /// Whether a record is of a cell of this run, and has no error.
+    fn is_done(&self, cell: &Cell, record: &RunRecord) -> bool {
+        record.error.is_none()
+            && record.experiment == self.experiment.description.name
+            && record.repetition == self.repetition
+            && key(&record.factors) == key(&cell.factors)
+    }
+
+    /// This run, to measure only the cells that have no record yet. `None`: all have one.
+    fn without(mut self, done: &[RunRecord]) -> Option<Self> {
+        let cells = std::mem::take(&mut self.cells).into_iter();
+        self.cells = cells.filter(|cell| !done.iter().any(|record| self.is_done(cell, record))).collect();
+        (!self.cells.is_empty()).then_some(self)
+    }
+
+    /// What happens in it.
+    pub(crate) fn work(&self) -> &Work {
+        &self.cells[0].work
     }
 
     /// `energy paths=2`.
     pub(crate) fn title(&self) -> String {
-        format!("{} {}", self.experiment.description.name, key(&self.cell.factors))
+        format!("{} {}", self.experiment.description.name, key(&self.cells[0].factors_of_run()))
     }
 }
 
 /// All runs of these experiments.
-pub(crate) fn all(
-    experiments: &[&'static Experiment],
-    scale: Scale,
-    repeat: u32,
-    seed: u64,
-) -> Vec<PlannedRun> {
+pub(crate) fn all(experiments: &[Experiment], scale: Scale, repeat: u32, seed: u64) -> Vec<PlannedRun<'_>> {
     let mut runs = Vec::new();
-    for &experiment in experiments {
-        let name = experiment.description.name;
+    for experiment in experiments {
+        let name = &experiment.description.name;
         for repetition in 0..repeat {
-            let planned = (experiment.cells)(scale).into_iter().map(|cell| {
-                let seed = seed_of(seed, &format!("{name} {} {repetition}", key(&cell.factors)));
-                PlannedRun { experiment, cell, repetition, seed }
-            });
-            let mut block: Vec<PlannedRun> = planned.collect();
+            let cells = experiment.cells(scale);
+            let planned =
+                cells.chunk_by(|one, next| one.factors_of_run() == next.factors_of_run()).map(|cells| {
+                    let of_run = key(&cells[0].factors_of_run());
+                    let seed = seed_of(seed, &format!("{name} {of_run} {repetition}"));
+                    PlannedRun { experiment, cells: cells.to_vec(), repetition, seed }
+                });
+            let mut block: Vec<PlannedRun<'_>> = planned.collect();
             // In an order that looks random, and is the same for the same seed.
             block.sort_by_key(|run| run.seed);
             runs.extend(block);
@@ -56,8 +67,8 @@ pub(crate) fn all(
 }
 
 /// Those that are not among the finished runs.
-pub(crate) fn left(planned: Vec<PlannedRun>, done: &[RunRecord]) -> Vec<PlannedRun> {
-    planned.into_iter().filter(|run| !done.iter().any(|done| run.is_done(done))).collect()
+pub(crate) fn left<'a>(planned: Vec<PlannedRun<'a>>, done: &[RunRecord]) -> Vec<PlannedRun<'a>> {
+    planned.into_iter().filter_map(|run| run.without(done)).collect()
 }
 
 /// A seed that depends on every letter (FNV-1a, then a finaliser, as neighbouring texts have neighbouring hashes).
@@ -74,23 +85,28 @@ mod tests {
     use jiff::Timestamp;
     use mpwatch_model::energy::EnergySource;
 
-    use super::super::experiments::ALL;
+    use super::super::experiments;
     use super::*;
 
-    fn titles(runs: &[PlannedRun]) -> Vec<String> {
+    fn experiment(name: &str) -> [Experiment; 1] {
+        [experiments::all().into_iter().find(|one| one.description.name == name).unwrap()]
+    }
+
+    fn titles(runs: &[PlannedRun<'_>]) -> Vec<String> {
         runs.iter().map(PlannedRun::title).collect()
     }
 
     #[test]
     fn blocks_have_every_cell_once_in_an_order_that_depends_on_the_seed() {
-        let cells = (ALL[0].cells)(Scale::Full).len();
-        let plan = |seed| all(&[&ALL[0]], Scale::Full, 2, seed);
+        let energy = experiment("energy");
+        let cells = energy[0].cells(Scale::Full).len();
+        let plan = |seed| all(&energy, Scale::Full, 2, seed);
         let (one, same, other) = (plan(1), plan(1), plan(2));
         assert_eq!(titles(&one), titles(&same));
         assert_ne!(titles(&one), titles(&other));
         let (first, second) = one.split_at(cells);
         assert_ne!(titles(first), titles(second), "each repetition has an order of its own");
-        let sorted = |runs: &[PlannedRun]| {
+        let sorted = |runs: &[PlannedRun<'_>]| {
             let mut titles = titles(runs);
             titles.sort();
             titles
@@ -100,10 +116,17 @@ mod tests {
 
     #[test]
     fn finished_runs_are_not_repeated_and_failed_ones_are() {
-        let planned = all(&[&ALL[0]], Scale::Quick, 1, 1);
-        let record = |run: &PlannedRun, error: Option<String>| RunRecord {
-            experiment: run.experiment.description.name.to_owned(),
-            factors: run.cell.factors.clone(),
+        let energy = experiment("energy");
+        let planned = all(&energy, Scale::Quick, 1, 1);
+        let record = |run: &PlannedRun<'_>, error| record(run, 0, error);
+        let done = [record(&planned[0], None), record(&planned[1], Some("no route".to_owned()))];
+        assert_eq!(titles(&left(planned.clone(), &done)), titles(&planned[1..]));
+    }
+
+    fn record(run: &PlannedRun<'_>, cell: usize, error: Option<String>) -> RunRecord {
+        RunRecord {
+            experiment: run.experiment.description.name.clone(),
+            factors: run.cells[cell].factors.clone(),
             repetition: run.repetition,
             seed: run.seed,
             began: Timestamp::UNIX_EPOCH,
@@ -111,8 +134,17 @@ mod tests {
             energy: EnergySource::Absent,
             values: Vec::new(),
             error,
-        };
-        let done = [record(&planned[0], None), record(&planned[1], Some("no route".to_owned()))];
-        assert_eq!(titles(&left(planned.clone(), &done)), titles(&planned[1..]));
+        }
+    }
+
+    #[test]
+    fn all_methods_of_detection_judge_one_run_and_each_has_a_record() {
+        let detection = experiment("detection");
+        let planned = all(&detection, Scale::Quick, 1, 1);
+        assert_eq!((planned.len(), planned[0].cells.len()), (1, 5));
+        let done: Vec<RunRecord> = (0..4).map(|cell| record(&planned[0], cell, None)).collect();
+        let left = left(planned.clone(), &done);
+        assert_eq!(key(&left[0].cells[0].factors), key(&planned[0].cells[4].factors));
+        assert_eq!((left.len(), left[0].cells.len()), (1, 1));
     }
 }

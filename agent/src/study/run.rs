@@ -10,16 +10,20 @@ use anyhow::ensure;
 use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
 use mpwatch_engine::elimination::Policy;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_lab::traffic::{Transport, can_select};
+use mpwatch_lab::traffic::{Transport, has_congestion_control};
+use mpwatch_model::bottleneck::DetectionMethod;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::energy::EnergySource;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::application;
 use super::experiment::{Network, Scenario};
 use super::judge::Judgement;
+use super::methods::OtherMethods;
 use super::network::Running;
 use super::outcome::Outcome;
 use super::programs::Skip;
@@ -30,9 +34,10 @@ use crate::control::driver::{Driver, Mode};
 use crate::control::kernel::{self, Kernel};
 use crate::live::Live;
 use crate::session;
+use crate::source::EventSource as _;
 
 /// Time between two snapshots.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the values of a run are computed from.
 pub(crate) struct Evidence {
@@ -45,10 +50,12 @@ pub(crate) struct Evidence {
     /// Server ports of the measured connections, and their protocol.
     pub(crate) ports: Vec<u16>,
     pub(crate) transport: Transport,
-    /// When the measured traffic started, on the boot clock.
-    pub(crate) began: Nanos,
-    /// One for each snapshot.
-    pub(crate) samples: Vec<Sample>,
+    /// Where the joules come from, the least reliable of both ends.
+    pub(crate) energy: EnergySource,
+    /// This machine, or that of the client.
+    pub(crate) observed: Observed,
+    /// That of the server. `None`: it is the same.
+    pub(crate) other_machine: Option<Observed>,
     /// Number of paths of the network. Zero: that depends on the hosts.
     pub(crate) paths: usize,
     /// Bytes that each core switch of a fabric forwarded.
@@ -57,7 +64,16 @@ pub(crate) struct Evidence {
     pub(crate) removed: Option<u32>,
 }
 
+/// A machine during a run.
+pub(crate) struct Observed {
+    /// When the measured traffic started, on its boot clock.
+    pub(crate) began: Nanos,
+    /// One for each snapshot.
+    pub(crate) samples: Vec<Sample>,
+}
+
 /// What a snapshot shows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
     /// On the boot clock.
     pub(crate) at: Nanos,
@@ -65,8 +81,9 @@ pub(crate) struct Sample {
     pub(crate) joules: Option<f64>,
     /// Rates of the first two subflows of the first measured connection, bits per second.
     pub(crate) rates: Option<[f64; 2]>,
-    /// The verdicts on the measured connections.
-    pub(crate) judgement: Judgement,
+    /// How good the verdicts of each method on the measured connections are. Between two machines nobody knows.
+    #[serde(skip)]
+    pub(crate) judgements: Vec<Judgement>,
 }
 
 /// Whether a connection has one of these server ports.
@@ -74,41 +91,38 @@ pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
     [connection.local, connection.remote].into_iter().flatten().any(|end| ports.contains(&end.port()))
 }
 
-/// Runs a scenario. The namespaces are removed at the end, also after an error.
+/// Runs a scenario. The report has the verdicts of the first of these methods, each sample has judgements of all. The namespaces are
+/// removed at the end, also after an error.
 pub(crate) fn run(
     scenario: &Scenario,
+    methods: &[DetectionMethod],
     seed: u64,
     counters: &CounterOptions,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Evidence> {
     let _registration = register(scenario)?;
-    let names = || scenario.traffic.iter().map(|load| load.congestion);
-    if let Some(unknown) = names().find(|name| *name != NAME && !can_select(name)) {
-        let what = format!("this kernel has no congestion control {unknown} (modprobe tcp_{unknown})");
-        return Err(Skip(what).into());
-    }
-    if let Some(application) = &scenario.application {
-        application::require(application)?;
-    }
+    require(scenario)?;
     let mut eliminator = scenario.eliminate.then(elimination).transpose()?;
     let network = Running::build(&scenario.network, seed)?;
     let options = TraceOptions {
         tcp: true,
         ledger: Some(LedgerMode::Exact),
-        method: Some(scenario.method),
+        method: methods.first().copied(),
         counters: counters.clone(),
         ..TraceOptions::default()
     };
     let mut live: Live = options.start(INTERVAL, Arc::clone(stop))?.without_cost().without_backoff();
+    let others = OtherMethods::new(live.start(), methods.get(1..).unwrap_or_default());
     let before = network.core_bytes()?;
     let mut traffic = Traffic::start(&network, scenario, seed)?;
     let (hosts, queues) = (network.hosts(), network.queues(scenario));
     let (mut samples, mut removed) = (Vec::new(), 0);
     let is_ours = |one: &Connection| hosts.contains(&one.netns);
-    let mut report = session::run(&mut live, options.tracker(Closed::Keep), None, |snapshot| {
+    let mut source = others.beside(&mut live);
+    let mut report = session::run(&mut source, options.tracker(Closed::Keep), None, |snapshot| {
         traffic.advance()?;
         let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
-        samples.push(sample(&snapshot, measured, &queues));
+        samples.push(sample(&snapshot, &others.snapshots(), measured, &queues));
         if let Some(driver) = &mut eliminator {
             let steps = driver.step(&snapshot, &is_ours);
             removed +=
@@ -127,7 +141,32 @@ pub(crate) fn run(
         Network::Fabric(_) => 0,
     };
     let removed = eliminator.is_some().then_some(u32::try_from(removed)?);
-    Ok(Evidence { report, outcome, short, ports, transport, began, samples, paths, core, removed })
+    Ok(Evidence {
+        energy: report.energy.as_ref().map_or(EnergySource::Absent, |energy| energy.source),
+        observed: Observed { began, samples },
+        other_machine: None,
+        report,
+        outcome,
+        short,
+        ports,
+        transport,
+        paths,
+        core,
+        removed,
+    })
+}
+
+/// Fails with [`Skip`] if this machine lacks a congestion control or a program.
+fn require(scenario: &Scenario) -> anyhow::Result<()> {
+    let mut names = scenario.traffic.iter().map(|load| load.congestion);
+    if let Some(unknown) = names.find(|name| *name != NAME && !has_congestion_control(name)) {
+        let what = format!("this kernel has no congestion control {unknown} (modprobe tcp_{unknown})");
+        return Err(Skip(what).into());
+    }
+    if let Some(application) = &scenario.application {
+        application::require(application)?;
+    }
+    Ok(())
 }
 
 /// Closes extra subflows sooner than the command does by default: transfers of a study are short.
@@ -149,21 +188,27 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     }
 }
 
-fn sample(
+/// What a snapshot shows of the measured connections.
+pub(super) fn sample(
     snapshot: &Snapshot,
+    of_others: &[Snapshot],
     is_measured: impl Fn(&&Connection) -> bool + Copy,
     queues: &[(IpAddr, usize)],
 ) -> Sample {
     let zones = snapshot.energy.as_ref().map(|energy| &energy.zones).filter(|zones| !zones.is_empty());
-    let ours = || snapshot.connections.iter().filter(is_measured);
-    let rates = ours().next().and_then(|connection| match &connection.subflows[..] {
-        [first, second, ..] => Some([first.send?.0 as f64, second.send?.0 as f64]),
-        _ => None,
-    });
+    let judge = |snapshot: &Snapshot| {
+        let measured = snapshot.connections.iter().filter(is_measured);
+        Judgement::of(measured.filter(|one| one.is_open()), queues)
+    };
+    let rates =
+        snapshot.connections.iter().find(is_measured).and_then(|connection| match &connection.subflows[..] {
+            [first, second, ..] => Some([first.send?.0 as f64, second.send?.0 as f64]),
+            _ => None,
+        });
     Sample {
         at: snapshot.boot_time(),
         joules: zones.map(|zones| zones.iter().map(|zone| zone.zone_uj.joules()).sum()),
         rates,
-        judgement: Judgement::of(ours().filter(|one| one.is_open()), queues),
+        judgements: std::iter::once(snapshot).chain(of_others).map(judge).collect(),
     }
 }

@@ -17,7 +17,7 @@ use crate::clock;
 /// How long background traffic runs before the rest starts.
 const LEAD: Duration = Duration::from_secs(1);
 /// Maximum wait for the last sockets to close after the traffic has ended.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The traffic of a run.
 pub(super) struct Traffic<'a> {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON that Grafana imports. Every query is narrowed by job and instance, queries of single flows also by connection.
+//! The JSON that Grafana imports. Every query of Prometheus is narrowed by job and instance, queries of single flows also by connection;
+//! every query of ClickHouse by the displayed period.
 
 use serde_json::{Value, json};
 
-use crate::dashboards::panel::{Dashboard, Draw, Panel};
+use crate::dashboards::panel::{Dashboard, Draw, Panel, Source};
 
 /// Width of a dashboard, in Grafana's columns.
 const WIDTH: usize = 24;
@@ -11,11 +12,20 @@ const MATCHERS: &str = r#"job=~"$job",instance=~"$instance""#;
 /// Stands for the matchers of job, instance and connection.
 const OF_FLOWS: &str = "$f";
 const FLOW_MATCHER: &str = r#"connection=~"$connection""#;
+/// The period in queries for `clickhouse-client`, and the one that Grafana fills in, in milliseconds.
+const LAST_HOURS: &str = ">= toUnixTimestamp64Nano(now64(9)) - {hours:UInt64} * 3600000000000";
+const DISPLAYED: &str = "BETWEEN $__from * 1000000 AND $__to * 1000000";
 
 /// A query with the matchers filled in. Grafana replaces its own variables.
 pub fn query(text: &str) -> String {
     let of_flows = format!("{MATCHERS},{FLOW_MATCHER}");
     text.replace("$m", MATCHERS).replace(OF_FLOWS, &of_flows).replace("$r", "$__rate_interval")
+}
+
+/// A query of ClickHouse for the displayed period, without its comments. Grafana replaces its own variables.
+pub fn sql(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("--")).collect();
+    lines.join("\n").replace(LAST_HOURS, DISPLAYED)
 }
 
 /// The file of a dashboard.
@@ -37,7 +47,7 @@ pub fn file(dashboard: &Dashboard) -> Value {
                 (left, top, height) = (0, top + height, 0);
             }
             height = height.max(h);
-            panels.push(panel_json(panel, panels.len() + 1, [left, top, w, h]));
+            panels.push(panel_json(dashboard.source, panel, panels.len() + 1, [left, top, w, h]));
             left += w;
         }
         top += height;
@@ -54,7 +64,7 @@ pub fn file(dashboard: &Dashboard) -> Value {
         "refresh": "30s",
         "timezone": "browser",
         "time": { "from": "now-1h", "to": "now" },
-        "templating": { "list": variables(shows_flows(dashboard)) },
+        "templating": { "list": variables(dashboard) },
         "links": [{
             "title": "mpwatch", "type": "dashboards", "tags": ["mpwatch"], "asDropdown": true,
             "includeVars": true, "keepTime": true,
@@ -72,8 +82,16 @@ fn size(panel: &Panel, panels_in_row: usize) -> (usize, usize) {
     }
 }
 
-fn datasource() -> Value {
-    json!({ "type": "prometheus", "uid": "${datasource}" })
+/// The type of a data source. ClickHouse's is that of the plugin by Grafana.
+fn plugin(source: Source) -> &'static str {
+    match source {
+        Source::Prometheus => "prometheus",
+        Source::ClickHouse => "grafana-clickhouse-datasource",
+    }
+}
+
+fn datasource(source: Source) -> Value {
+    json!({ "type": plugin(source), "uid": "${datasource}" })
 }
 
 /// Whether a panel can be narrowed to a connection.
@@ -82,17 +100,25 @@ fn shows_flows(dashboard: &Dashboard) -> bool {
     panels.flat_map(|panel| panel.queries).any(|(text, _)| text.contains(OF_FLOWS))
 }
 
-fn variables(with_connections: bool) -> Vec<Value> {
+fn variables(dashboard: &Dashboard) -> Vec<Value> {
+    let source = dashboard.source;
+    let datasource = json!({
+        "name": "datasource", "label": "Data source", "type": "datasource", "query": plugin(source), "current": {},
+    });
+    let labels = if source == Source::Prometheus { labels(shows_flows(dashboard)) } else { Vec::new() };
+    std::iter::once(datasource).chain(labels).collect()
+}
+
+fn labels(with_connections: bool) -> Vec<Value> {
     let of_label = |name: &str, title: &str, query: &str| {
         json!({
-            "name": name, "label": title, "type": "query", "datasource": datasource(),
+            "name": name, "label": title, "type": "query", "datasource": datasource(Source::Prometheus),
             "query": { "query": query, "refId": name }, "definition": query, "refresh": 2, "sort": 1,
             "multi": true, "includeAll": true, "allValue": ".+",
             "current": { "text": ["All"], "value": ["$__all"] },
         })
     };
     let mut variables = vec![
-        json!({ "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {} }),
         of_label("job", "Job", "label_values(mpwatch_build_info, job)"),
         of_label("instance", "Instance", "label_values(mpwatch_build_info{job=~\"$job\"}, instance)"),
     ];
@@ -103,25 +129,34 @@ fn variables(with_connections: bool) -> Vec<Value> {
     variables
 }
 
-fn panel_json(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
-    let is_now = matches!(panel.draw, Draw::Stat | Draw::Table);
-    let targets: Vec<Value> = panel
-        .queries
-        .iter()
-        .zip('A'..='Z')
-        .map(|((text, legend), letter)| {
-            json!({
-                "refId": letter.to_string(), "datasource": datasource(), "expr": query(text),
-                "legendFormat": legend, "instant": is_now, "range": !is_now,
-                "format": if panel.draw == Draw::Table { "table" } else { "time_series" },
-            })
-        })
-        .collect();
+/// A query of a panel, in the words of its data source.
+fn target(source: Source, draw: Draw, (text, legend): (&str, &str), letter: char) -> Value {
+    let is_now = matches!(draw, Draw::Stat | Draw::Table);
+    let is_table = draw == Draw::Table;
+    let common = json!({ "refId": letter.to_string(), "datasource": datasource(source) });
+    let own = match source {
+        Source::Prometheus => json!({
+            "expr": query(text), "legendFormat": legend, "instant": is_now, "range": !is_now,
+            "format": if is_table { "table" } else { "time_series" },
+        }),
+        Source::ClickHouse => json!({
+            "editorType": "sql", "rawSql": sql(text), "format": u8::from(is_table),
+            "queryType": if is_table { "table" } else { "timeseries" },
+        }),
+    };
+    let fields = [common, own].into_iter().filter_map(|one| one.as_object().cloned()).flatten();
+    Value::Object(fields.collect())
+}
+
+fn panel_json(source: Source, panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
+    let queries = panel.queries.iter().zip('A'..='Z');
+    let targets: Vec<Value> =
+        queries.map(|(query, letter)| target(source, panel.draw, *query, letter)).collect();
     let mut json = json!({
         "id": id,
         "title": panel.title,
         "description": panel.about,
-        "datasource": datasource(),
+        "datasource": datasource(source),
         "gridPos": { "x": x, "y": y, "w": w, "h": h },
         "targets": targets,
         "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
@@ -145,7 +180,7 @@ fn panel_json(panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]) -> Value {
         json["fieldConfig"]["defaults"]["custom"] =
             json!({ "stacking": { "mode": "normal" }, "fillOpacity": 40, "lineWidth": 1 });
     }
-    if panel.draw == Draw::Table {
+    if panel.draw == Draw::Table && source == Source::Prometheus {
         json["transformations"] = json!([{
             "id": "organize",
             "options": { "excludeByName": { "Time": true, "Value": true, "__name__": true } },

@@ -5,9 +5,12 @@ mod grafana;
 mod panel;
 mod panels;
 
-pub use grafana::{file, query};
-pub use panel::{Dashboard, Draw, Panel};
+pub use grafana::{file, query, sql};
+pub use panel::{Dashboard, Draw, Panel, Source};
 
-/// All dashboards.
+/// The dashboards on Prometheus.
 pub static DASHBOARDS: &[Dashboard] =
     &[panels::OVERVIEW, panels::PATHS, panels::FLOWS, panels::ENERGY, panels::HEALTH];
+
+/// The dashboard on ClickHouse.
+pub static FLEET: &Dashboard = &panels::FLEET;

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dashboards and their panels, as data.
 
+/// Where the data of a dashboard are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Metrics of the hosts. Queries are PromQL.
+    Prometheus,
+    /// Connections of many hosts. Queries are SQL.
+    ClickHouse,
+}
+
 /// How a panel is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
@@ -10,7 +19,7 @@ pub enum Draw {
     Lines,
     /// Areas over time that add up.
     Stack,
-    /// The labels of the current series.
+    /// The labels of the current series, or the answer to a query in SQL.
     Table,
 }
 
@@ -24,7 +33,7 @@ pub struct Panel {
     pub unit: &'static str,
     /// How it is drawn.
     pub draw: Draw,
-    /// Queries, each with its legend. In a query, `$m` is replaced by the matchers of job and instance, `$f` by these and the
+    /// Queries, each with its legend. In PromQL, `$m` is replaced by the matchers of job and instance, `$f` by these and the
     /// one of the connection, and `$r` by the interval of rates.
     pub queries: &'static [(&'static str, &'static str)],
 }
@@ -37,6 +46,8 @@ pub struct Dashboard {
     pub title: &'static str,
     /// Description.
     pub about: &'static str,
+    /// Where its data are.
+    pub source: Source,
     /// Rows of panels, each with its title.
     pub rows: &'static [(&'static str, &'static [Panel])],
 }

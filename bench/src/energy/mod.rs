@@ -6,3 +6,4 @@ pub mod processes;
 pub mod run;
 pub mod scenario;
 pub mod simulated_counters;
+pub mod stacks;

@@ -17,6 +17,9 @@ use super::scenario::{Bystander, Flows, Scenario};
 use super::simulated_counters::{IDLE, SimulatedCounters};
 use crate::harness::{Observer, Report, list, number, text};
 
+/// The targets of accuracy hold for flows with at least this CPU time, nanoseconds.
+pub(crate) const LARGE: u64 = 1_000_000_000;
+
 /// The truth of a run, and what each recorder has charged.
 pub struct Run {
     /// True energy of the traffic above idle, microjoules.
@@ -29,7 +32,8 @@ pub struct Run {
     pub charged: Vec<Charged>,
 }
 
-/// What a recorder has charged to the traffic: its flows at both ends, the code of both ends, and network work of unknown flows.
+/// What a recorder has charged to the traffic: its flows at both ends, the code of both ends, and network work before a packet has found its
+/// socket. The last is left out where a bystander sends packets too: most of it is then the bystander's; else it is 1 to 2 % of the traffic's.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Microjoules above idle.
@@ -55,6 +59,8 @@ pub struct Charge {
     pub bounds: [u64; 2],
     /// Nanoseconds.
     pub cpu_time: u64,
+    /// Estimated bytes of the headers in both directions: in proportion to its segments.
+    pub headers: u64,
 }
 
 /// Runs a scenario once, with a recorder for each of these ledgers at the same time.
@@ -76,7 +82,11 @@ pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Run {
     let (threads, after) = (threads.used(), simulated.so_far());
     drop(bystander);
     let reports = recorders.into_iter().map(|recorder| recorder.finish_after_close(&topology));
-    let charged = reports.map(|report| Charged::of(&report, &topology)).collect();
+    let shared: &[&str] = match scenario.bystander {
+        Some(Bystander::Tcp { .. }) => &["app"],
+        _ => &["app", "net_shared"],
+    };
+    let charged = reports.map(|report| Charged::of(&report, &topology, shared)).collect();
     let cpu_time = endpoints + threads;
     let machine = simulated.machine();
     Run {
@@ -151,7 +161,8 @@ fn measurement(
 }
 
 impl Charged {
-    fn of(report: &Report, topology: &Topology) -> Self {
+    /// `accounts`: those outside of flows that belong to the traffic.
+    fn of(report: &Report, topology: &Topology, accounts: &[&str]) -> Self {
         let mut charged = Self::default();
         for end in [topology.client(), topology.server()] {
             for connection in report.connections_in(end.name()) {
@@ -164,12 +175,13 @@ impl Charged {
             }
         }
         for zone in list(&report.json["energy"], "zones") {
-            let others = number(zone, "app_uj") + number(zone, "net_shared_uj");
+            let others = accounts.iter().map(|account| number(zone, &format!("{account}_uj"))).sum::<u64>();
             charged.energy += others;
             charged.bounds = charged.bounds.map(|bound| bound + others);
         }
         for cpu in list(&report.json, "cpus") {
-            charged.cpu_time += number(cpu, "app_ns") + number(cpu, "net_shared_ns");
+            charged.cpu_time +=
+                accounts.iter().map(|account| number(cpu, &format!("{account}_ns"))).sum::<u64>();
         }
         charged
     }
@@ -182,14 +194,24 @@ impl Charged {
         }
         assert_eq!((text(energy, "source"), text(energy, "idle")), ("rapl-powercap", "calibrated"));
         let bounds = ["lo_uj", "hi_uj"].map(|bound| number(energy, bound));
-        let charge =
-            Charge { energy: number(energy, "active_uj"), bounds, cpu_time: number(energy, "cpu_ns") };
+        let charge = Charge {
+            energy: number(energy, "active_uj"),
+            bounds,
+            cpu_time: number(energy, "cpu_ns"),
+            headers: list(connection, "subflows").iter().map(headers).sum(),
+        };
         self.energy += charge.energy;
         self.bounds = [self.bounds[0] + bounds[0], self.bounds[1] + bounds[1]];
         self.cpu_time += charge.cpu_time;
         self.workers += number(&connection["cpu_ns"], "worker");
         self.flows.insert(format!("{end} {}", text(connection, "id")), charge);
     }
+}
+
+fn headers(subflow: &Value) -> u64 {
+    let wire = ["sent", "received"].map(|way| number(subflow, &format!("wire_bytes_{way}_estimate")));
+    let payload = ["bytes_sent", "bytes_received"].map(|field| number(subflow, field));
+    wire.iter().sum::<u64>().saturating_sub(payload.iter().sum())
 }
 
 /// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. This assumes that they work only for

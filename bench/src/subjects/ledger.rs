@@ -2,10 +2,12 @@
 //! How accurate the energy of flows is with each ledger: simulated counters, whose true energy is known, beside real traffic.
 
 use crate::effort::Effort;
-use crate::energy::run::{Charge, Charged, Run, run};
+use crate::energy::run::{Charge, Charged, LARGE, Run, run};
 use crate::energy::scenario::{Scenario, of_ledger};
-use crate::statistics::median;
+use crate::statistics::{median, median_and_worst};
 use crate::table::markdown;
+
+use super::ledger_variants::{self, Variants, start_stacks};
 
 const HEADER: [&str; 9] = [
     "scenario",
@@ -18,8 +20,6 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// The targets hold for flows with at least this CPU time, nanoseconds.
-const LARGE: u64 = 1_000_000_000;
 /// Repetitions are this fraction of the rounds of other subjects: each takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
 
@@ -34,6 +34,7 @@ struct Errors {
     of_flows: Vec<f64>,
     /// One per flow.
     covered_flows: Vec<bool>,
+    variants: Variants,
 }
 
 pub(crate) fn run_all(effort: Effort) -> String {
@@ -54,7 +55,8 @@ pub(crate) fn run_all(effort: Effort) -> String {
          same time; their bounds are compared for all flows.\n\n",
         effort.traffic
     );
-    note + &markdown(&HEADER, &rows) + "\n" + &summary(&scenarios, &all)
+    let variants = scenarios.iter().zip(&all).map(|(scenario, errors)| (scenario.name, &errors.variants));
+    note + &markdown(&HEADER, &rows) + "\n" + &summary(&scenarios, &all) + &ledger_variants::table(variants)
 }
 
 impl Errors {
@@ -65,7 +67,11 @@ impl Errors {
         self.sampled.push(error(&alone, 0));
         self.covered.push((bounds[0]..=bounds[1]).contains(&alone.energy));
         self.cpu_seconds.push(alone.cpu_time as f64 / 1e9);
+        let stacks = start_stacks();
         let both = run(scenario, &["exact", "sampled"]);
+        if let Some(stacks) = stacks {
+            self.variants.compare(&both.charged[0], &both.charged[1], stacks.finish());
+        }
         self.exact.push(error(&both, 0));
         self.compare_flows(&both.charged[0], &both.charged[1]);
     }
@@ -137,13 +143,6 @@ fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
             share(&covered),
             moved * 100.0
         )
-}
-
-/// In percent; the worst is the one furthest from 0.
-fn median_and_worst(errors: &[f64]) -> String {
-    let worst = errors.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()));
-    worst
-        .map_or("-".to_owned(), |worst| format!("{:+.1} % ({:+.1} %)", median(errors) * 100.0, worst * 100.0))
 }
 
 fn share(covered: &[bool]) -> String {

@@ -27,11 +27,11 @@ const BPFTRACE: &str = "tracepoint:sock:inet_sock_set_state { printf(\"%d %d %d 
     tracepoint:tcp:tcp_send_reset { @sent_resets = count(); }";
 
 /// Another tool.
-pub(crate) struct Peer {
+pub struct Peer {
     /// As its row is called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The program.
-    program: &'static str,
+    pub program: &'static str,
     /// Its Debian package.
     package: &'static str,
     /// Runs it until it is interrupted: a shell script. `$OUT` is a file for a capture, or `/dev/null`.
@@ -42,7 +42,8 @@ pub(crate) struct Peer {
     pub(crate) missing: &'static str,
 }
 
-pub(crate) const PEERS: [Peer; 9] = [
+/// All of them.
+pub const PEERS: [Peer; 9] = [
     Peer {
         name: "`ss -tiM`, every second",
         program: "ss",
@@ -119,7 +120,7 @@ pub(crate) const PEERS: [Peer; 9] = [
 
 impl Peer {
     /// Whether its program is in the path. An error says what to install.
-    pub(crate) fn find(&self) -> Result<(), String> {
+    pub fn find(&self) -> Result<(), String> {
         let found = Command::new("sh").args(["-c", &format!("command -v {}", self.program)]).output();
         if found.expect("there is a shell").status.success() {
             return Ok(());
@@ -128,7 +129,7 @@ impl Peer {
     }
 
     /// Starts it for a lab. Without a folder its output is discarded.
-    pub(crate) fn start(&self, lab: &Topology, folder: Option<&TempDir>) -> RunningPeer {
+    pub fn start(&self, lab: &Topology, folder: Option<&TempDir>) -> RunningPeer {
         let file = |name: &str| match folder {
             Some(folder) => File::create(folder.path().join(name)).expect("a file can be made").into(),
             None => Stdio::null(),
@@ -154,7 +155,7 @@ impl Peer {
     }
 
     /// Which of these ports of short connections it has reported, in lines with the port of their server.
-    pub(crate) fn seen(
+    pub fn seen(
         &self,
         lab: &Topology,
         folder: &TempDir,
@@ -183,11 +184,11 @@ fn shell(lab: &Topology, folder: Option<&TempDir>) -> Command {
 }
 
 /// A tool that runs. Dropping it ends it.
-pub(crate) struct RunningPeer(Child);
+pub struct RunningPeer(Child);
 
 impl RunningPeer {
     /// Whether it has ended by itself, so it does not work here.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("a child process").is_some()
     }
 }
@@ -207,7 +208,7 @@ impl Drop for RunningPeer {
 
 /// Why a tool has ended: the first line of its errors. bpftrace always complains about the limit of locked memory, which recent kernels do
 /// not apply to it.
-pub(crate) fn reason(folder: &TempDir) -> String {
+pub fn reason(folder: &TempDir) -> String {
     let text = read(&folder.path().join("stderr"));
     let line = text
         .lines()

@@ -1,7 +1,8 @@
 -- Which pairs of sites waste energy on extra subflows? An extra subflow shares a bottleneck with another one of its connection. Its part of
--- the energy of both ends is estimated by its part of the subflows. Sites are the label `site` of the daemons, otherwise their hosts.
-SELECT ifNull(nullIf(JSONExtractString(ifNull(client_labels, ''), 'site'), ''), client_host) AS client_site,
-       ifNull(nullIf(JSONExtractString(ifNull(server_labels, ''), 'site'), ''), server_host) AS server_site,
+-- the energy of both ends is estimated by its part of the subflows. Sites are the label `site` of the daemons, otherwise those of
+-- their networks (table `sites`), otherwise their hosts.
+SELECT ifNull(pairs.client_site, client_host) AS client_site,
+       ifNull(pairs.server_site, server_host) AS server_site,
        round(sum(ifNull(client_sample_weight, 1))) AS connections,
        round(sum(client_extra_subflows * ifNull(client_sample_weight, 1))) AS extra_subflows,
        round(sum((client_active_uj + server_active_uj) * ifNull(client_sample_weight, 1)) / 1e6, 3) AS joules,

@@ -13,6 +13,7 @@ static __noinline int note_handshake(struct handshake *known, struct mptcp_sock 
 	__u8 state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	__u32 token = READ(msk, token);
 	struct key_hash hash = {}, own = {};
+	bool lacks_token;
 	__u64 key;
 
 	if (token)
@@ -26,8 +27,13 @@ static __noinline int note_handshake(struct handshake *known, struct mptcp_sock 
 	if (!key)
 		return 0;
 	hash_key(&hash, key);
-	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
+	/* The kernel clears the token when the connection closes, before it destroys the last subflow. */
+	lacks_token = !known->token && !msk_fell_back(msk);
+	if (lacks_token || (!msk_counts_bytes() && !msk_fell_back(msk)))
 		hash_key(&own, READ(msk, local_key));
+	if (lacks_token)
+		known->token = own.token;
+	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
 		/* A reader on another CPU expects both to be set once first_received is. */
 		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
 		*(volatile __u64 *)&known->first_received = hash.idsn + 1;

@@ -136,6 +136,7 @@ struct sock {
 	int sk_err;
 	int sk_err_soft;
 	struct sock_cgroup_data sk_cgrp_data;
+	struct bpf_local_storage *sk_bpf_storage;
 };
 
 typedef struct {

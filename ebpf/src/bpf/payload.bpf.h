@@ -97,4 +97,15 @@ static __always_inline __u64 payload_so_far(struct handshake *handshake, struct 
 	       handshake->first_received;
 }
 
+/* As payload_so_far(), without what is in flight. */
+static __always_inline __u64 payload_arrived(struct handshake *handshake, struct mptcp_sock *msk)
+{
+	if (msk_counts_bytes())
+		return READ(msk, bytes_acked) + READ(msk, bytes_received);
+	if (!handshake->first_received)
+		return 0;
+	return READ(msk, snd_una) - handshake->first_sent + READ(msk, ack_seq) -
+	       handshake->first_received;
+}
+
 #endif

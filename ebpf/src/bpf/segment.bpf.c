@@ -61,7 +61,10 @@ static __always_inline void count_rtt(struct subflow_state *state, struct tcp_so
 		state->rtt_histogram[bucket]++;
 }
 
-/* [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. */
+/*
+ * [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. Both ends count what has arrived: what is in
+ * flight is known to the sender only.
+ */
 static __always_inline void update_effective(struct subflow_state *state, struct tcp_sock *tp,
 					     struct mptcp_sock *msk, __u64 now)
 {
@@ -70,7 +73,7 @@ static __always_inline void update_effective(struct subflow_state *state, struct
 
 	if (!mine)
 		return;
-	all = payload_so_far(&state->handshake, msk);
+	all = payload_arrived(&state->handshake, msk);
 	if (!all || mine * 10 < all)
 		return;
 	state->observed.effective_ns = now;
@@ -115,13 +118,16 @@ static __always_inline bool is_due(struct subflow_state *state, struct tcp_sock 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk)
 {
-	struct subflow_state *state = bpf_sk_storage_get(&subflows, sk, 0, 0);
+	struct subflow_state *state = NULL;
 	bool wanted_effective, sending;
 	struct mptcp_sock *msk;
 	struct tcp_sock *tp;
 	__u64 now;
 
 	count(MPW_COUNT_SEGMENTS, 1);
+	/* Most sockets of plain TCP have no storage at all: looking at the pointer takes a fraction of the helper. */
+	if (sk->sk_bpf_storage)
+		state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state) {
 		charge_untraced();
 		return 0;

@@ -10,6 +10,8 @@ use super::unit_cost::{PACKET, UnitCosts};
 
 /// Weight of the share of time that windows cover, in work, when the share of work that they cover is estimated.
 const PRIOR_WORK: f64 = 64.0 * PACKET;
+/// The same for packets of the whole machine.
+const PRIOR_PACKETS: f64 = 64.0;
 /// How much an older window counts compared with the next one, in the ratio of the ledger's busy time to the kernel's.
 const DECAY: f64 = 0.99;
 /// Weight of the ratio 1, as busy time, nanoseconds: the kernel rounds its idle time to 10 ms.
@@ -126,7 +128,8 @@ impl Sampling {
         CpuLoad { cpu: now.cpu, wall, busy: busy.min(wall) }
     }
 
-    /// What the accounts should have got so far: their time in windows, scaled. What is done for flows is scaled by their work, the rest by time.
+    /// What the accounts should have got so far: their time in windows, scaled. Code of applications is scaled by the work of flows, network
+    /// work without a flow by all packets of the machine (most of it may be for traffic that is not traced), interrupts by time.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> [u64; BUSY] {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;
@@ -138,9 +141,16 @@ impl Sampling {
             return targets;
         }
         let by_time = (elapsed / sampled).max(1.0);
-        let by_work = (self.work.all as f64 + PRIOR_WORK * by_time) / (self.work.sampled as f64 + PRIOR_WORK);
+        let scale =
+            |all: u64, sampled: u64, prior: f64| (all as f64 + prior * by_time) / (sampled as f64 + prior);
+        let by_work = scale(self.work.all, self.work.sampled, PRIOR_WORK);
+        let by_packets = match now.packets {
+            // A recording of an earlier version.
+            0 => by_work,
+            packets => scale(packets, now.window_packets, PRIOR_PACKETS),
+        };
         targets[APP] = (sum(|cpu| cpu.app) * by_work) as u64;
-        targets[NET_SHARED] = (sum(|cpu| cpu.net_shared) * by_work) as u64;
+        targets[NET_SHARED] = (sum(|cpu| cpu.net_shared) * by_packets) as u64;
         targets[IRQ] = (sum(|cpu| cpu.irq) * by_time) as u64;
         targets
     }
@@ -223,6 +233,21 @@ mod tests {
             SECOND * 3 / 2_000 - 1
         );
         assert_eq!(sampling.charge(&[], &loads(&[SECOND, SECOND / 2]), 9 * SECOND), 0, "no time has passed");
+    }
+
+    #[test]
+    fn network_work_without_a_flow_follows_all_packets_of_the_machine() {
+        let shared = |now: CpuSampling| {
+            let mut windows = windows(10_000_000, 0, 0);
+            windows[0].net_shared = Nanos(1_000_000);
+            let mut sampling =
+                Sampling { work: Work { all: 640_000, sampled: 320_000 }, ..Sampling::default() };
+            sampling.charge(&windows, &now, 20_000_000);
+            sampling.accounts()[0].net_shared.0
+        };
+        let others = CpuSampling { packets: 2_000_000, window_packets: 200_000, ..loads(&[SECOND]) };
+        assert!(shared(others).abs_diff(10_000_000) < 10_000);
+        assert!(shared(loads(&[SECOND])).abs_diff(2_000_000) < 200_000, "packets were not recorded");
     }
 
     proptest! {

@@ -49,6 +49,16 @@ impl FlowSample {
         size + if packets < SHORT { 0 } else { SIZES.len() + 1 }
     }
 
+    /// What was added since an earlier sample.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            time: self.time - earlier.time,
+            work: self.work.saturating_sub(earlier.work),
+            sampled: self.sampled.saturating_sub(earlier.sampled),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
+
     fn total(&self) -> f64 {
         self.time.total().0 as f64
     }

@@ -11,26 +11,30 @@ use super::subflow::SubflowState;
 pub(super) struct ConnectionCpu {
     /// `None`: the kernel side keeps no account.
     pub(super) total: Option<CpuTimes>,
-    divided: CpuTimes,
+    divided: Option<CpuTimes>,
 }
 
 impl ConnectionCpu {
-    /// Divides the time since the last tick by the payload carried since, else in total. Must run before the subflows end their tick.
-    pub(super) fn divide(&mut self, subflows: &mut [SubflowState]) {
+    /// Divides the time since the last tick by the payload carried since, else in total. Must run before the subflows end their tick. If the
+    /// opening was not traced, time before the first tick was spent on payload that was not observed.
+    pub(super) fn divide(&mut self, subflows: &mut [SubflowState], seen_open: bool) {
         let Some(total) = self.total else { return };
-        if subflows.is_empty() || total == self.divided {
+        let divided = self.divided.unwrap_or(if seen_open { CpuTimes::default() } else { total });
+        if subflows.is_empty() {
+            return;
+        }
+        self.divided = Some(total);
+        if total == divided {
             return;
         }
         let carried: Vec<(u64, u64)> = subflows.iter().map(SubflowState::carried).collect();
         let (since_last_tick, in_total): (Vec<u64>, Vec<u64>) = carried.into_iter().unzip();
         let weights =
             if since_last_tick.iter().all(|&bytes| bytes == 0) { in_total } else { since_last_tick };
-        let parts =
-            (total - self.divided).classes().map(|amount| divide(amount, &weights).collect::<Vec<u64>>());
+        let parts = (total - divided).classes().map(|amount| divide(amount, &weights).collect::<Vec<u64>>());
         for (index, subflow) in subflows.iter_mut().enumerate() {
             subflow.cpu_share +=
                 CpuTimes::from_classes(std::array::from_fn(|class| parts[class][index]), true);
         }
-        self.divided = total;
     }
 }

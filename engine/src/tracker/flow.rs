@@ -168,7 +168,7 @@ impl Flow {
             self.opened = record.opened;
             self.open_at(record.opened, record.first_seen);
         }
-        self.take_msk(&record.msk, record.at);
+        self.take_msk(&record.msk, record.at, None);
         if record.last && !self.socket.is_final {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
@@ -184,7 +184,7 @@ impl Flow {
             self.cgroup = record.cgroup;
         }
         match &record.msk {
-            Some(msk) => self.take_msk(msk, record.at),
+            Some(msk) => self.take_msk(msk, record.at, Some(record.id)),
             None => self.take_tcp(record),
         }
         if self.first_seen.is_none() {
@@ -255,7 +255,7 @@ impl Flow {
     pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos, suspensions: &Suspensions) -> TickOutcome {
         let mut outcome =
             TickOutcome { timeline_dropped: self.timeline.take_dropped(), ..TickOutcome::default() };
-        self.cpu.divide(&mut self.subflows);
+        self.cpu.divide(&mut self.subflows, self.opened.is_some());
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
             if self.subflows[index].on_tick(now, interval) {
@@ -289,7 +289,10 @@ impl Flow {
     fn totals(&self) -> Option<Totals> {
         let (sent, received) = self.bytes()?;
         let wire = self.subflows.iter().map(SubflowState::wire_bytes).sum();
-        Some(Totals { payload: sent + received, sent, wire })
+        let counted = self.msk.as_ref().and_then(|msk| msk.bytes).map(|bytes| bytes.acked);
+        let acked = counted.or_else(|| self.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked));
+        let in_flight = sent.since(acked.unwrap_or(sent));
+        Some(Totals { payload: sent + received, sent, in_flight, wire })
     }
 
     fn life(&self, now: Nanos) -> Life {
@@ -328,14 +331,14 @@ impl Flow {
         self.owner = record.owner.or(self.owner);
     }
 
-    fn take_msk(&mut self, msk: &MskView, at: Nanos) {
+    fn take_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
         let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
         // An id that was reported must not change; an unknown part of it may be filled in.
         if self.token.0 == 0 {
             self.token = merged.token;
         }
         if self.birth.0 == 0 {
-            self.birth = merged.cookie;
+            self.birth = socket::birth(&merged, subflow);
         }
         if let Some(since) = self.addresses.update(self.msk.as_ref(), &merged, at, &mut self.timeline) {
             self.explain_ends(&merged.removed_ids, since);

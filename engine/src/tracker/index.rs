@@ -17,7 +17,8 @@ pub(super) struct Key {
 #[derive(Default)]
 pub(super) struct Index {
     next: u64,
-    cookies: HashMap<SocketCookie, Key>,
+    /// The latest connection of each MPTCP socket, with its token.
+    cookies: HashMap<SocketCookie, (Key, Token)>,
     tokens: HashMap<(NetnsCookie, Token), Key>,
     subflows: HashMap<SubflowId, Key>,
     forgotten: HashSet<ConnectionId>,
@@ -34,12 +35,21 @@ impl Index {
         Key { serial: self.next }
     }
 
+    /// The latest connection of an MPTCP socket.
     pub(super) fn by_cookie(&self, cookie: SocketCookie) -> Option<Key> {
-        self.cookies.get(&known(cookie)?).copied()
+        self.cookies.get(&known(cookie)?).map(|(key, _)| *key)
     }
 
-    pub(super) fn by_token(&self, netns: NetnsCookie, token: Token) -> Option<Key> {
-        self.tokens.get(&(netns, token.known()?)).copied()
+    /// The connection with this token on this MPTCP socket, as far as both are known. A socket may be connected again (AF_UNSPEC): it keeps
+    /// its cookie and gets another token, while records of the earlier connection may still arrive.
+    pub(super) fn by_socket(&self, netns: NetnsCookie, token: Token, cookie: SocketCookie) -> Option<Key> {
+        let of_token = token.known().and_then(|token| self.tokens.get(&(netns, token)).copied());
+        let of_cookie = || {
+            let (key, latest) = self.cookies.get(&known(cookie)?)?;
+            let is_other = latest.known().zip(token.known()).is_some_and(|(latest, token)| latest != token);
+            (!is_other).then_some(*key)
+        };
+        of_token.or_else(of_cookie)
     }
 
     pub(super) fn by_subflow(&self, subflow: SubflowId) -> Option<Key> {
@@ -50,7 +60,10 @@ impl Index {
     pub(super) fn insert(&mut self, key: Key, flow: &Flow, subflow: Option<SubflowId>) {
         let id = flow.id();
         if let Some(cookie) = known(flow.msk_cookie()) {
-            self.cookies.insert(cookie, key);
+            let latest = self.cookies.entry(cookie).or_insert((key, id.token));
+            if latest.0.serial <= key.serial {
+                *latest = (key, id.token);
+            }
         }
         if let Some(token) = id.token.known() {
             self.tokens.insert((id.netns, token), key);
@@ -62,11 +75,10 @@ impl Index {
 
     pub(super) fn forget(&mut self, flow: &Flow) {
         let (id, key) = (flow.id(), Key { serial: flow.serial() });
-        let is_own = |found: Option<&Key>| found == Some(&key);
-        if is_own(self.cookies.get(&flow.msk_cookie())) {
+        if self.by_cookie(flow.msk_cookie()) == Some(key) {
             self.cookies.remove(&flow.msk_cookie());
         }
-        if is_own(self.tokens.get(&(id.netns, id.token))) {
+        if self.tokens.get(&(id.netns, id.token)) == Some(&key) {
             self.tokens.remove(&(id.netns, id.token));
         }
         for subflow in flow.subflow_ids() {

@@ -35,7 +35,7 @@ use mpwatch_model::connection::Connection;
 use mpwatch_model::cpu::CpuAccounts;
 use mpwatch_model::elimination::EliminationRecord;
 use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
-use mpwatch_model::host::Losses;
+use mpwatch_model::host::{Host, Losses};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::idle::IdleConnections;
 use mpwatch_model::sample::SampleBatch;
@@ -138,6 +138,7 @@ impl Tracker {
             KernelEvent::Samples(batch) => self.on_samples(batch),
             KernelEvent::Netns(name) => self.names.add_netns(name),
             KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
+            KernelEvent::Pod(name) => self.names.add_pod(name),
             KernelEvent::Elimination(record) => self.on_elimination(record),
             KernelEvent::Clock(change) => self.on_clock(*change),
             KernelEvent::Tick(tick) => self.on_tick(tick),
@@ -176,7 +177,7 @@ impl Tracker {
             schema: SCHEMA,
             at: self.timestamp(self.tick.at),
             interval_s: Some(self.interval()).filter(|interval| interval.0 > 0).map(Nanos::seconds),
-            host: self.start.host.clone(),
+            host: self.host(),
             setup: Arc::clone(&self.start.setup),
             connections,
             counters: self.tick.counters,
@@ -189,6 +190,11 @@ impl Tracker {
         }
     }
 
+    /// The machine, with the error of its clock at the last tick.
+    fn host(&self) -> Host {
+        Host { clock_error: self.tick.clock_error, ..self.start.host.clone() }
+    }
+
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = Vec::from(std::mem::take(&mut self.archive));
@@ -197,7 +203,7 @@ impl Tracker {
         Report {
             schema: SCHEMA,
             run: Run {
-                host: self.start.host.clone(),
+                host: self.host(),
                 setup: Arc::clone(&self.start.setup),
                 from: self.timestamp(self.start.at),
                 to: self.timestamp(self.tick.at),
@@ -210,6 +216,7 @@ impl Tracker {
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
             filtered_out: 0,
+            run_starts: Vec::new(),
         }
         .with(connections)
     }
@@ -263,24 +270,27 @@ impl Tracker {
     fn find_by_subflow(&self, record: &SubflowRecord) -> Option<Key> {
         self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
-            self.index.by_cookie(msk.cookie).or_else(|| self.index.by_token(record.netns, msk.token))
+            let found = self.index.by_socket(record.netns, msk.token, msk.cookie);
+            // The first record of a subflow may arrive before that of its connection.
+            found.filter(|key| !self.is_reopened(*key, record.created))
         })
     }
 
-    /// A socket that connects again after it was closed is a new connection, with a new token.
     fn find_by_connection(&self, record: &ConnectionRecord) -> Option<Key> {
-        let known = self
-            .index
-            .by_cookie(record.msk.cookie)
-            .or_else(|| self.index.by_token(record.netns, record.msk.token));
-        let is_reopened = |flow: &Flow| matches!((flow.closed_at(), record.opened), (Some(closed), Some(opened)) if opened > closed);
-        known.filter(|key| !self.flows.active(*key).is_some_and(is_reopened))
+        let found = self.index.by_socket(record.netns, record.msk.token, record.msk.cookie);
+        found.filter(|key| !self.is_reopened(*key, record.opened))
+    }
+
+    /// Whether something that was opened at this time belongs to a later connection of the same socket. (An idle connection is open.)
+    fn is_reopened(&self, key: Key, opened: Option<Nanos>) -> bool {
+        let closed = self.flows.active(key).filter(|flow| flow.socket.is_known).and_then(Flow::closed_at);
+        closed.zip(opened).is_some_and(|(closed, opened)| opened > closed)
     }
 
     fn on_elimination(&mut self, record: &EliminationRecord) {
         let EliminationRecord { at, connection, step } = record;
-        let key = self.index.by_cookie(connection.birth);
-        if let Some(key) = key.or_else(|| self.index.by_token(connection.netns, connection.token)) {
+        let found = self.index.by_socket(connection.netns, connection.token, connection.birth);
+        if let Some(key) = found {
             self.flows.on_elimination(key, *at, step);
         }
     }

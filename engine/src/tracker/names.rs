@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces and control groups, which the kernel knows by numbers. Short jobs leave theirs behind: only names that were
-//! used lately are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel knows by numbers. Short jobs leave theirs behind: only names
+//! that were used lately are kept.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use mpwatch_model::event::{CgroupName, NetnsName};
+use mpwatch_model::event::{CgroupName, NetnsName, PodName};
 use mpwatch_model::id::NetnsCookie;
+use mpwatch_model::names::Pod;
 
-/// Maximum number of names, each for namespaces and for control groups; about 150 bytes each. When it is exceeded, the least recently used
+/// Maximum number of names, each for namespaces, control groups and pods; about 150 bytes each. When it is exceeded, the least recently used
 /// half is discarded. A name that is used later is reported again: that of a namespace because the agent remembers half as many as reported
-/// (`MAX_SEEN`), that of a control group once per minute (cgroup.bpf.c).
+/// (`MAX_SEEN`), that of a control group and its pod once per minute (cgroup.bpf.c).
 const MAX_NAMES: usize = 16_384;
 
 #[derive(Default)]
 pub(super) struct Names {
-    netns: Recent<NetnsCookie>,
+    netns: Recent<NetnsCookie, str>,
     /// From recordings of older versions, which lack the cookie.
-    netns_by_inode: Recent<u32>,
-    cgroups: Recent<u64>,
+    netns_by_inode: Recent<u32, str>,
+    cgroups: Recent<u64, str>,
+    pods: Recent<u64, Pod>,
     changed: Changed,
 }
 
@@ -29,6 +31,7 @@ pub(super) struct Names {
 pub(super) struct Changed {
     netns: HashSet<NetnsCookie>,
     inodes: HashSet<u32>,
+    /// A control group, or its pod.
     cgroups: HashSet<u64>,
 }
 
@@ -46,8 +49,8 @@ impl Changed {
 impl Names {
     pub(super) fn add_netns(&mut self, name: &NetnsName) {
         match name.netns {
-            Some(netns) if self.netns.insert(netns, &name.name) => drop(self.changed.netns.insert(netns)),
-            None if self.netns_by_inode.insert(name.inode, &name.name) => {
+            Some(netns) if self.netns.insert(netns, &*name.name) => drop(self.changed.netns.insert(netns)),
+            None if self.netns_by_inode.insert(name.inode, &*name.name) => {
                 self.changed.inodes.insert(name.inode);
             }
             _ => {}
@@ -55,8 +58,14 @@ impl Names {
     }
 
     pub(super) fn add_cgroup(&mut self, name: &CgroupName) {
-        if self.cgroups.insert(name.id, &name.path) {
+        if self.cgroups.insert(name.id, &*name.path) {
             self.changed.cgroups.insert(name.id);
+        }
+    }
+
+    pub(super) fn add_pod(&mut self, name: &PodName) {
+        if self.pods.insert(name.cgroup, &name.pod) {
+            self.changed.cgroups.insert(name.cgroup);
         }
     }
 
@@ -74,31 +83,39 @@ impl Names {
     pub(super) fn cgroup(&self, id: u64) -> Option<Arc<str>> {
         self.cgroups.get(id)
     }
+
+    /// The pod of a control group.
+    pub(super) fn pod(&self, cgroup: u64) -> Option<Arc<Pod>> {
+        self.pods.get(cgroup)
+    }
 }
 
 /// Names by number, each with its last use.
-struct Recent<K> {
-    names: HashMap<K, (Arc<str>, Cell<u64>)>,
+struct Recent<K, V: ?Sized> {
+    names: HashMap<K, (Arc<V>, Cell<u64>)>,
     /// Number of the latest use.
     uses: Cell<u64>,
 }
 
-impl<K> Default for Recent<K> {
+impl<K, V: ?Sized> Default for Recent<K, V> {
     fn default() -> Self {
         Self { names: HashMap::new(), uses: Cell::default() }
     }
 }
 
-impl<K: Copy + Eq + Hash> Recent<K> {
+impl<K: Copy + Eq + Hash, V: PartialEq + ToOwned + ?Sized> Recent<K, V>
+where
+    Arc<V>: From<V::Owned>,
+{
     /// Returns whether it had another name, or none.
-    fn insert(&mut self, key: K, name: &str) -> bool {
+    fn insert(&mut self, key: K, name: &V) -> bool {
         if let Some((known, used)) = self.names.get(&key)
             && **known == *name
         {
             used.set(self.next_use());
             return false;
         }
-        self.names.insert(key, (name.into(), Cell::new(self.next_use())));
+        self.names.insert(key, (name.to_owned().into(), Cell::new(self.next_use())));
         if self.names.len() > MAX_NAMES {
             let mut uses: Vec<u64> = self.names.values().map(|(_, used)| used.get()).collect();
             let (_, middle, _) = uses.select_nth_unstable(MAX_NAMES / 2);
@@ -108,7 +125,7 @@ impl<K: Copy + Eq + Hash> Recent<K> {
         true
     }
 
-    fn get(&self, key: K) -> Option<Arc<str>> {
+    fn get(&self, key: K) -> Option<Arc<V>> {
         let (name, used) = self.names.get(&key)?;
         used.set(self.next_use());
         Some(Arc::clone(name))
@@ -132,15 +149,45 @@ mod tests {
         let netns = |n: u64| NetnsName { netns: Some(NetnsCookie(n)), inode: 1, name: format!("job-{n}") };
         names.add_cgroup(&cgroup(0));
         names.add_netns(&netns(0));
+        let pod = |n: u64| Pod {
+            namespace: "shop".to_owned(),
+            name: format!("web-{n}"),
+            uid: n.to_string(),
+            container: None,
+        };
+        names.add_pod(&PodName { cgroup: 0, pod: pod(0) });
         for number in 1..100_000 {
             names.add_cgroup(&cgroup(number));
             names.add_netns(&netns(number));
+            names.add_pod(&PodName { cgroup: number, pod: pod(number) });
+            assert_eq!(names.pod(0).as_deref(), Some(&pod(0)));
             assert_eq!(names.cgroup(0).as_deref(), Some("/job-0.service"), "after {number} others");
             assert_eq!(&*names.netns(NetnsCookie(0), 7), "job-0");
             assert!(names.cgroup(number).is_some());
         }
-        let kept = [names.cgroups.names.len(), names.netns.names.len()];
+        let kept = [names.cgroups.names.len(), names.netns.names.len(), names.pods.names.len()];
         assert!(kept.iter().all(|kept| (MAX_NAMES / 2..=MAX_NAMES).contains(kept)), "{kept:?}");
         assert_eq!((names.cgroup(1), names.netns(NetnsCookie(1), 7)), (None, "net:[7]".into()));
+    }
+
+    #[test]
+    fn a_container_that_becomes_known_later_concerns_the_connections_of_the_control_group() {
+        let mut names = Names::default();
+        let pod = |container: Option<&str>| PodName {
+            cgroup: 5,
+            pod: Pod {
+                namespace: "shop".to_owned(),
+                name: "web".to_owned(),
+                uid: "u".to_owned(),
+                container: container.map(str::to_owned),
+            },
+        };
+        for (container, is_new) in
+            [(None, true), (None, false), (Some("nginx"), true), (Some("nginx"), false)]
+        {
+            names.add_pod(&pod(container));
+            assert_eq!(names.take_changed().concerns(NetnsCookie(1), 1, 5), is_new, "{container:?}");
+        }
+        assert_eq!(names.pod(5).as_deref(), Some(&pod(Some("nginx")).pod));
     }
 }

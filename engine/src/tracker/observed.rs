@@ -21,22 +21,39 @@ pub(super) struct Totals {
     pub(super) payload: Bytes,
     /// Of that, sent.
     pub(super) sent: Bytes,
+    /// Of that, not acknowledged yet.
+    pub(super) in_flight: Bytes,
     /// Estimated, with headers.
     pub(super) wire: Bytes,
 }
 
+impl Totals {
+    /// What was carried before this instant. Payload in flight is not: the CPU time of a sender follows the acknowledgements, as they cause
+    /// the next transmissions (docs/measurements/2026-11-partly-observed.md).
+    fn without_in_flight(self) -> Self {
+        let Self { payload, sent, in_flight, wire } = self;
+        let without = |bytes: Bytes| bytes.since(in_flight);
+        Self { payload: without(payload), sent: without(sent), wire: without(wire), in_flight: Bytes(0) }
+    }
+}
+
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// Payload and wire bytes when it was first seen. `None`: no tick yet.
+    /// What it had carried when it was first seen. `None`: no tick yet.
     before: Option<Totals>,
     latest: Bytes,
     active: Nanos,
 }
 
 impl Observation {
+    /// Whether a tick was the first one.
+    pub(super) fn has_begun(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Ends a tick.
     pub(super) fn on_tick(&mut self, totals: Totals, life: Life, now: Nanos, interval: Nanos) {
-        let before = if life.seen_open { Totals::default() } else { totals };
+        let before = if life.seen_open { Totals::default() } else { totals.without_in_flight() };
         let is_first = self.before.is_none();
         self.before.get_or_insert(before);
         let previous = if is_first { before.payload } else { self.latest };
@@ -49,7 +66,11 @@ impl Observation {
 
     /// What was observed, with what it carried until now.
     pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
-        let before = if life.seen_open { Totals::default() } else { self.before.unwrap_or(totals) };
+        let before = if life.seen_open {
+            Totals::default()
+        } else {
+            self.before.unwrap_or(totals.without_in_flight())
+        };
         Observed {
             bytes: totals.payload.since(before.payload),
             bytes_sent: Some(totals.sent.since(before.sent)),
@@ -71,11 +92,12 @@ mod tests {
     }
 
     fn totals(payload: u64) -> Totals {
-        Totals { payload: Bytes(payload), sent: Bytes(payload), wire: Bytes(payload * 2) }
+        let in_flight = Bytes(if payload < 1_600 { 100 } else { 0 });
+        Totals { payload: Bytes(payload), sent: Bytes(payload), in_flight, wire: Bytes(payload * 2) }
     }
 
-    fn observed(bytes: u64, active: u64) -> Observed {
-        let wire_bytes_estimate = Some(Bytes(bytes * 2));
+    fn observed(bytes: u64, wire: u64, active: u64) -> Observed {
+        let wire_bytes_estimate = Some(Bytes(wire));
         let (bytes, bytes_sent) = (Bytes(bytes), Some(Bytes(bytes)));
         Observed { bytes, bytes_sent, duration: at(37), active: at(active), wire_bytes_estimate }
     }
@@ -93,11 +115,11 @@ mod tests {
 
     #[test]
     fn a_flow_that_was_seen_from_its_opening_is_observed_completely() {
-        assert_eq!(observe(true), observed(1_600, 27));
+        assert_eq!(observe(true), observed(1_600, 3_200, 27));
     }
 
     #[test]
-    fn of_an_older_flow_only_what_it_carried_since_then_is_observed() {
-        assert_eq!(observe(false), observed(700, 22));
+    fn of_an_older_flow_what_was_in_flight_and_what_it_carried_since_then_is_observed() {
+        assert_eq!(observe(false), observed(800, 1_500, 27));
     }
 }

@@ -60,6 +60,13 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
     })
 }
 
+/// What distinguishes the connection from others with its token. A subflow's cookie if nothing else identifies it: when it was first seen,
+/// the kernel had cleared the token, and had never assigned a cookie to its socket.
+pub(super) fn birth(msk: &MskView, subflow: Option<SubflowId>) -> SocketCookie {
+    let is_nameless = msk.token.0 == 0 && msk.cookie.0 == 0;
+    subflow.filter(|_| is_nameless).map_or(msk.cookie, birth_of_tcp)
+}
+
 /// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each time is a connection of its own. Cookies stay far below
 /// 2^48: the kernel counts them up from zero.
 pub(super) fn birth_of_tcp(id: SubflowId) -> SocketCookie {

@@ -23,6 +23,8 @@ pub(super) struct SubflowState {
     pub(super) receive: Option<BitsPerSecond>,
     observation: Observation,
     pub(super) end: Option<(Nanos, CloseReason)>,
+    /// At its first tick, if its opening was not traced: what was spent on payload that was not observed.
+    before: FlowSample,
     /// Its part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
     /// Its CPU time, if the ledger is sampled.
@@ -41,6 +43,7 @@ impl SubflowState {
             receive: None,
             observation: Observation::default(),
             end: None,
+            before: FlowSample::default(),
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
@@ -82,6 +85,9 @@ impl SubflowState {
             self.receive = Some(bytes_received.since(received).per(interval));
         }
         self.at_last_tick = Some((bytes_sent, bytes_received));
+        if !self.observation.has_begun() && !self.record.seen_open {
+            self.before = self.sample();
+        }
         let (totals, life) = (self.totals(), self.life(now));
         self.observation.on_tick(totals, life, now, interval);
         let vanished = self.seen.on_tick(now) && !self.record.last;
@@ -95,19 +101,20 @@ impl SubflowState {
     pub(super) fn cpu(&self, ledger: LedgerMode) -> Option<CpuTimes> {
         match ledger {
             LedgerMode::Off => None,
-            LedgerMode::Exact => self.record.cpu.map(|own| own + self.cpu_share),
+            LedgerMode::Exact => self.record.cpu.map(|_| self.sample().time),
             LedgerMode::Sampled => self.estimate.given(),
         }
     }
 
-    /// What a sampled ledger knows of it.
+    /// The work for it since its payload is observed.
     pub(super) fn sample(&self) -> FlowSample {
-        FlowSample {
+        let all = FlowSample {
             time: self.record.cpu.unwrap_or_default() + self.cpu_share,
             work: self.record.work,
             sampled: self.record.window_work,
             bytes: self.carried().1,
-        }
+        };
+        all.since(&self.before)
     }
 
     /// CPU time since the last call.
@@ -135,11 +142,6 @@ impl SubflowState {
         self.record.tcp.bytes_received.since(self.fin_received())
     }
 
-    /// Payload in both directions, each byte once.
-    pub(super) fn payload(&self) -> Bytes {
-        self.unique_sent() + self.received()
-    }
-
     /// What was observed of it until `now`.
     pub(super) fn observed(&self, now: Nanos) -> Observed {
         self.observation.so_far(self.totals(), self.life(now))
@@ -147,7 +149,9 @@ impl SubflowState {
 
     /// What it has carried in both directions.
     fn totals(&self) -> Totals {
-        Totals { payload: self.payload(), sent: self.unique_sent(), wire: self.wire_bytes() }
+        let sent = self.unique_sent();
+        let in_flight = sent.since(self.record.tcp.bytes_acked);
+        Totals { payload: sent + self.received(), sent, in_flight, wire: self.wire_bytes() }
     }
 
     /// Estimated bytes on the wire in both directions.

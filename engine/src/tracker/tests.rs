@@ -7,3 +7,4 @@ mod cpu;
 mod idle;
 mod lifecycle;
 mod records;
+mod reuse;

@@ -12,6 +12,7 @@ use mpwatch_model::event::{Start, SubflowRecord, Traces};
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::histogram::RttHistogram;
 use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::names::Pod;
 use mpwatch_model::settle;
 use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
@@ -42,6 +43,7 @@ pub(super) struct Facts {
 pub(super) struct Extras {
     pub(super) netns: Arc<str>,
     pub(super) cgroup: Option<Arc<str>>,
+    pub(super) pod: Option<Arc<Pod>>,
     /// By its detector. `None`: it has none.
     pub(super) bottlenecks: Option<Box<Bottlenecks>>,
 }
@@ -65,6 +67,7 @@ impl Sources<'_> {
         Extras {
             netns: self.names.netns(flow.id().netns, flow.netns_inode),
             cgroup: self.names.cgroup(flow.cgroup),
+            pod: self.names.pod(flow.cgroup),
             bottlenecks: bottlenecks.map(Box::new),
         }
     }
@@ -115,6 +118,7 @@ impl Context<'_> {
             remote,
             process: flow.owner,
             cgroup: self.extras.cgroup.as_ref().map(ToString::to_string),
+            pod: self.extras.pod.as_deref().cloned(),
             opened_at: flow.opened.map(|at| self.at(at)),
             seen_open: flow.opened.is_some(),
             age_s: flow.closed_at().unwrap_or(self.now).since(flow.began(self.now)).seconds(),

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::schema::{Place, feed_query, local, quoted, quoted_text, table_columns};
-use crate::end::EndColumns;
+use mpwatch_model::end::EndColumns;
+
+use super::place::{Place, local, quoted, quoted_text};
+use super::schema::{feed_query, table_columns};
 
 /// A difference between the tables of a server and ours. Columns that only the server has are none: mpwatch does not fill them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +141,7 @@ mod tests {
 
     fn columns(names: &[&str]) -> EndColumns {
         let connection = names.iter().map(|name| Column::new(*name, ColumnType::Text)).collect();
-        EndColumns { connection, subflow: vec![Column::new("id", ColumnType::Text)], bottleneck: Vec::new() }
+        EndColumns { connection, subflow: vec![Column::new("id", ColumnType::Text)], ..EndColumns::default() }
     }
 
     /// As a server answers.
@@ -182,7 +184,8 @@ mod tests {
     fn a_server_without_tables_needs_the_whole_schema_only() {
         let ours = columns(&["id"]);
         let found = differences(&ours, PLACE, "");
-        assert_eq!(found, ["ends", "pair_states"].map(|table| Difference::Table(table.to_owned())));
+        let tables = ["ends", "pair_states", "sites", "site_hour_states"];
+        assert_eq!(found, tables.map(|table| Difference::Table(table.to_owned())));
         assert_eq!((before(&found, PLACE), after(&found, &ours, PLACE)), (String::new(), String::new()));
     }
 }

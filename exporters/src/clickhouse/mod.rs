@@ -3,5 +3,7 @@
 //! ends of a connection meet by their `pair`, a number that both compute alike.
 
 pub mod check;
+mod place;
 pub mod rows;
 pub mod schema;
+mod sites;

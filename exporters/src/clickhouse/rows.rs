@@ -1,48 +1,80 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of the table `ends`, as ClickHouse's format JSONEachRow has them. An unknown value is null.
 
+use mpwatch_model::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
-use serde_json::{Map, Value};
-
-use crate::end::{End, EndColumns, pair};
+use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
 /// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the one that counts.
 pub fn append(end: &End, columns: &EndColumns, version: u64, text: &mut Vec<u8>) -> serde_json::Result<()> {
-    let mut row = Map::new();
-    let token = |name: &str| {
-        let place = columns.connection.iter().position(|column| column.name == name)?;
-        match end.connection.get(place)? {
-            Some(Cell::Text(token)) => Some(token.as_str()),
-            _ => None,
-        }
-    };
-    row.insert("pair".to_owned(), pair(token("token"), token("remote_token")).into());
-    row.insert("version".to_owned(), version.into());
-    for (column, cell) in columns.connection.iter().zip(&end.connection) {
-        row.insert(column.name.clone(), value(cell.as_ref()));
-    }
-    nest("subflow", &columns.subflow, &end.subflows, &mut row);
-    nest("bottleneck", &columns.bottleneck, &end.bottlenecks, &mut row);
-    serde_json::to_writer(&mut *text, &row)?;
+    serde_json::to_writer(&mut *text, &Line { end, columns, version })?;
     text.push(b'\n');
     Ok(())
 }
 
-/// A column of a nested table is an array.
-fn nest(name: &str, columns: &[Column], rows: &[Row], to: &mut Map<String, Value>) {
-    for (place, column) in columns.iter().enumerate() {
-        let cells = rows.iter().map(|row| value(row.get(place).and_then(Option::as_ref)));
-        to.insert(format!("{name}.{}", column.name), cells.collect());
+/// An object with a key for each column. Written cell by cell: hosts pay for each connection.
+struct Line<'a> {
+    end: &'a End,
+    columns: &'a EndColumns,
+    version: u64,
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { end, columns, version } = *self;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("pair", &end.pair(columns))?;
+        object.serialize_entry("version", &version)?;
+        for (column, cell) in columns.connection.iter().zip(&end.connection) {
+            object.serialize_entry(&column.name, &Value(cell.as_ref()))?;
+        }
+        for (name, columns, rows) in [
+            ("subflow", &columns.subflow, &end.subflows),
+            ("bottleneck", &columns.bottleneck, &end.bottlenecks),
+        ] {
+            for (place, column) in columns.iter().enumerate() {
+                object.serialize_entry(&Nested(name, column), &Cells(rows, place))?;
+            }
+        }
+        object.end()
     }
 }
 
-/// JSON has no number that is not finite.
-fn value(cell: Option<&Cell>) -> Value {
-    match cell {
-        None => Value::Null,
-        Some(Cell::Integer(number)) => (*number).into(),
-        Some(Cell::Real(number)) => (*number).into(),
-        Some(Cell::Text(text)) => text.as_str().into(),
+/// The name of a column of a nested table.
+struct Nested<'a>(&'a str, &'a Column);
+
+impl Serialize for Nested<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(table, column) = self;
+        serializer.collect_str(&format_args!("{table}.{}", column.name))
+    }
+}
+
+/// A column of a nested table is an array.
+struct Cells<'a>(&'a [Row], usize);
+
+impl Serialize for Cells<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(rows, place) = *self;
+        let mut cells = serializer.serialize_seq(Some(rows.len()))?;
+        for row in rows {
+            cells.serialize_element(&Value(row.get(place).and_then(Option::as_ref)))?;
+        }
+        cells.end()
+    }
+}
+
+/// JSON has no number that is not finite: `serde_json` writes null.
+struct Value<'a>(Option<&'a Cell>);
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            None => serializer.serialize_unit(),
+            Some(Cell::Integer(number)) => serializer.serialize_i64(*number),
+            Some(Cell::Real(number)) => serializer.serialize_f64(*number),
+            Some(Cell::Text(text)) => serializer.serialize_str(text),
+        }
     }
 }
 
@@ -62,6 +94,7 @@ mod tests {
             ],
             subflow: vec![Column::new("id", Text), Column::new("share_sent", Real)],
             bottleneck: vec![Column::new("verdict", Text)],
+            event: Vec::new(),
         };
         let text = |text: &str| Some(Cell::Text(text.to_owned()));
         let end = End {
@@ -70,7 +103,7 @@ mod tests {
                 vec![text("a\"b"), Some(Cell::Real(f64::NAN))],
                 vec![text("c"), Some(Cell::Real(0.5))],
             ],
-            bottlenecks: Vec::new(),
+            ..End::default()
         };
         let mut line = Vec::new();
         append(&end, &columns, u64::MAX, &mut line).unwrap();

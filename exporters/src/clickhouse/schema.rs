@@ -7,68 +7,52 @@
 
 use std::fmt::Write as _;
 
+use mpwatch_model::end::EndColumns;
 use mpwatch_model::table::{Column, ColumnType};
 
-use crate::end::EndColumns;
+use super::place::{engine, local, quoted, shared_engine};
+use super::sites;
+
+pub use super::place::Place;
 
 /// Version of the tables. To be increased when they change.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 6;
 
 /// Columns that are always known: keys.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
 /// Text that few rows have in common.
 const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 
-/// Where the tables are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// Name of the database.
-    pub database: &'a str,
-    /// A cluster with several shards or replicas. `None`: a single server.
-    pub cluster: Option<&'a str>,
-}
-
-impl Place<'_> {
-    /// The quoted name of the database, and what statements that change it have for a cluster.
-    pub(super) fn names(&self) -> (String, String) {
-        let on = self.cluster.map(|name| format!(" ON CLUSTER {}", quoted(name)));
-        (quoted(self.database), on.unwrap_or_default())
-    }
-}
-
 /// The statements that make the tables, with a comment before each.
 pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     let (database, on) = place.names();
     let mut text = format!(
-        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. To delete old rows, for example:\n\
-         --   ALTER TABLE {database}.{}{on} MODIFY TTL toDateTime(intDiv(began_ns, 1000000000)) + INTERVAL 90 DAY;\n\
-         CREATE DATABASE IF NOT EXISTS {database}{on};\n\n",
-        local("ends", place)
+        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. Nothing is deleted: --keep adds what deletes old rows.\n\
+         CREATE DATABASE IF NOT EXISTS {database}{on};\n\n"
     );
     let tables = [
         ends(columns, place, &database, &on),
         states(columns, place, &database, &on),
         feed(columns, place, &database, &on),
-        pairs(columns, &database, &on),
+        sites::tables(place, &database, &on),
+        pairs(columns, place, &on),
+        sites::hours(place, &database, &on),
         version(place, &database, &on, mpwatch),
     ];
     text.push_str(&tables.join("\n"));
     text
 }
 
-/// The name of the table that stores rows; in a cluster, another one distributes them.
-pub(super) fn local(table: &str, place: Place<'_>) -> String {
-    if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
-}
-
-fn engine(name: &str, arguments: &str, place: Place<'_>) -> String {
-    if place.cluster.is_none() {
-        return format!("{name}({arguments})");
-    }
-    let comma = if arguments.is_empty() { "" } else { ", " };
-    format!(
-        "Replicated{name}('/clickhouse/tables/{{shard}}/{{database}}/{{table}}', '{{replica}}'{comma}{arguments})"
-    )
+/// The statements that let the server delete connections that began so many seconds ago. Sums by hour stay.
+pub fn retention(place: Place<'_>, seconds: u64) -> String {
+    let (database, on) = place.names();
+    let statement = |table| {
+        format!(
+            "ALTER TABLE {database}.{}{on} MODIFY TTL toDateTime(intDiv(began_ns, 1000000000)) + INTERVAL {seconds} SECOND;\n",
+            local(table, place)
+        )
+    };
+    format!("\n-- Old rows are deleted.\n{}{}", statement("ends"), statement("pair_states"))
 }
 
 /// In a cluster, the table that distributes rows, so that both ends of a connection lie on one shard.
@@ -84,16 +68,25 @@ fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by
 }
 
 /// The tables that store rows, with names and types of their columns.
-pub(super) fn table_columns(columns: &EndColumns, place: Place<'_>) -> [(String, Vec<(String, String)>); 2] {
+pub(super) fn table_columns(columns: &EndColumns, place: Place<'_>) -> Vec<(String, Vec<(String, String)>)> {
+    let own = [
+        (local("ends", place), ends_columns(columns)),
+        (local("pair_states", place), state_columns(columns)),
+    ];
+    own.into_iter().chain(sites::table_columns()).collect()
+}
+
+/// The greatest tuple is the newest record of an end. `began_ns` is for the TTL.
+fn state_columns(columns: &EndColumns) -> Vec<(String, String)> {
     let tuple = tuple(columns);
     let states = [
         ("pair", "UInt64".to_owned()),
         ("ends", "SimpleAggregateFunction(groupBitOr, UInt8)".to_owned()),
         ("client", format!("SimpleAggregateFunction(max, {tuple})")),
         ("server", format!("SimpleAggregateFunction(max, {tuple})")),
+        ("began_ns", "SimpleAggregateFunction(max, Int64)".to_owned()),
     ];
-    let states = states.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
-    [(local("ends", place), ends_columns(columns)), (local("pair_states", place), states)]
+    states.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
 }
 
 fn ends_columns(columns: &EndColumns) -> Vec<(String, String)> {
@@ -135,13 +128,16 @@ fn tuple(columns: &EndColumns) -> String {
 }
 
 fn states(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
-    let tuple = tuple(columns);
+    let line = |(name, kind): (String, String)| {
+        let codec = if kind.contains("Tuple") { " CODEC(ZSTD(1))" } else { "" };
+        format!("    {name} {kind}{codec}")
+    };
+    let lines: Vec<String> = state_columns(columns).into_iter().map(line).collect();
     format!(
         "-- Both ends of a connection. Its rows are parts: select from the view `pairs`, which puts them together.\n\
-         CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n    pair UInt64,\n    ends SimpleAggregateFunction(groupBitOr, UInt8),\n    \
-         client SimpleAggregateFunction(max, {tuple}) CODEC(ZSTD(1)),\n    server SimpleAggregateFunction(max, {tuple}) CODEC(ZSTD(1))\n\
-         ) ENGINE = {}\nORDER BY pair;\n{}",
+         CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n{}\n) ENGINE = {}\nORDER BY pair;\n{}",
         local("pair_states", place),
+        lines.join(",\n"),
         engine("AggregatingMergeTree", "", place),
         distributed("pair_states", place, database, on, "pair"),
     )
@@ -156,7 +152,7 @@ pub(super) fn feed_query(columns: &EndColumns, ends: &str) -> String {
         format!("CAST(({}), '{}')", values.join(", "), tuple(columns))
     };
     format!(
-        "SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,\n    {} AS client,\n    {} AS server\n\
+        "SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,\n    {} AS client,\n    {} AS server,\n    e.began_ns AS began_ns\n\
          FROM {ends} AS e WHERE e.pair IS NOT NULL AND role IN ('client', 'server')",
         of_role("client"),
         of_role("server"),
@@ -171,15 +167,17 @@ fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
     )
 }
 
-fn pairs(columns: &EndColumns, database: &str, on: &str) -> String {
+fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
+    let (database, _) = place.names();
     let mut text = format!(
-        "-- One row for each connection, with the columns of both ends; `ends`: 1 the client's is there, 2 the server's, 3 both.\n\
+        "-- One row for each connection, with the columns and the sites of both ends; `ends`: 1 the client's is there, 2 the server's, 3 both.\n\
          CREATE OR REPLACE VIEW {database}.pairs{on} AS\nSELECT pair, ends"
     );
     for (state, prefix) in [("c", "client"), ("s", "server")] {
         for Column { name, .. } in &columns.connection {
             let _ = write!(text, ",\n    tupleElement({state}, '{name}') AS {prefix}_{name}");
         }
+        let _ = write!(text, ",\n    {} AS {prefix}_site", sites::site_of(place, state));
     }
     let _ = writeln!(
         text,
@@ -189,11 +187,7 @@ fn pairs(columns: &EndColumns, database: &str, on: &str) -> String {
 }
 
 fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
-    let engine = if place.cluster.is_none() {
-        "MergeTree"
-    } else {
-        "ReplicatedMergeTree('/clickhouse/tables/{database}/{table}', '{replica}')"
-    };
+    let engine = shared_engine("MergeTree", "", place);
     format!(
         "-- `mpwatch export clickhouse` sends nothing to tables of another version.\n\
          CREATE TABLE IF NOT EXISTS {database}.schema_version{on} (version UInt32, mpwatch String, applied DateTime DEFAULT now())\n\
@@ -225,19 +219,6 @@ fn plain(column: &Column) -> &'static str {
     }
 }
 
-/// A name that may contain any character.
-pub(super) fn quoted(name: &str) -> String {
-    let is_plain = !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && !name.starts_with(|first: char| first.is_ascii_digit());
-    if is_plain { name.to_owned() } else { format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")) }
-}
-
-/// A string in SQL.
-pub(super) fn quoted_text(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
-}
-
 /// The statement that an insertion begins with, and the query that asks for the version of the tables.
 pub fn insertion(database: &str) -> String {
     format!("INSERT INTO {}.ends FORMAT JSONEachRow", quoted(database))
@@ -261,7 +242,7 @@ mod tests {
                 Column::new("j_per_gb", ColumnType::Real),
             ],
             subflow: vec![Column::new("id", ColumnType::Text)],
-            bottleneck: Vec::new(),
+            ..EndColumns::default()
         }
     }
 
@@ -276,6 +257,8 @@ mod tests {
             "`subflow.id` Array(Nullable(String)) CODEC",
             "tupleElement(s, 'comm') AS server_comm",
             "ENGINE = ReplacingMergeTree(version)",
+            "\nENGINE = MergeTree() ORDER BY version",
+            "AS client_site",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }
@@ -290,6 +273,8 @@ mod tests {
             "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', version)",
             "ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')",
             "Distributed(`two shards`, `a\\`b`, ends_local, ifNull(pair, cityHash64(id)))",
+            "ReplicatedMergeTree('/clickhouse/tables/{database}/{table}', '{replica}')",
+            "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{replica}', version)",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }

@@ -5,12 +5,12 @@ use mpwatch_model::metric::{self, Unit};
 
 /// What an axis shows.
 #[derive(Clone, Copy)]
-pub(crate) struct Axis {
+pub(crate) struct Axis<'a> {
     /// Its title without the unit.
-    pub(crate) title: &'static str,
+    pub(crate) title: &'a str,
     pub(crate) unit: Unit,
     /// Name of its column in CSV; ends in its unit.
-    pub(crate) column: &'static str,
+    pub(crate) column: &'a str,
     /// Logarithmic; all values are then greater than zero.
     pub(crate) log: bool,
 }
@@ -22,17 +22,18 @@ pub(super) struct Tick {
 }
 
 /// An axis over a range of values.
-pub(super) struct Range {
-    axis: Axis,
+#[derive(Clone, Copy)]
+pub(super) struct Range<'a> {
+    axis: Axis<'a>,
     low: f64,
     high: f64,
     /// Values per unit of the labels, and the name of that unit.
     unit: (f64, &'static str),
 }
 
-impl Range {
+impl<'a> Range<'a> {
     /// An axis that has room for these values: from zero on, or if it is logarithmic from the smallest.
-    pub(super) fn of(axis: Axis, values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(super) fn of(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
         let low = if axis.log { values.filter(|value| *value > 0.0).fold(high, f64::min) } else { 0.0 };
         let (low, high) = match (axis.log, high > 0.0) {

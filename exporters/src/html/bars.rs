@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Horizontal bars with intervals.
+//! Horizontal bars with intervals, and possibly values to compare them with.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,30 @@ use super::download;
 use super::markup::{escape, figure, svg};
 
 const WIDTH: f64 = 400.0;
-/// Where bars begin.
+/// Where bars begin at least; more if names are long.
 const LEFT: f64 = 140.0;
+/// Where they begin at most.
+const MAX_LEFT: f64 = 250.0;
+/// Estimated width of a letter.
+const LETTER: f64 = 6.8;
 const RIGHT: f64 = 22.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
 /// Half the height of the ends of an interval.
 const CAP: f64 = 5.0;
+/// Half the height of the mark of a published value.
+const MARK: f64 = 10.0;
 
 /// Values of several groups.
-pub(crate) struct Bars {
+pub(crate) struct Bars<'a> {
     /// Name of the downloaded files, without extension.
     pub(crate) file: String,
     pub(crate) caption: String,
-    pub(crate) axis: Axis,
+    pub(crate) axis: Axis<'a>,
     /// What the groups are, as a column name.
-    pub(crate) of: &'static str,
+    pub(crate) of: &'a str,
+    /// What is counted in brackets, as a column name.
+    pub(crate) counted: &'static str,
     pub(crate) rows: Vec<Bar>,
 }
 
@@ -33,11 +41,13 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
     /// `None`: unknown.
     pub(crate) interval: Option<(f64, f64)>,
-    /// How many connections it is of.
-    pub(crate) connections: usize,
+    /// How many of what is counted it is of.
+    pub(crate) count: usize,
+    /// A published value. `None`: there is none.
+    pub(crate) published: Option<f64>,
 }
 
-impl Bars {
+impl Bars<'_> {
     /// The figure with its links for download. Empty: there are no bars.
     pub(crate) fn html(&self) -> String {
         if self.rows.is_empty() {
@@ -50,10 +60,13 @@ impl Bars {
     }
 
     fn body(&self) -> String {
-        let highest =
-            self.rows.iter().map(|row| row.interval.map_or(row.value, |(_, high)| high.max(row.value)));
-        let range = Range::of(self.axis, highest);
-        let at = |value: f64| LEFT + range.part(value) * (WIDTH - LEFT - RIGHT);
+        let highest = |row: &Bar| {
+            let values = [Some(row.value), row.interval.map(|(_, high)| high), row.published];
+            values.into_iter().flatten().fold(0.0, f64::max)
+        };
+        let range = Range::of(self.axis, self.rows.iter().map(highest));
+        let left = self.left();
+        let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
         let bottom = ROW * self.rows.len() as f64;
         let mut text = String::new();
         for tick in range.ticks(4) {
@@ -66,43 +79,54 @@ impl Bars {
             );
         }
         for (row, nth) in self.rows.iter().zip(0_u32..) {
-            text.push_str(&bar(row, ROW * (f64::from(nth) + 0.5), at));
+            text.push_str(&bar(row, ROW * (f64::from(nth) + 0.5), left, at));
         }
         let _ = writeln!(
             text,
             "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            f64::midpoint(LEFT, WIDTH - RIGHT),
+            f64::midpoint(left, WIDTH - RIGHT),
             bottom + 33.0,
             range.title()
         );
         text
     }
 
+    /// Where bars begin: the names fit before them.
+    fn left(&self) -> f64 {
+        let letters = |row: &Bar| row.name.chars().count() + row.count.to_string().len() + 4;
+        let longest = self.rows.iter().map(letters).max().unwrap_or(0);
+        (longest as f64 * LETTER).clamp(LEFT, MAX_LEFT)
+    }
+
     /// A row for each bar. Empty bounds: unknown.
     fn csv(&self) -> String {
         let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
-        let header = [self.of, "connections", self.axis.column, "low", "high"].map(str::to_owned).to_vec();
+        let mut header = vec![self.of, self.counted, self.axis.column, "low", "high"];
+        let has_published = self.rows.iter().any(|row| row.published.is_some());
+        header.extend(has_published.then_some("published"));
+        let header = header.into_iter().map(str::to_owned).collect();
         let rows = self.rows.iter().map(|row| {
             let (low, high) = row.interval.unzip();
-            let numbers = [row.connections.to_string(), number(row.value), bound(low), bound(high)];
-            std::iter::once(crate::csv::cell(&row.name)).chain(numbers).collect()
+            let numbers = [row.count.to_string(), number(row.value), bound(low), bound(high)];
+            let published = has_published.then(|| bound(row.published));
+            std::iter::once(crate::csv::cell(&row.name)).chain(numbers).chain(published).collect()
         });
         crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default()
     }
 }
 
-fn bar(row: &Bar, y: f64, at: impl Fn(f64) -> f64) -> String {
+fn bar(row: &Bar, y: f64, left: f64, at: impl Fn(f64) -> f64) -> String {
     let mut text = format!(
         "<text x=\"0\" y=\"{:.1}\">{} <tspan class=\"soft\">({})</tspan></text>\n\
-         <rect class=\"f1\" opacity=\"0.55\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>\n",
+         <rect class=\"f1\" opacity=\"0.55\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>\n",
         y + 4.0,
         escape(&row.name),
-        row.connections,
+        row.count,
         y - BAR / 2.0,
-        (at(row.value) - LEFT).max(1.0)
+        (at(row.value) - left).max(1.0)
     );
     if let Some((low, high)) = row.interval {
-        let [low, high] = [low, high].map(at);
+        let [low, high] = [low, high].map(&at);
         let _ = writeln!(
             text,
             "<path class=\"axis\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {top:.1}v{length}M{high:.1} {top:.1}v{length}\"/>",
@@ -110,5 +134,50 @@ fn bar(row: &Bar, y: f64, at: impl Fn(f64) -> f64) -> String {
             length = 2.0 * CAP
         );
     }
+    if let Some(published) = row.published.map(&at) {
+        let _ = writeln!(
+            text,
+            "<path class=\"curve l2 d1\" d=\"M{published:.1} {:.1}v{}\"/>",
+            y - MARK,
+            2.0 * MARK
+        );
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::metric::Unit;
+
+    use super::*;
+
+    fn bars(name: &str, published: Option<f64>) -> Bars<'static> {
+        let bar = Bar { name: name.to_owned(), value: 1.0, interval: None, count: 3, published };
+        Bars {
+            file: String::new(),
+            caption: String::new(),
+            axis: Axis { title: "power", unit: Unit::Watts, column: "power_w", log: false },
+            of: "cell",
+            counted: "runs",
+            rows: vec![bar],
+        }
+    }
+
+    #[test]
+    fn a_published_value_is_on_the_axis_and_in_the_table() {
+        let with = bars("cubic", Some(4.0));
+        assert!(
+            with.csv().starts_with("cell,runs,power_w,low,high,published\r\ncubic,3,1,,,4"),
+            "{}",
+            with.csv()
+        );
+        assert!(with.html().contains("class=\"curve l2"));
+        assert!(!bars("cubic", None).csv().contains("published"));
+    }
+
+    #[test]
+    fn bars_begin_behind_the_longest_name() {
+        assert!((bars("tcp", None).left() - LEFT).abs() < 1e-9);
+        assert!(bars("cubic, long, elimination off", None).left() > LEFT);
+    }
 }

@@ -81,13 +81,13 @@ fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> St
         let active = energy.active.map_or(0.0, Microjoules::joules);
         let scaled = |bound: Microjoules| bound.joules() * value / active;
         let interval = energy.lo.map(scaled).zip(energy.hi.map(scaled)).filter(|_| active > 0.0);
-        Bar { name: (*name).clone(), value: *value, interval, connections: *connections }
+        Bar { name: (*name).clone(), value: *value, interval, count: *connections, published: None }
     });
     let rows: Vec<Bar> = rows.collect();
     if rows.len() < 2 {
         return String::new();
     }
-    Bars { file: file.to_owned(), caption, axis: ENERGY, of: column, rows }.html()
+    Bars { file: file.to_owned(), caption, axis: ENERGY, of: column, counted: "connections", rows }.html()
 }
 
 /// The distribution of completion times of each class. Empty: too few connections were seen from their opening to their end.

@@ -11,7 +11,7 @@ use super::card;
 use super::distributions;
 use super::markup::{escape, facts, list, table};
 use super::style::{DRAWINGS, PAGE};
-use crate::text::report::{facts as facts_of_report, in_brief, overviews};
+use crate::text::report::{facts as facts_of_report, in_brief, overviews, pairs};
 use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::words::capital;
@@ -22,7 +22,9 @@ const MAX_OPEN: usize = 6;
 /// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.
 pub fn report(report: &Report, samples: &CounterSeries) -> String {
     let run = &report.run;
-    let title = format!("mpwatch: {}, {}", printable(&run.host.name), run.from.strftime("%Y-%m-%d %H:%M"));
+    let labels = pairs(&run.setup.labels).map(|labels| format!(", {labels}")).unwrap_or_default();
+    let (host, date) = (printable(&run.host.name), run.from.strftime("%Y-%m-%d %H:%M"));
+    let title = format!("mpwatch: {host}, {date}{labels}");
     let mut text = frame(&title, &summary(report));
     let problems = problems(report);
     if problems.is_empty() {

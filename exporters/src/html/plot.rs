@@ -27,16 +27,20 @@ const LETTER: f64 = 6.8;
 const Y_PARTS: u32 = 5;
 /// Half the width of the ends of an interval.
 const CAP: f64 = 3.0;
+/// Between the intervals of two curves at one place, so that both are seen.
+const DODGE: f64 = 4.0;
+/// A longer title of the vertical axis is condensed.
+const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
 /// Number of dash patterns of the style sheet.
 const DASHES: usize = 4;
 
 /// Values over an axis.
-pub(crate) struct Plot {
+pub(crate) struct Plot<'a> {
     /// Name of the downloaded files, without extension.
     pub(crate) file: String,
     pub(crate) caption: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
+    pub(crate) x: Axis<'a>,
+    pub(crate) y: Axis<'a>,
     /// What the curves are, as a column name.
     pub(crate) of: &'static str,
     pub(crate) curves: Vec<Curve>,
@@ -62,7 +66,7 @@ impl Curve {
     }
 }
 
-impl Plot {
+impl Plot<'_> {
     /// The figure with its links for download. Empty: no curve has points.
     pub(crate) fn html(&self) -> String {
         if self.curves.iter().all(|curve| curve.points.is_empty()) {
@@ -102,14 +106,28 @@ impl Plot {
             x: Range::of(self.x, points().map(|point| point.0).chain([self.x_to])),
             y: Range::of(self.y, points().map(|point| point.1).chain(ends())).up_to_label(Y_PARTS),
             top: TOP + LEGEND_LINE * self.legend().1,
+            shift: 0.0,
         };
         let mut body = self.legend().0;
         body.push_str(&area.axes());
         for (index, curve) in self.curves.iter().enumerate() {
+            let area = Area { shift: self.shift(index), ..area };
             let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", style(index), area.path(curve));
             body.push_str(&area.intervals(curve, colour(index)));
         }
         ((WIDTH, area.bottom() + BOTTOM), body)
+    }
+
+    /// How far a curve is moved sideways: those with intervals stand beside one another.
+    fn shift(&self, index: usize) -> f64 {
+        let has_any = |curve: &Curve| curve.intervals.iter().any(Option::is_some);
+        let with = self.curves.iter().filter(|curve| has_any(curve)).count();
+        let before = self.curves[..index].iter().filter(|curve| has_any(curve)).count();
+        if with > 1 && has_any(&self.curves[index]) {
+            (before as f64 - (with - 1) as f64 / 2.0) * DODGE
+        } else {
+            0.0
+        }
     }
 
     /// The names of the curves, each after a sample, and the number of lines.
@@ -141,13 +159,16 @@ fn style(index: usize) -> String {
 }
 
 /// Where the curves are.
-struct Area {
-    x: Range,
-    y: Range,
+#[derive(Clone, Copy)]
+struct Area<'a> {
+    x: Range<'a>,
+    y: Range<'a>,
     top: f64,
+    /// How far curves are moved sideways.
+    shift: f64,
 }
 
-impl Area {
+impl Area<'_> {
     fn bottom(&self) -> f64 {
         self.top + HEIGHT
     }
@@ -183,17 +204,24 @@ impl Area {
                 tick.label
             );
         }
-        let middle = self.top + HEIGHT / 2.0;
+        let title = self.y.title();
+        let is_long = title.chars().count() as f64 * LETTER > MAX_Y_TITLE;
+        let condensed = if is_long {
+            format!(" textLength=\"{MAX_Y_TITLE}\" lengthAdjust=\"spacingAndGlyphs\"")
+        } else {
+            String::new()
+        };
+        // A title that is longer than the axis also takes the room below it.
+        let middle = self.top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
         let _ = writeln!(
             text,
             "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>\n\
              <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+             <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\"{condensed}>{title}</text>",
             self.top,
             f64::midpoint(LEFT, right),
             bottom + 33.0,
             self.x.title(),
-            self.y.title()
         );
         text
     }
@@ -202,7 +230,7 @@ impl Area {
     fn intervals(&self, curve: &Curve, colour: usize) -> String {
         let mut text = String::new();
         for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
-            let (x, y) = (self.at_x(x), self.at_y(y));
+            let (x, y) = (self.at_x(x) + self.shift, self.at_y(y));
             let _ = writeln!(text, "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
             if let Some((low, high)) = interval {
                 let [low, high] = [low, high].map(|end| self.at_y(end));
@@ -210,7 +238,7 @@ impl Area {
                 let width = 2.0 * CAP;
                 let _ = writeln!(
                     text,
-                    "<path class=\"axis\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h{width}M{left:.1} {high:.1}h{width}\"/>"
+                    "<path class=\"curve l{colour}\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h{width}M{left:.1} {high:.1}h{width}\"/>"
                 );
             }
         }
@@ -222,7 +250,7 @@ impl Area {
         let mut text = String::new();
         let mut last = None;
         for &(x, y) in &curve.points {
-            let place = (format!("{:.1}", self.at_x(x)), format!("{:.1}", self.at_y(y)));
+            let place = (format!("{:.1}", self.at_x(x) + self.shift), format!("{:.1}", self.at_y(y)));
             if last.as_ref() == Some(&place) {
                 continue;
             }

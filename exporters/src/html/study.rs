@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use mpwatch_model::metric::Unit;
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Cell, Experiment, Origin, Plot as Wanted, Study};
+use mpwatch_model::study::{Cell, Experiment, Factor, Origin, Plot as Wanted, Study};
 
 use super::axis::Axis;
+use super::bars::{Bar, Bars};
 use super::markup::{escape, facts, list, table};
 use super::page::frame;
 use super::plot::{Curve, Plot};
@@ -32,13 +33,18 @@ pub fn study(study: &Study) -> String {
 }
 
 fn origin(study: &Study) -> String {
-    let Origin { host, cpu, cpus, seed, quick, .. } = &study.origin;
+    let Origin { host, server, cpu, cpus, seed, quick, .. } = &study.origin;
     let period = study.from.zip(study.to).map(|(from, to)| {
         format!("{} to {} UTC", from.strftime("%Y-%m-%d %H:%M"), to.strftime("%Y-%m-%d %H:%M"))
     });
+    // Both ends are on one machine, or the client's is named first.
+    let kernel = server.as_ref().map_or_else(
+        || host.kernel.clone(),
+        |server| format!("client {}: {}, server {}: {}", host.name, host.kernel, server.name, server.kernel),
+    );
     let scale = if *quick { "quick: fewer cells, smaller transfers" } else { "full" };
     facts(&[
-        ("Kernel", host.kernel.clone()),
+        ("Kernel", kernel),
         ("CPU", format!("{cpus} x {}", if cpu.is_empty() { "unknown" } else { cpu })),
         ("mpwatch", host.mpwatch.clone()),
         ("Scale", scale.to_owned()),
@@ -48,7 +54,7 @@ fn origin(study: &Study) -> String {
 }
 
 fn section(study: &Study, experiment: &Experiment) -> String {
-    let about = experiment.description;
+    let about = &experiment.description;
     let compared = verdicts(experiment).into_iter().fold(String::new(), |mut text, (agreement, sentence)| {
         let class = match agreement {
             Agreement::Agrees => "better",
@@ -58,16 +64,16 @@ fn section(study: &Study, experiment: &Experiment) -> String {
         let _ = writeln!(text, "<li class=\"{class}\">{}</li>", escape(&sentence));
         text
     });
-    let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, *wanted)).collect();
+    let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, wanted)).collect();
     let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
     format!(
         "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\
          <div class=\"plots\">{plots}</div>\n{}{}</section>\n",
-        escape(about.name),
-        escape(about.title),
-        escape(about.question),
-        escape(about.method),
-        escape(about.paper),
+        escape(&about.name),
+        escape(&about.title),
+        escape(&about.question),
+        escape(&about.method),
+        escape(&about.paper),
         list("problems", &failures),
         table(&table_of(experiment))
     )
@@ -76,13 +82,73 @@ fn section(study: &Study, experiment: &Experiment) -> String {
 /// The cells of a curve, each with its place on the horizontal axis.
 type Points<'a> = Vec<(f64, &'a Cell)>;
 
-/// A quantity over a factor, a curve for each combination of the other factors, and one for what the paper says.
-fn plot(study: &Study, experiment: &Experiment, wanted: Wanted) -> String {
+/// A quantity over a factor: curves if it has several values and they are numbers, otherwise bars.
+fn plot(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
+    let is_number = |value: &&str| value.parse::<f64>().is_ok();
+    let values = experiment.values_of(&wanted.over);
+    if values.len() > 1 && values.iter().all(is_number) {
+        curves(study, experiment, wanted)
+    } else {
+        bars(study, experiment, wanted)
+    }
+}
+
+/// A bar for each cell, the factor first, with a mark for what the paper says.
+fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
+    let quantity = wanted.quantity;
+    let bar = |cell: &Cell| {
+        let measured = cell.measured(quantity)?;
+        let paper = measured.published.first();
+        Some(Bar {
+            name: bar_name(experiment, cell, &wanted.over),
+            value: measured.mean,
+            interval: measured.interval,
+            count: measured.values.len(),
+            published: paper.and_then(|paper| experiment.absolute(cell, quantity, paper.value)),
+        })
+    };
+    let rows: Vec<Bar> = experiment.cells.iter().filter_map(bar).collect();
+    let line = if rows.iter().any(|row| row.published.is_some()) { "; upright line: the paper" } else { "" };
+    let bars = Bars {
+        file: format!("{}-{}", experiment.description.name, quantity.name()),
+        caption: format!(
+            "{} by {}{}: mean and 95 % interval, number of runs{line}",
+            capital(quantity.title()),
+            wanted.over,
+            energy_mark(study, quantity)
+        ),
+        axis: Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log: false },
+        of: "cell",
+        counted: "runs",
+        rows,
+    };
+    bars.html()
+}
+
+/// The values of the factors that vary, this one first. Values that say nothing alone have the name of their factor.
+fn bar_name(experiment: &Experiment, cell: &Cell, over: &str) -> String {
+    let varies = |factor: &&Factor| experiment.values_of(&factor.name).len() > 1;
+    let (first, others): (Vec<_>, Vec<_>) =
+        cell.factors.iter().filter(varies).partition(|factor| factor.name == over);
+    let words = first.into_iter().chain(others).map(|Factor { name, value }| {
+        let is_clear = value.len() > 3 && value.parse::<f64>().is_err() || value == "tcp";
+        if is_clear { value.clone() } else { format!("{name} {value}") }
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What a caption says of simulated joules.
+fn energy_mark(study: &Study, quantity: Quantity) -> &'static str {
+    if quantity.is_energy() && study.origin.simulated_energy { " (energy is simulated)" } else { "" }
+}
+
+/// A curve for each combination of the other factors, and one for what the paper says.
+fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
     let quantity = wanted.quantity;
     let mut groups: Vec<(String, Points<'_>)> = Vec::new();
     for cell in &experiment.cells {
-        let Some(x) = cell.factor(wanted.over).and_then(|value| value.parse().ok()) else { continue };
-        let name = curve_name(cell, wanted.over);
+        let Some(x) = cell.factor(&wanted.over).and_then(|value| value.parse().ok()) else { continue };
+        let name = curve_name(cell, &wanted.over);
         match groups.iter_mut().find(|(found, _)| *found == name) {
             Some((_, points)) => points.push((x, cell)),
             None => groups.push((name, vec![(x, cell)])),
@@ -90,12 +156,11 @@ fn plot(study: &Study, experiment: &Experiment, wanted: Wanted) -> String {
     }
     let curves = groups.iter().map(|(name, points)| measured_curve(name, points, quantity));
     let papers = groups.iter().flat_map(|(_, points)| paper_curves(experiment, points, quantity));
-    let note =
-        if quantity.is_energy() && study.origin.simulated_energy { " (energy is simulated)" } else { "" };
+    let note = energy_mark(study, quantity);
     let plot = Plot {
         file: format!("{}-{}", experiment.description.name, quantity.name()),
         caption: format!("{} by {}{note}: mean and 95 % interval", capital(quantity.title()), wanted.over),
-        x: Axis { title: wanted.over, unit: unit_of(wanted.over), column: wanted.over, log: wanted.log },
+        x: Axis { title: &wanted.over, unit: unit_of(&wanted.over), column: &wanted.over, log: wanted.log },
         y: Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log: false },
         of: "cell",
         curves: curves.chain(papers).collect(),

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use jiff::{SignedDuration, Timestamp};
 
 use super::sums::{Increase, Sums, add};
+use super::values::{LabelledValues, OTHER, UNKNOWN};
 
 /// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
@@ -101,6 +102,16 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     /// All label values with series of their own.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &Sums)> {
         self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
+    }
+
+    /// The sums of all label values in order, those of the others last.
+    pub(super) fn labelled(&self, label: impl Fn(K) -> Option<String>) -> Vec<LabelledValues> {
+        let of = |label: String, sums: &Sums| LabelledValues { labels: vec![label], values: sums.clone() };
+        let own = self.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums));
+        let mut all: Vec<LabelledValues> = own.collect();
+        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        all.push(of(OTHER.to_owned(), &self.other));
+        all
     }
 
     /// Whether there is room for one more label value of this size. Merges a smaller one or one that is gone if necessary.

@@ -91,6 +91,13 @@ pub fn sections() -> Vec<Section> {
         sums("By control group", CONNECTION, "cgroup", "the connections of a control group", |values| {
             &values.cgroups
         }),
+        sums(
+            "By namespace of Kubernetes pods (only where pods are known; `__unknown__` is the rest)",
+            CONNECTION,
+            "pod_namespace",
+            "the connections of the pods in a namespace",
+            |values| &values.pod_namespaces,
+        ),
         section("Histograms over all connections and subflows", distributions.collect()),
         section("Events of all connections and subflows", events.collect()),
         section("The daemon", daemon()),

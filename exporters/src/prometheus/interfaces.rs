@@ -15,11 +15,16 @@ use super::sums::Sums;
 pub(super) type Gauge = (&'static str, &'static str, (Kind, Unit));
 
 /// In the order of the values.
-pub(super) const GAUGES: [Gauge; 3] = [
+pub(super) const GAUGES: [Gauge; 4] = [
     ("mpwatch_interface_subflows", "Open subflows of an interface.", (Kind::Gauge, Unit::Count)),
     (
         "mpwatch_interface_stale_subflows",
         "Open subflows of an interface that get no acknowledgements.",
+        (Kind::Gauge, Unit::Count),
+    ),
+    (
+        "mpwatch_interface_backup_subflows",
+        "Open subflows of an interface that are backups: MPTCP uses them only while no other subflow works.",
         (Kind::Gauge, Unit::Count),
     ),
     (
@@ -37,6 +42,7 @@ struct Paths {
     size: u64,
     open: usize,
     stale: usize,
+    backup: usize,
     /// How many of the open ones have each smoothed RTT.
     rtts: BTreeMap<Micros, usize>,
 }
@@ -48,6 +54,7 @@ impl Paths {
         if path.is_open {
             self.open += 1;
             self.stale += usize::from(path.is_stale);
+            self.backup += usize::from(path.is_backup);
             path.rtt().into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
         }
     }
@@ -58,6 +65,7 @@ impl Paths {
         if path.is_open {
             self.open -= 1;
             self.stale -= usize::from(path.is_stale);
+            self.backup -= usize::from(path.is_backup);
             if let Some(rtt) = path.rtt()
                 && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
             {
@@ -72,6 +80,7 @@ impl Paths {
     fn merge(&mut self, other: &Self) {
         self.open += other.open;
         self.stale += other.stale;
+        self.backup += other.backup;
         for (rtt, count) in &other.rtts {
             *self.rtts.entry(*rtt).or_default() += count;
         }
@@ -85,8 +94,14 @@ impl Paths {
             upto += **count;
             upto > middle
         });
-        vec![Some(self.open as f64), Some(self.stale as f64), median.map(|(rtt, _)| rtt.seconds())]
+        let [open, stale, backup] = [self.open, self.stale, self.backup].map(|count| Some(count as f64));
+        vec![open, stale, backup, median.map(|(rtt, _)| rtt.seconds())]
     }
+}
+
+/// The values of the gauges of an interface without open subflows.
+pub(super) fn no_paths() -> Sums {
+    Paths::default().values()
 }
 
 /// An interface with series of its own, or all others.
@@ -105,6 +120,7 @@ pub(super) struct Path {
     /// Payload in both directions.
     pub(super) size: u64,
     is_stale: bool,
+    is_backup: bool,
     srtt: Option<Micros>,
 }
 
@@ -115,6 +131,7 @@ impl Path {
             is_open: subflow.closed.is_none(),
             size: (subflow.bytes_sent + subflow.bytes_received).0,
             is_stale: subflow.stale,
+            is_backup: subflow.backup,
             srtt: subflow.srtt,
         }
     }

@@ -2,6 +2,7 @@
 //! Metrics for Prometheus, from the rows of the model's tables. The machine and fixed limits bound the number of series, flows do not.
 
 mod bounded;
+mod by_text;
 mod families;
 mod flow_counters;
 mod histogram;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that outlive their flows: sums over the host, by peer, interface and control group. The bytes of ended flows stay in them.
+//! Counters that outlive their flows: sums over the host, by peer, interface, control group and namespace of pods. The bytes of ended flows
+//! stay in them.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::net::IpAddr;
 
 use mpwatch_model::connection::Connection;
@@ -19,30 +18,31 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
+use super::by_text::{SumsByText, TextKey};
 use super::flow_counters::FlowCounters;
 use super::histogram::Histogram;
-use super::interfaces::{Interface, Interfaces, Path};
+use super::interfaces::{Interface, Interfaces, Path, no_paths};
 use super::largest::LargestFlows;
 use super::sizes::Sizes;
 use super::sums::{Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
 
-/// Maximum number of interfaces, peers and control groups with series of their own.
+/// Maximum number of interfaces, peers, control groups and namespaces of pods with series of their own.
 const MAX_INTERFACES: usize = 64;
 const MAX_PEERS: usize = 100;
 const MAX_CGROUPS: usize = 100;
+const MAX_POD_NAMESPACES: usize = 100;
 /// Maximum number of subflows with series of their own, for each of the largest connections.
 const MAX_SUBFLOWS_PER_CONNECTION: usize = 8;
 
 type SubflowKey = (ConnectionId, SubflowId);
-/// Digest of the path of a control group: a key that can be copied.
-type CgroupKey = u64;
 
 /// What is kept of a connection while it is idle.
 #[derive(Clone, Copy)]
 struct Group {
     peer: Option<IpAddr>,
-    cgroup: Option<CgroupKey>,
+    cgroup: TextKey,
+    pod_namespace: TextKey,
     size: u64,
 }
 
@@ -66,12 +66,10 @@ pub struct Totals {
     /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
     interface_histograms: Vec<BoundedSums<Option<Name>>>,
     peers: BoundedSums<Option<IpAddr>>,
-    cgroups: BoundedSums<Option<CgroupKey>>,
-    /// Paths of the control groups with series of their own.
-    cgroup_paths: HashMap<CgroupKey, String>,
-    /// The payload of all open connections by peer and by control group, and of all subflows by interface.
+    cgroups: SumsByText,
+    pod_namespaces: SumsByText,
+    /// The payload of all open connections by peer, and of all subflows by interface.
     peer_sizes: Sizes<Option<IpAddr>>,
-    cgroup_sizes: Sizes<Option<CgroupKey>>,
     paths: Interfaces,
     largest_connections: LargestFlows<ConnectionId, Connection>,
     largest_subflows: LargestFlows<SubflowKey, Subflow>,
@@ -103,10 +101,11 @@ impl Totals {
                 .map(|_| BoundedSums::new(up_to(MAX_INTERFACES)))
                 .collect(),
             peers: BoundedSums::new(up_to(MAX_PEERS)),
-            cgroups: BoundedSums::new(up_to(MAX_CGROUPS)),
-            cgroup_paths: HashMap::new(),
+            cgroups: SumsByText::new(up_to(MAX_CGROUPS), |connection| connection.cgroup.as_deref()),
+            pod_namespaces: SumsByText::new(up_to(MAX_POD_NAMESPACES), |connection| {
+                connection.pod.as_ref().map(|pod| pod.namespace.as_str())
+            }),
             peer_sizes: Sizes::default(),
-            cgroup_sizes: Sizes::default(),
             paths: Interfaces::default(),
             largest_connections: LargestFlows::new(settings.top_flows, CONNECTION, &CONNECTION_INFO),
             largest_subflows: LargestFlows::new(max_subflows(settings), SUBFLOW, &SUBFLOW_INFO),
@@ -132,7 +131,8 @@ impl Totals {
                 add(&mut self.host, &increase.values);
             }
             self.peers.add(peer(connection), increase);
-            self.cgroups.add(cgroup_key(connection), increase);
+            self.cgroups.add(self.cgroups.key(connection), increase);
+            self.pod_namespaces.add(self.pod_namespaces.key(connection), increase);
             self.largest_connections.add(connection.id, connection, increase);
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
@@ -157,15 +157,19 @@ impl Totals {
 
     fn list(&mut self, snapshot: &Snapshot) {
         for connection in &snapshot.connections {
-            let (peer, cgroup) = (peer(connection), cgroup_key(connection));
+            let peer = peer(connection);
+            let (cgroup, pod_namespace) = (self.cgroups.key(connection), self.pod_namespaces.key(connection));
             let paths = || connection.subflows.iter().map(Path::of);
             let size = paths().map(|path| path.size).sum();
-            if let Some(before) = self.connections.list(connection.id, Group { peer, cgroup, size }) {
+            let group = Group { peer, cgroup, pod_namespace, size };
+            if let Some(before) = self.connections.list(connection.id, group) {
                 self.peer_sizes.remove(before.peer, before.size);
-                self.cgroup_sizes.remove(before.cgroup, before.size);
+                self.cgroups.unlist(before.cgroup, before.size);
+                self.pod_namespaces.unlist(before.pod_namespace, before.size);
             }
             self.peer_sizes.add(peer, size);
-            self.cgroup_sizes.add(cgroup, size);
+            self.cgroups.list(cgroup, size);
+            self.pod_namespaces.list(pod_namespace, size);
             for (subflow, path) in connection.subflows.iter().zip(paths()) {
                 if let Some(before) = self.subflows.list((connection.id, subflow.id), path) {
                     self.paths.remove(&before);
@@ -173,10 +177,12 @@ impl Totals {
                 self.paths.add(&path);
             }
         }
-        let (peer_sizes, cgroup_sizes) = (&mut self.peer_sizes, &mut self.cgroup_sizes);
-        let forget = |Group { peer, cgroup, size }| {
-            peer_sizes.remove(peer, size);
-            cgroup_sizes.remove(cgroup, size);
+        let (peers, cgroups, namespaces) =
+            (&mut self.peer_sizes, &mut self.cgroups, &mut self.pod_namespaces);
+        let forget = |Group { peer, cgroup, pod_namespace, size }| {
+            peers.remove(peer, size);
+            cgroups.unlist(cgroup, size);
+            namespaces.unlist(pod_namespace, size);
         };
         self.connections.forget_gone(|id| snapshot.idle.contains(*id), forget);
         let paths = &mut self.paths;
@@ -185,10 +191,11 @@ impl Totals {
 
     /// Where idle flows have got series of their own, their known counters appear.
     fn add_idle(&mut self, snapshot: &Snapshot) {
-        if !self.peers.added().is_empty() || !self.cgroups.added().is_empty() {
+        if !self.peers.added().is_empty() || self.cgroups.has_added() || self.pod_namespaces.has_added() {
             for (group, increase) in self.connections.idle() {
                 self.peers.add(group.peer, &increase);
                 self.cgroups.add(group.cgroup, &increase);
+                self.pod_namespaces.add(group.pod_namespace, &increase);
             }
         }
         if !self.interfaces.added().is_empty() {
@@ -216,18 +223,20 @@ impl Totals {
     pub fn values(&self) -> MetricValues {
         let mut values = MetricValues {
             host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
-            peers: labelled(&self.peers, |key| key.map(|address| address.to_string())),
-            interfaces: labelled(&self.interfaces, |key| key.map(|name| name.text().into_owned())),
+            peers: self.peers.labelled(|key| key.map(|address| address.to_string())),
+            interfaces: self.interfaces.labelled(|key| key.map(|name| name.text().into_owned())),
             interface_gauges: self.interface_gauges(),
             interface_histograms: self.interface_histograms(),
-            cgroups: labelled(&self.cgroups, |key| self.cgroup_paths.get(&key?).cloned()),
+            cgroups: self.cgroups.values(),
+            pod_namespaces: self.pod_namespaces.values_if_any(),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
             connection_histograms: self.connections.histograms.clone(),
             subflow_histograms: self.subflows.histograms.clone(),
             merged: self.interfaces.merged
                 + self.peers.merged
-                + self.cgroups.merged
+                + self.cgroups.merged()
+                + self.pod_namespaces.merged()
                 + self.largest_connections.counters.merged
                 + self.largest_subflows.counters.merged,
             ..MetricValues::default()
@@ -243,7 +252,7 @@ impl Totals {
     /// An interface without an RTT has no histogram.
     fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
         let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
-            let all = labelled(sums, |key| key.map(|name| name.text().into_owned()));
+            let all = sums.labelled(|key| key.map(|name| name.text().into_owned()));
             let known = all.into_iter().filter(|one| !one.values.is_empty());
             known.flat_map(|one| {
                 let histogram = Histogram::of_sums(row.bounds, &one.values);
@@ -253,10 +262,9 @@ impl Totals {
         rows.map(Iterator::collect).collect()
     }
 
-    /// An interface without an open subflow has none, and so no RTT.
+    /// Of all interfaces with series of their own, also those without open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
-        let none = || vec![Some(0.0), Some(0.0), None];
-        let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(none);
+        let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(no_paths);
         let label =
             |name: Option<Name>| name.map_or_else(|| UNKNOWN.to_owned(), |name| name.text().into_owned());
         let own = self.interfaces.iter().map(|(name, _)| (label(name), of(Interface::Own(name))));
@@ -273,8 +281,8 @@ impl Totals {
         let sizes = self.paths.sizes();
         self.interfaces.select(snapshot.at, &sizes);
         self.interface_histograms.iter_mut().for_each(|sums| sums.select(snapshot.at, &sizes));
-        self.cgroups.select(snapshot.at, self.cgroup_sizes.all());
-        self.update_cgroup_paths(snapshot);
+        self.cgroups.select(snapshot);
+        self.pod_namespaces.select(snapshot);
         if self.settings.top_flows > 0 {
             self.select_largest(snapshot);
         }
@@ -297,47 +305,8 @@ impl Totals {
         }
         self.largest_subflows.select(snapshot.at, &sizes);
     }
-
-    fn update_cgroup_paths(&mut self, snapshot: &Snapshot) {
-        self.cgroup_paths.retain(|key, _| self.cgroups.contains(&Some(*key)));
-        let keys = self.cgroups.iter().filter_map(|(key, _)| key);
-        let mut missing: HashSet<CgroupKey> =
-            keys.filter(|key| !self.cgroup_paths.contains_key(key)).collect();
-        // Idle connections are built, so they come last; few of them until all paths are known.
-        let idle = snapshot.idle_connections().map(Cow::Owned);
-        for connection in snapshot.connections.iter().map(Cow::Borrowed).chain(idle) {
-            if missing.is_empty() {
-                break;
-            }
-            if let (Some(key), Some(path)) = (cgroup_key(&connection), &connection.cgroup)
-                && missing.remove(&key)
-            {
-                self.cgroup_paths.insert(key, path.clone());
-            }
-        }
-    }
 }
 
 fn peer(connection: &Connection) -> Option<IpAddr> {
     connection.remote.map(|remote| remote.ip())
-}
-
-fn cgroup_key(connection: &Connection) -> Option<CgroupKey> {
-    connection.cgroup.as_deref().map(|path| {
-        let mut hasher = DefaultHasher::new();
-        path.hash(&mut hasher);
-        hasher.finish()
-    })
-}
-
-fn labelled<K: Copy + Eq + Hash + Ord>(
-    sums: &BoundedSums<K>,
-    label: impl Fn(K) -> Option<String>,
-) -> Vec<LabelledValues> {
-    let of = |label: String, sums: &Sums| LabelledValues { labels: vec![label], values: sums.clone() };
-    let mut all: Vec<LabelledValues> =
-        sums.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums)).collect();
-    all.sort_by(|a, b| a.labels.cmp(&b.labels));
-    all.push(of(OTHER.to_owned(), &sums.other));
-    all
 }

@@ -27,6 +27,8 @@ pub struct MetricValues {
     /// For each distribution by interface, a histogram for each interface.
     pub(super) interface_histograms: Vec<Vec<(String, Histogram)>>,
     pub(super) cgroups: Vec<LabelledValues>,
+    /// By the namespace of their pods. Empty: no pod is known.
+    pub(super) pod_namespaces: Vec<LabelledValues>,
     /// For each counter of connection events, a count for each value of its label.
     pub(super) connection_events: Vec<Vec<u64>>,
     pub(super) subflow_events: Vec<Vec<u64>>,

@@ -2,6 +2,7 @@
 //! Completion times of queries, short and long flows, MPTCP beside plain TCP `[UPD18]` `[RN10]`.
 
 use mpwatch_model::class_totals::{ClassTotals, class_totals};
+use mpwatch_model::energy::FlowEnergy;
 use mpwatch_model::flow_class::FlowClass;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
@@ -33,7 +34,7 @@ const COLUMNS: &[Column<ClassTotals>] = &[
     ("mean goodput", Right, |c| metric::display(Unit::BitsPerSecond, c.goodput.map(|rate| rate.0 as f64))),
     ("overhead", Right, |c| metric::display(Unit::Ratio, c.excess)),
     ("mean Jain", Right, |c| or_dash(c.jain_index.map(|index| format!("{index:.3}")))),
-    ("J/GB", Right, joules_per_gigabyte),
+    ("J/GB", Right, |c| joules_per_gigabyte(c.energy)),
 ];
 
 /// A row for each protocol and class that has connections. `None`: there are none.
@@ -41,8 +42,9 @@ pub(crate) fn table(report: &Report) -> Option<Grid> {
     Grid::of(COLUMNS, &class_totals(&report.connections))
 }
 
-fn joules_per_gigabyte(totals: &ClassTotals) -> String {
-    let known = totals.energy.filter(|energy| energy.j_per_gb.is_some());
+/// The ratio, marked if it is an estimate; a dash if it is unknown.
+pub(crate) fn joules_per_gigabyte(energy: Option<FlowEnergy>) -> String {
+    let known = energy.filter(|energy| energy.j_per_gb.is_some());
     let mark = known.map_or("", |energy| energy.source.mark());
     format!("{mark}{}", metric::compact(Unit::JoulesPerGigabyte, known.and_then(|energy| energy.j_per_gb)))
 }

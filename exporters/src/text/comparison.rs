@@ -14,9 +14,10 @@ use super::words::capital;
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
-pub(crate) const METHOD: &str = "difference: median of the differences between all pairs of connections (Hodges-Lehmann), with the 95 % \
-     confidence interval of the Mann-Whitney test, which takes the connections as independent. Those of one run share its load and \
-     its estimates of cost, so a small difference between two runs shows nothing: repeat runs in alternation";
+pub(crate) const METHOD: &str = "difference: between the medians of the runs of both sets, or of ten blocks of their connections if one of them \
+     has one run, with the 95 % confidence interval of Student's t (Welch); with fewer than 20 connections, the median of the \
+     differences between all pairs (Hodges-Lehmann) with the interval of the Mann-Whitney test. The last column has what the interval \
+     takes as independent. One run each cannot show what differs from run to run: repeat runs in alternation";
 
 /// The comparison as text in lines of at most `width` columns where words allow it. Ends with a newline.
 pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) -> String {
@@ -101,6 +102,7 @@ pub(crate) fn table(rows: &[Row]) -> Grid {
             row.b.count.to_string(),
             difference(Row::estimate),
             difference(Row::interval),
+            difference(|_, difference| difference.units()),
         ]
     };
     let titles = [
@@ -111,6 +113,7 @@ pub(crate) fn table(rows: &[Row]) -> Grid {
         ("of", Right),
         ("difference", Right),
         ("95 % interval", Right),
+        ("from", Left),
     ];
     Grid { columns: titles.to_vec(), rows: rows.iter().map(cells).collect() }
 }

@@ -152,7 +152,8 @@ fn ends(connection: &Connection) -> String {
 fn whereabouts(connection: &Connection) -> String {
     let cgroup =
         connection.cgroup.as_deref().map(|path| format!(", cgroup {}", printable(path))).unwrap_or_default();
-    format!("network namespace {}{cgroup}", printable(&connection.netns))
+    let pod = connection.pod.as_ref().map(|pod| format!(", pod {}", printable(&pod.to_string())));
+    format!("network namespace {}{cgroup}{}", printable(&connection.netns), pod.unwrap_or_default())
 }
 
 fn times(connection: &Connection) -> String {

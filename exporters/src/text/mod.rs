@@ -9,6 +9,7 @@ mod fairness;
 mod fit;
 mod goodput;
 pub(crate) mod grid;
+mod peers;
 pub(crate) mod report;
 pub(crate) mod selection;
 pub(crate) mod summary;

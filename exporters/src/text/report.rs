@@ -18,7 +18,7 @@ use super::grid::{Column, Grid};
 use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
 use super::words::{bytes, count, or_dash, seconds, shown};
-use super::{classes, cost, fairness, goodput};
+use super::{classes, cost, fairness, goodput, peers};
 
 /// How many connections a summary lists.
 const MAX_IN_SUMMARY: usize = 5;
@@ -118,6 +118,7 @@ fn head(report: &Report, width: usize) -> String {
 pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, Vec<String>, Grid)> {
     let tables = [
         (classes::TITLE, classes::notes(), classes::table(report)),
+        (peers::TITLE, peers::notes(), peers::table(report)),
         (fairness::TITLE, fairness::notes(), fairness::table(report)),
     ];
     tables.into_iter().filter_map(|(title, notes, grid)| Some((title, notes, grid?))).collect()
@@ -154,13 +155,15 @@ pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
+/// `NAME=VALUE, ...`. `None`: there are none.
+pub(crate) fn pairs(entries: &BTreeMap<String, String>) -> Option<String> {
+    let words: Vec<String> =
+        entries.iter().map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
 /// How the run was made; what is unknown is left out.
 fn settings(setup: &Setup) -> Vec<(String, String)> {
-    let pairs = |entries: &BTreeMap<String, String>| {
-        let words: Vec<String> =
-            entries.iter().map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();
-        (!words.is_empty()).then(|| words.join(", "))
-    };
     let cpu = setup.cpu_model.as_deref().map(|model| {
         let governor = setup
             .governor

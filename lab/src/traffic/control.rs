@@ -117,7 +117,8 @@ impl Control {
         self.listening.store(true, Ordering::Release);
     }
 
-    pub(super) fn finish_client(&self) {
+    /// Notes that all connections of the client have ended. The server then accepts no more.
+    pub fn finish_client(&self) {
         self.client_finished.store(true, Ordering::Release);
     }
 

@@ -80,11 +80,13 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
     }
 }
 
-/// Whether a socket of this process can select a congestion control. The kernel loads its module, if there is one.
+/// Whether the kernel has a congestion control. It loads the module, if there is one and this process may do so.
 #[must_use]
-pub fn can_select(congestion: &str) -> bool {
+pub fn has_congestion_control(name: &str) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
-    socket.and_then(|socket| socket.set_tcp_congestion(congestion.as_bytes())).is_ok()
+    let selected = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    // Only some may be selected without CAP_NET_ADMIN.
+    selected.map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |()| true)
 }
 
 /// Sets the options of both ends' connections: timeouts short enough to notice a cancel, and congestion control.

@@ -36,6 +36,7 @@ const KEYS: &[(&str, &str)] = &[
     ("iface", "an interface name"),
     ("netns", "the name of a namespace"),
     ("cgroup", "the path of a control group"),
+    ("pod", "a Kubernetes namespace, pod and container, such as shop/web"),
     ("id", "the prefix of an id, in lower-case hexadecimal digits"),
     (
         "state",
@@ -101,6 +102,7 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "iface" => Pattern::parse(value).map(Test::Interface),
         "netns" => Pattern::parse(value).map(Test::Netns),
         "cgroup" => Pattern::parse(value).map(Test::Cgroup),
+        "pod" => Pattern::parse(value).map(Test::Pod),
         "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
         "state" => TcpState::from_word(value).map(Test::State),
         "role" => Role::from_word(value).map(Test::Role),

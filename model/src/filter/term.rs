@@ -26,6 +26,7 @@ pub(super) enum Test {
     Interface(Pattern),
     Netns(Pattern),
     Cgroup(Pattern),
+    Pod(Pattern),
     Id(String),
     State(TcpState),
     Role(Role),
@@ -57,6 +58,7 @@ impl fmt::Display for Test {
             Self::Interface(name) => write!(f, "iface:{name}"),
             Self::Netns(name) => write!(f, "netns:{name}"),
             Self::Cgroup(name) => write!(f, "cgroup:{name}"),
+            Self::Pod(name) => write!(f, "pod:{name}"),
             Self::Id(prefix) => write!(f, "id:{prefix}"),
             Self::State(state) => write!(f, "state:{}", state.as_str()),
             Self::Role(role) => write!(f, "role:{}", role.as_str()),
@@ -85,6 +87,7 @@ impl Test {
             }
             Self::Netns(name) => name.matches(&c.netns),
             Self::Cgroup(name) => c.cgroup.as_deref().is_some_and(|path| name.matches(path)),
+            Self::Pod(name) => c.pod.as_ref().is_some_and(|pod| name.matches(&pod.to_string())),
             Self::Id(prefix) => c.id.to_string().starts_with(prefix) || c.id.short().starts_with(prefix),
             Self::State(state) => c.state == *state,
             Self::Role(role) => c.role == Some(*role),

@@ -13,52 +13,52 @@ use crate::statistics::Shift;
 pub const SCHEMA: u32 = 1;
 
 /// What an experiment is about, and how to show it.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Description {
     /// Name on the command line.
-    pub name: &'static str,
+    pub name: String,
     /// One line.
-    pub title: &'static str,
-    /// Key of the paper (docs/study.md lists them).
-    pub paper: &'static str,
+    pub title: String,
+    /// Key of the paper (docs/study.md lists them). `own`: it is not from a paper.
+    pub paper: String,
     /// What it answers.
-    pub question: &'static str,
+    pub question: String,
     /// What is built and measured here, and where that differs from the paper.
-    pub method: &'static str,
+    pub method: String,
     /// What is measured, in the order of tables.
-    pub quantities: &'static [Quantity],
+    pub quantities: Vec<Quantity>,
     /// Factors whose values are replaced in a cell to get the cell that it is compared with. Empty: cells are not compared.
-    pub baseline: &'static [(&'static str, &'static str)],
+    pub baseline: Vec<Factor>,
     /// Its plots.
     #[serde(skip)]
-    pub plots: &'static [Plot],
+    pub plots: Vec<Plot>,
     /// What the paper reports.
     #[serde(skip)]
-    pub published: &'static [Published],
+    pub published: Vec<Published>,
 }
 
 /// A quantity over a factor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plot {
     /// The vertical axis.
     pub quantity: Quantity,
     /// The factor of the horizontal axis; its values are numbers.
-    pub over: &'static str,
+    pub over: String,
     /// Whether the horizontal axis is logarithmic.
     pub log: bool,
 }
 
 /// A value that a paper reports for a cell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Published {
     /// The cell, by the factors that identify it.
-    pub cell: &'static [(&'static str, &'static str)],
+    pub cell: Vec<Factor>,
     /// What was measured.
     pub quantity: Quantity,
     /// The value.
     pub value: PublishedValue,
     /// On which machine or network.
-    pub setup: &'static str,
+    pub setup: String,
 }
 
 /// A value of a paper.
@@ -119,8 +119,11 @@ pub struct RunRecord {
 /// Which runs a study is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The machine.
+    /// The machine; between two machines that of the client.
     pub host: Host,
+    /// The machine of the server. `null`: both ends are on one.
+    #[serde(default)]
+    pub server: Option<Host>,
     /// Model name of its CPU. Empty: unknown.
     pub cpu: String,
     /// Number of its CPUs.
@@ -153,7 +156,7 @@ pub struct Study {
 pub struct Experiment {
     /// What it is about.
     #[serde(flatten)]
-    pub description: &'static Description,
+    pub description: Description,
     /// Its cells, in the order of the definition.
     pub cells: Vec<Cell>,
 }
@@ -191,13 +194,13 @@ pub struct Measured {
 }
 
 /// A value of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reported {
     /// The value.
     #[serde(flatten)]
     pub value: PublishedValue,
     /// On which machine or network.
-    pub setup: &'static str,
+    pub setup: String,
 }
 
 impl Cell {

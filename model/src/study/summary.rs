@@ -11,9 +11,9 @@ use super::results::{
 
 impl Experiment {
     /// The results of these cells, in this order. Cells without runs are listed, too.
-    pub fn of(description: &'static Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
+    pub fn of(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
         let of_cell = |factors: &Vec<Factor>| Cell::of(description, factors, runs);
-        Self { description, cells: cells.iter().map(of_cell).collect() }
+        Self { description: description.clone(), cells: cells.iter().map(of_cell).collect() }
     }
 
     /// What the paper's value means here, in the unit of the quantity: a change is relative to the mean of the cell of comparison. `None`: that
@@ -22,7 +22,7 @@ impl Experiment {
         match published {
             PublishedValue::Absolute(value) => Some(value),
             PublishedValue::Change(change) => {
-                let wanted = baseline(self.description, &cell.factors)?;
+                let wanted = baseline(&self.description, &cell.factors)?;
                 let compared = self.cells.iter().find(|cell| cell.factors == wanted)?;
                 Some(compared.measured(quantity)?.mean * (1.0 + change))
             }
@@ -43,11 +43,11 @@ impl Experiment {
 
 impl Cell {
     fn of(description: &Description, factors: &[Factor], runs: &[RunRecord]) -> Self {
-        let own = || of_cell(runs, description.name, factors);
+        let own = || of_cell(runs, &description.name, factors);
         let baseline = baseline(description, factors);
         let measured = description.quantities.iter().filter_map(|&quantity| {
             let values = values_of(own(), quantity);
-            let compared = baseline.as_deref().map(|cell| of_cell(runs, description.name, cell));
+            let compared = baseline.as_deref().map(|cell| of_cell(runs, &description.name, cell));
             let change = compared.and_then(|runs| relative_change(&values_of(runs, quantity), &values));
             let published = published(description, factors, quantity);
             Measured::of(quantity, values, change, published)
@@ -99,22 +99,18 @@ fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) 
 fn baseline(description: &Description, factors: &[Factor]) -> Option<Vec<Factor>> {
     let mut replaced = factors.to_vec();
     for factor in &mut replaced {
-        if let Some((_, value)) = description.baseline.iter().find(|(name, _)| *name == factor.name) {
-            (*value).clone_into(&mut factor.value);
+        if let Some(compared) = description.baseline.iter().find(|one| one.name == factor.name) {
+            factor.value.clone_from(&compared.value);
         }
     }
     (replaced != factors).then_some(replaced)
 }
 
 fn published(description: &Description, factors: &[Factor], quantity: Quantity) -> Vec<Reported> {
-    let is_of_cell = |one: &&Published| {
-        let has = |(name, value): &(&str, &str)| {
-            factors.iter().any(|factor| factor.name == *name && factor.value == *value)
-        };
-        one.quantity == quantity && one.cell.iter().all(has)
-    };
+    let is_of_cell =
+        |one: &&Published| one.quantity == quantity && one.cell.iter().all(|factor| factors.contains(factor));
     let found = description.published.iter().filter(is_of_cell);
-    found.map(|one| Reported { value: one.value, setup: one.setup }).collect()
+    found.map(|one| Reported { value: one.value, setup: one.setup.clone() }).collect()
 }
 
 #[cfg(test)]
@@ -122,9 +118,9 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::study::SCHEMA;
+    use crate::study::{SCHEMA, declared};
 
-    static DESCRIPTION: Description = Description {
+    static DESCRIPTION: declared::Description = declared::Description {
         name: "energy",
         title: "",
         paper: "",
@@ -133,7 +129,7 @@ mod tests {
         quantities: &[Quantity::Power, Quantity::Goodput],
         baseline: &[("paths", "1")],
         plots: &[],
-        published: &[Published {
+        published: &[declared::Published {
             cell: &[("paths", "2")],
             quantity: Quantity::Power,
             value: PublishedValue::Change(0.064),
@@ -161,7 +157,7 @@ mod tests {
         runs.extend([12.0, 12.1, 11.9].into_iter().map(|power| run(2, 0, power)));
         runs.push(RunRecord { error: Some("no route".to_owned()), values: Vec::new(), ..run(2, 3, 0.0) });
         let cells = [1, 2, 3].map(|paths| vec![Factor::new("paths", &paths)]);
-        let found = Experiment::of(&DESCRIPTION, &cells, &runs);
+        let found = Experiment::of(&Description::from(&DESCRIPTION), &cells, &runs);
         assert_eq!(found.values_of("paths"), ["1", "2", "3"]);
         let [one, two, none] = &found.cells[..] else { panic!("three cells") };
         assert_eq!((one.runs, two.runs, none.runs), (3, 3, 0));

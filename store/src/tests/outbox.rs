@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each change of a connection is read for each target until the target has confirmed it, also across restarts and while a writer runs.
 
+use mpwatch_model::end::{End, cell};
 use mpwatch_model::table::{Cell, Row};
 
 use super::*;
-use crate::outbox::{Outbox, StoredEnd, connection_columns};
+use crate::outbox::{Outbox, StoredEnd, end_columns};
 
-fn value(row: &Row, name: &str) -> Option<Cell> {
-    let place = connection_columns().iter().position(|column| column.name == name).unwrap();
-    row[place].clone()
+fn value(end: &End, name: &str) -> Option<Cell> {
+    end.cell(&end_columns(), name).cloned()
 }
 
 /// The tokens of connections, in their order.
 fn tokens(ends: &[StoredEnd]) -> Vec<u32> {
-    let token = |end: &StoredEnd| match value(&end.connection, "token") {
+    let token = |end: &StoredEnd| match value(&end.end, "token") {
         Some(Cell::Text(text)) => u32::from_str_radix(&text, 16).unwrap(),
         other => panic!("{other:?}"),
     };
@@ -35,16 +35,16 @@ fn what_was_not_confirmed_is_read_again() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=5));
     let mut first = Outbox::open(&file, "a").unwrap();
-    assert_eq!(tokens(&first.next(None, 2).unwrap()), [1, 2]);
+    assert_eq!(tokens(&first.next(None, 2, false).unwrap()), [1, 2]);
     first.confirm().unwrap();
-    assert_eq!(tokens(&first.next(None, 2).unwrap()), [3, 4]);
+    assert_eq!(tokens(&first.next(None, 2, false).unwrap()), [3, 4]);
     drop(first);
     let mut again = Outbox::open(&file, "a").unwrap();
     assert_eq!(again.waiting(None).unwrap(), 3);
-    assert_eq!(tokens(&again.next(None, 9).unwrap()), [3, 4, 5]);
+    assert_eq!(tokens(&again.next(None, 9, false).unwrap()), [3, 4, 5]);
     again.confirm().unwrap();
-    assert!(again.next(None, 9).unwrap().is_empty());
-    assert_eq!(tokens(&Outbox::open(&file, "b").unwrap().next(None, 9).unwrap()), [1, 2, 3, 4, 5]);
+    assert!(again.next(None, 9, false).unwrap().is_empty());
+    assert_eq!(tokens(&Outbox::open(&file, "b").unwrap().next(None, 9, false).unwrap()), [1, 2, 3, 4, 5]);
     again.rewind();
     assert_eq!(again.waiting(None).unwrap(), 5);
 }
@@ -64,10 +64,10 @@ fn a_row_that_changes_after_it_was_sent_is_sent_again_with_a_greater_version() {
     store.deliver(&tick(1, vec![end]));
     let after = committed(&mut outbox, 1);
     assert_eq!(tokens(&after), [1]);
-    assert!(value(&after[0].connection, "closed_at_ns").is_some());
+    assert!(value(&after[0].end, "closed_at_ns").is_some());
     let earlier = before.iter().find(|end| tokens(&[(*end).clone()]) == [1]).unwrap();
-    assert!(after[0].version > earlier.version && value(&earlier.connection, "closed_at_ns").is_none());
-    assert_eq!(after[0].subflows.len(), 2);
+    assert!(after[0].version > earlier.version && value(&earlier.end, "closed_at_ns").is_none());
+    assert_eq!(after[0].end.subflows.len(), 2);
     store.close();
 }
 
@@ -79,7 +79,7 @@ fn committed(outbox: &mut Outbox, count: u64) -> Vec<StoredEnd> {
         assert!(std::time::Instant::now() < end, "the writer has not written {count} connections");
         std::thread::yield_now();
     }
-    outbox.next(None, 100).unwrap()
+    outbox.next(None, 100, false).unwrap()
 }
 
 #[test]
@@ -87,10 +87,10 @@ fn rows_of_a_later_run_come_after_those_of_an_earlier_one() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=2));
     let mut outbox = Outbox::open(&file, "a").unwrap();
-    outbox.next(None, 9).unwrap();
+    outbox.next(None, 9, false).unwrap();
     outbox.confirm().unwrap();
     write(&file, 100, closed(3..=4));
-    assert_eq!(tokens(&outbox.next(None, 9).unwrap()), [3, 4]);
+    assert_eq!(tokens(&outbox.next(None, 9, false).unwrap()), [3, 4]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn since_omits_connections_that_closed_before() {
     let mut outbox = Outbox::open(&file, "a").unwrap();
     let since = later[0].opened_at;
     assert_eq!(outbox.waiting(since).unwrap(), 1);
-    assert_eq!(tokens(&outbox.next(since, 9).unwrap()), [2]);
+    assert_eq!(tokens(&outbox.next(since, 9, false).unwrap()), [2]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_file_of_an_earlier_mpwatch_is_upgraded_unless_that_one_writes_it() {
     let refused = Outbox::open(&file, "a").err().unwrap().to_string();
     assert!(refused.contains("earlier mpwatch is writing"), "{refused}");
     drop(lock);
-    assert_eq!(tokens(&Outbox::open(&file, "a").unwrap().next(None, 9).unwrap()), [1, 2]);
+    assert_eq!(tokens(&Outbox::open(&file, "a").unwrap().next(None, 9, false).unwrap()), [1, 2]);
     let missing = Outbox::open(&file.with_extension("other"), "a").err().unwrap().to_string();
     assert!(missing.contains("no such file"), "{missing}");
 }
@@ -127,7 +127,7 @@ fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() 
     write(&file, 0, closed(1..=5));
     let backlog = |target: &str| Outbox::open(&file, target).unwrap().backlog().unwrap();
     let mut outbox = Outbox::open(&file, "a").unwrap();
-    outbox.next(None, 2).unwrap();
+    outbox.next(None, 2, false).unwrap();
     outbox.confirm().unwrap();
     assert_eq!((backlog("a").connections, backlog("b").connections), (3, 5));
     assert!(backlog("a").oldest.is_some());
@@ -142,4 +142,23 @@ fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() 
     assert!(outbox.is_current());
     std::fs::rename(&file, file.with_extension("other")).unwrap();
     assert!(!outbox.is_current());
+}
+
+#[test]
+fn the_timeline_is_read_when_it_is_asked_for() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=1));
+    let events = |with_events| {
+        let ends = Outbox::open(&file, "a").unwrap().next(None, 9, with_events).unwrap();
+        ends.into_iter().flat_map(|stored| stored.end.events).collect::<Vec<_>>()
+    };
+    assert_eq!(events(false), Vec::<Row>::new());
+    let columns = end_columns().event;
+    let names: Vec<String> = events(true)
+        .iter()
+        .filter_map(|row| cell(&columns, row, "event")?.text())
+        .map(str::to_owned)
+        .collect();
+    assert!(names.contains(&"opened".to_owned()), "{names:?}");
+    assert!(names.contains(&"closed".to_owned()), "{names:?}");
 }

@@ -12,7 +12,7 @@ use mpwatch_model::filter::Filter;
 pub type Target = fn(&[u8]);
 
 /// All targets by name. Each has a corpus of its name.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("decode", decode::record),
     ("replay", |input| mpwatch::fuzz::replay(input)),
     ("replay_compressed", |input| mpwatch::fuzz::replay_compressed(input)),
@@ -23,6 +23,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("socket", socket),
     ("powercap", |input| trees::powercap(&text(input))),
     ("btf", trees::btf),
+    ("kubernetes", |input| mpwatch::fuzz::kubernetes(&text(input))),
 ];
 
 /// Invalid UTF-8 becomes replacement characters, as where the program reads text.

@@ -20,6 +20,7 @@ use mpwatch_model::host::{Host, KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::names::Pod;
 use mpwatch_model::observed::Observed;
 use mpwatch_model::overhead::Overhead;
 use mpwatch_model::settle::settled;
@@ -50,6 +51,7 @@ pub fn host() -> Host {
         kernel: "6.12.30-amd64".to_owned(),
         boot_id: "7f0c2b4e-52a1-4b57-9d8e-1c66a9f0d3aa".to_owned(),
         mpwatch: "0.1.0".to_owned(),
+        clock_error: Some(Nanos(1_500_000)),
         missing: Vec::new(),
     }
 }
@@ -145,6 +147,16 @@ fn energy(nth: u64) -> FlowEnergy {
     .over(Bytes(80_001_200 / nth))
 }
 
+/// The pod of every connection.
+pub fn pod() -> Pod {
+    Pod {
+        namespace: "shop".to_owned(),
+        name: "web-0".to_owned(),
+        uid: "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11".to_owned(),
+        container: Some("nginx".to_owned()),
+    }
+}
+
 /// A client's connection with this many healthy subflows, open for 12.5 s.
 pub fn connection(token: u32, subflows: u8) -> Connection {
     let mut connection = Connection {
@@ -162,6 +174,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         remote: None,
         process: Some(Process { pid: 1234, comm: name("iperf3") }),
         cgroup: Some("/user.slice".to_owned()),
+        pod: Some(pod()),
         opened_at: Some(at(0)),
         seen_open: true,
         age_s: 12.5,
@@ -433,6 +446,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
         energy,
         losses,
         filtered_out: 0,
+        run_starts: Vec::new(),
     }
     .with(connections)
 }

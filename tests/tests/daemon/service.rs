@@ -87,6 +87,7 @@ impl DaemonDir {
     }
 
     /// Starts a daemon and returns when it traces.
+    #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn start(&self, arguments: &[&str]) -> Daemon {
         self.start_as(&[], arguments)
     }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A connection of which mpwatch observed only the end: its energy is divided by the payload that was observed.
+//!
+//! What a byte costs changes with the load, by a factor of two on a busy machine, and a second recorder adds to it. So the same bytes are
+//! compared: those that both recorders have observed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,30 +14,65 @@ use mpwatch_lab::raplsim::live::LoadScope;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
 use mpwatch_tests::simulated_counters::SimulatedCounters;
-use mpwatch_tests::{Observer, Report, may_run_as_root, number};
+use mpwatch_tests::{Observer, Report, list, may_run_as_root, mpwatch, number};
 use serde_json::Value;
 
 use super::exclusive::exclusive;
 
-const BYTES: u64 = 400_000_000;
+const BYTES: u64 = 800_000_000;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Joules per gigabyte of the only connection of the client, with its bounds, and the payload that was observed.
-fn ratio(report: &Report, topology: &Topology) -> (f64, [f64; 2], u64) {
-    let connection = report.only_connection_in(topology.client().name());
-    let observed = number(&connection["observed"], "bytes");
-    let per_gigabyte = |key: &str| number(&connection["energy"], key) as f64 * 1e3 / observed as f64;
-    let ratio = connection["energy"]["j_per_gb"].as_f64().unwrap();
-    assert!((ratio / per_gigabyte("active_uj") - 1.0).abs() < 1e-6, "{connection:#}");
-    (ratio, ["lo_uj", "hi_uj"].map(per_gigabyte), observed)
+/// Joules per gigabyte, with its bounds.
+#[derive(Debug)]
+struct Cost {
+    per_gigabyte: f64,
+    bounds: [f64; 2],
 }
 
-#[test]
-fn a_connection_seen_at_its_end_costs_as_much_per_gigabyte_as_one_seen_completely() {
-    if !may_run_as_root() {
-        return;
+impl Cost {
+    /// Of the only connection of the client: what was observed, and its payload.
+    fn of(report: &Report, topology: &Topology) -> (Self, u64) {
+        let connection = report.only_connection_in(topology.client().name());
+        let observed = number(&connection["observed"], "bytes");
+        let per_gigabyte = |key: &str| number(&connection["energy"], key) as f64 * 1e3 / observed as f64;
+        let reported = connection["energy"]["j_per_gb"].as_f64().unwrap();
+        assert!((reported / per_gigabyte("active_uj") - 1.0).abs() < 1e-6, "{connection:#}");
+        (Self { per_gigabyte: reported, bounds: ["lo_uj", "hi_uj"].map(per_gigabyte) }, observed)
     }
-    let _alone = exclusive();
+
+    /// Of another number of joules, of the same relative precision.
+    fn scaled_to(&self, per_gigabyte: f64) -> Self {
+        Self { per_gigabyte, bounds: self.bounds.map(|bound| bound * per_gigabyte / self.per_gigabyte) }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.bounds[0] <= other.bounds[1] && other.bounds[0] <= self.bounds[1]
+    }
+}
+
+/// Acknowledged bytes, and a value of the energy, of the client's connection, at each tick of a recording.
+fn course(report: &Report, topology: &Topology, key: &str) -> Vec<(f64, f64)> {
+    let file = report.recording();
+    let netns = topology.client().name();
+    let replayed = mpwatch(&["replay", file.to_str().unwrap(), "--snapshots", "--netns", netns]);
+    let snapshots = replayed.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let point = |snapshot: Value| {
+        let connection = list(&snapshot, "connections").first()?.clone();
+        let energy = connection["energy"][key].as_f64()?;
+        Some((connection["bytes_acked"].as_f64()?, energy))
+    };
+    snapshots.filter_map(point).collect()
+}
+
+/// The energy when this much was acknowledged, between two ticks.
+fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
+    let after = course.iter().position(|point| point.0 >= acked).unwrap();
+    let [(from, low), (to, high)] = [course[after - 1], course[after]];
+    low + (high - low) * (acked - from) / (to - from)
+}
+
+/// Observes one upload from its opening and from 85 % of it on, and compares the cost of the bytes that both recorders saw.
+fn intervals_overlap() -> bool {
     let link = LinkSpec::rate(200.0, Duration::from_millis(20));
     let topology = Topology::two_paths(link, link).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
@@ -47,19 +85,46 @@ fn a_connection_seen_at_its_end_costs_as_much_per_gigabyte_as_one_seen_completel
     let spec = topology.traffic(Workload::upload(BYTES)).unwrap();
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
     let arrived = |bytes: u64| (control.received() >= bytes).then_some(());
-    poll_until("90 % of the bytes", TIMEOUT, || arrived(BYTES / 10 * 9)).unwrap();
+    poll_until("most of the bytes", TIMEOUT, || arrived(BYTES / 20 * 17)).unwrap();
     let late = Observer::start(&arguments);
     poll_until("all bytes", TIMEOUT, || arrived(BYTES)).unwrap();
     control.release();
     transfer.join().unwrap();
     let [complete, late] = [complete, late].map(|observer| observer.finish_after_close(&topology));
-    let (whole, _, all) = ratio(&complete, &topology);
-    let (end, [lo, hi], observed) = ratio(&late, &topology);
-    println!("{whole:.2} J/GB of {all} bytes; at the end {end:.2} [{lo:.2} to {hi:.2}] of {observed} bytes");
+    let (whole, all) = Cost::of(&complete, &topology);
+    let (end, observed) = Cost::of(&late, &topology);
     assert_eq!(all, BYTES);
-    assert!((BYTES / 100..=BYTES / 8).contains(&observed), "{observed}");
-    // The last second of a transfer may differ from the others; divided by all bytes, it would cost a tenth.
-    assert!((0.5..2.0).contains(&(end / whole)), "{end} and {whole}");
+    assert!((BYTES / 200..=BYTES / 7).contains(&observed), "{observed}");
+    let spent_on_last = |key: &str| {
+        let course = course(&complete, &topology, key);
+        course.last().unwrap().1 - energy_at(&course, (BYTES - observed) as f64)
+    };
+    let spent = spent_on_last("active_uj");
+    let cpu = number(&late.only_connection_in(topology.client().name())["energy"], "cpu_ns") as f64;
+    let cpu_ratio = cpu / spent_on_last("cpu_ns");
+    let same_bytes = whole.scaled_to(spent * 1e3 / observed as f64);
+    println!(
+        "J/GB of the last {observed} bytes: {end:.2?}; seen completely: {same_bytes:.2?}; of all: {whole:.2?}"
+    );
+    let overlaps = end.overlaps(&same_bytes);
+    println!("intervals overlap: {overlaps}; ratio of CPU time: {cpu_ratio:.3}");
+    let ratio = end.per_gigabyte / same_bytes.per_gigabyte;
+    assert!((0.87..1.15).contains(&cpu_ratio) && (0.8..1.25).contains(&ratio), "{cpu_ratio}, {ratio}");
     let connection = late.only_connection_in(topology.client().name());
     assert_eq!(connection["seen_open"], Value::from(false), "{connection:#}");
+    overlaps
+}
+
+/// Beside other load, power changes within a tick, and the ticks of the two recorders differ: in two of seven runs the intervals missed each
+/// other. A systematic error misses every time.
+const ATTEMPTS: usize = 3;
+
+#[test]
+fn a_connection_seen_at_its_end_costs_as_much_per_gigabyte_as_one_seen_completely() {
+    if !may_run_as_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let overlaps = (0..ATTEMPTS).any(|_| intervals_overlap());
+    assert!(overlaps, "in none of {ATTEMPTS} runs do the intervals of both recorders overlap");
 }

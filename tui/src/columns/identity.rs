@@ -77,6 +77,10 @@ pub(super) const COLUMNS: &[Column] = &[
         let group = c.cgroup.as_deref().filter(|_| !row.context.mask.is_on());
         row.own_connection().and_then(|_| Some(printable(group?).into_owned()))
     }),
+    word(("pod", "POD", "Kubernetes namespace, pod and container"), |row, c| {
+        let pod = c.pod.as_ref().filter(|_| !row.context.mask.is_on());
+        row.own_connection().and_then(|_| Some(printable(&pod?.to_string()).into_owned()))
+    }),
     word(("process", "PROCESS", "name and id of the process"), |row, c| {
         row.own_connection().map(|_| process(row.context.mask, c)[1].clone())
     }),

@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(complete("rate>1M pe"), ("rate>1M peer:".to_owned(), true));
         assert_eq!(complete("!sha"), ("!shared".to_owned(), true));
         assert_eq!(complete("p"), ("p".to_owned(), false));
-        assert_eq!(Edit::new("p").suggestions(), ["peer:", "port:", "proc:"]);
+        assert_eq!(Edit::new("p").suggestions(), ["peer:", "port:", "proc:", "pod:"]);
         assert_eq!(complete("role:c"), ("role:client".to_owned(), true));
         assert_eq!(complete("peer:"), ("peer:".to_owned(), false));
         assert_eq!(complete("xyz "), ("xyz ".to_owned(), false));

@@ -15,7 +15,9 @@ use crate::export::url::Url;
 pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let Some(url) = &options.url else {
         let place = Place { database: &options.database, cluster: options.cluster.as_deref() };
-        return print(&schema::ddl(&columns(), place, env!("CARGO_PKG_VERSION")));
+        let retention = options.keep.map(|keep| schema::retention(place, keep.as_secs()));
+        let tables = schema::ddl(&columns(), place, env!("CARGO_PKG_VERSION"));
+        return print(&(tables + &retention.unwrap_or_default()));
     };
     let url = Url::parse(url).map_err(Failure::usage)?;
     if options.check {

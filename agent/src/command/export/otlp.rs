@@ -4,10 +4,12 @@
 use super::send::{delivery, send};
 use crate::cli::OtlpOptions;
 use crate::error::Failure;
+use crate::export::otlp::Signal;
 use crate::export::target::Target;
 use crate::export::url::Url;
 
 pub(super) fn run(options: &OtlpOptions) -> anyhow::Result<()> {
     let url = Url::parse(&options.url).map_err(Failure::usage)?;
-    send(Target::otlp(url, delivery(&options.delivery))?, &options.delivery)
+    let signal = if options.spans { Signal::Traces } else { Signal::Logs };
+    send(Target::otlp(url, signal, delivery(&options.delivery))?, &options.delivery)
 }

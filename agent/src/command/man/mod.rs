@@ -88,7 +88,9 @@ fn page(manual: &Manual) -> io::Result<String> {
 }
 
 fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
-    command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help")
+    command
+        .get_subcommands()
+        .filter(|subcommand| subcommand.get_name() != "help" && !subcommand.is_hide_set())
 }
 
 /// That of the command and, if it has no effect alone, those of its subcommands.

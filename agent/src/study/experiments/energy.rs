@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
+use super::super::experiment::{Cell, Declared, Load, Network, Scale, Scenario};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Rate of each path, Mbit/s, as in the two halves of the paper's table, and the size of the transfer in bytes: (full, quick).
 const RATES: [(u32, u64, u64); 2] = [(20, 20_000_000, 4_000_000), (200, 200_000_000, 20_000_000)];

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Published, PublishedValue};
 
 use super::super::experiment::{
-    Cell, Experiment, Failure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
+    Cell, Declared, Failure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
 };
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Rate of a path, bytes per second.
 const RATE: f64 = 50e6 / 8.0;
@@ -33,7 +34,10 @@ static DESCRIPTION: Description = Description {
         Quantity::Retransmitted,
     ],
     baseline: &[("failure", "no")],
-    plots: &[],
+    plots: &[
+        Plot { quantity: Quantity::CompletionTime, over: "transport", log: false },
+        Plot { quantity: Quantity::Completed, over: "transport", log: false },
+    ],
     published: &[
         Published {
             cell: &[("transport", "mptcp"), ("failure", "yes")],

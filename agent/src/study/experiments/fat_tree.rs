@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use mpwatch_lab::fabric::{FabricSpec, Forwarding, HOSTS, Kind};
 use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
 use super::super::experiment::{
-    Cell, Experiment, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
+    Cell, Declared, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
 };
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Rate of every link, Mbit/s.
 const RATE: f64 = 20.0;

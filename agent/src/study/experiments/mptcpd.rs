@@ -7,12 +7,13 @@ use mpwatch_ebpf::congestion::NAME;
 use mpwatch_lab::link::Discipline;
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Cubic first: it is what the others are compared with.
 const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
@@ -68,8 +69,9 @@ fn cells(scale: Scale) -> Vec<Cell> {
     let long = Workload::upload(scale.pick(40_000_000, 15_000_000));
     let short = Workload::upload(SHORT_FLOW_BYTES);
     let mut cells = Vec::new();
+    let controls = scale.pick(&CONTROLS[..], &["cubic", NAME][..]);
     for eliminate in [false, true] {
-        for congestion in CONTROLS {
+        for &congestion in controls {
             cells.push(cell("long", congestion, eliminate, (long, 1)));
             cells.push(cell("short", congestion, eliminate, (short, scale.pick(60, 8))));
         }

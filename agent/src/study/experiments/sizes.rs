@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{
-    Cell, Experiment, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
-};
+use super::super::experiment::{Cell, Declared, Load, Network, Scale, Scenario, TRANSPORTS, transport_name};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 static DESCRIPTION: Description = Description {
     name: "sizes",

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use mpwatch_lab::fabric::{FabricSpec, Forwarding, Kind};
 use mpwatch_lab::traffic::{Transport, Workload};
+use mpwatch_model::study::PublishedValue;
+use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Plot, Published, PublishedValue};
 
-use super::super::experiment::{Cell, Experiment, Load, Network, Role, Scale, Scenario};
+use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 
-pub(super) const EXPERIMENT: Experiment = Experiment { description: &DESCRIPTION, cells };
+pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Rate of a host's link, Mbit/s.
 const RATE: f64 = 10.0;

@@ -2,12 +2,13 @@
 //! What the network path of flows costs in energy.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
-use crate::dashboards::panel::{Dashboard, panel};
+use crate::dashboards::panel::{Dashboard, Source, panel};
 
 pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
     name: "energy",
     title: "mpwatch / Energy",
     about: "What the network path of flows costs on this machine. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
+    source: Source::Prometheus,
     rows: &[
         (
             "Machine",

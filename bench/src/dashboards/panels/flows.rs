@@ -2,12 +2,13 @@
 //! The largest connections and their subflows, each with series of its own (`metrics.top_flows`).
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
-use crate::dashboards::panel::{Dashboard, panel};
+use crate::dashboards::panel::{Dashboard, Source, panel};
 
 pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
     name: "flows",
     title: "mpwatch / Flows",
     about: "What do the largest connections and their subflows do? Empty unless metrics.top_flows is set. A closed flow stays for five minutes.",
+    source: Source::Prometheus,
     rows: &[
         (
             "Now",

@@ -2,12 +2,13 @@
 //! Whether mpwatch works, what it loses and what it costs.
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
-use crate::dashboards::panel::{Dashboard, panel};
+use crate::dashboards::panel::{Dashboard, Source, panel};
 
 pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
     name: "health",
     title: "mpwatch / Agent health",
     about: "Does mpwatch work, what does it lose, and what does it cost?",
+    source: Source::Prometheus,
     rows: &[
         (
             "Now",
@@ -94,6 +95,71 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                         "sum by (instance) (rate(mpwatch_agent_series_merged_total{$m}[$r]))",
                         "{{instance}}",
                     )],
+                ),
+            ],
+        ),
+        (
+            "Export",
+            &[
+                panel(
+                    "Export lag",
+                    Lines,
+                    "s",
+                    "Age of the connection that has waited longest for a target of the export. Without an export this row has no data.",
+                    &[(
+                        "max by (instance, target) (mpwatch_export_lag_seconds{$m})",
+                        "{{instance}}, {{target}}",
+                    )],
+                ),
+                panel(
+                    "Waiting connections",
+                    Lines,
+                    "short",
+                    "Connections in the database that a target has not confirmed.",
+                    &[(
+                        "sum by (instance, target) (mpwatch_export_waiting_connections{$m})",
+                        "{{instance}}, {{target}}",
+                    )],
+                ),
+                panel(
+                    "Exported connections",
+                    Lines,
+                    "cps",
+                    "Connections that targets have confirmed. One that changed afterwards counts again.",
+                    &[("sum by (target) (rate(mpwatch_export_connections_total{$m}[$r]))", "{{target}}")],
+                ),
+                panel(
+                    "Exported bytes",
+                    Lines,
+                    "Bps",
+                    "Compressed size of what targets have confirmed.",
+                    &[("sum by (target) (rate(mpwatch_export_sent_bytes_total{$m}[$r]))", "{{target}}")],
+                ),
+                panel(
+                    "Failed requests",
+                    Lines,
+                    "cps",
+                    "Requests that failed, and are repeated.",
+                    &[(
+                        "sum by (instance, target) (rate(mpwatch_export_failures_total{$m}[$r]))",
+                        "{{instance}}, {{target}}",
+                    )],
+                ),
+                panel(
+                    "Connections not exported",
+                    Lines,
+                    "short",
+                    "Connections that the database deleted before a target confirmed them, and connections that a target rejected for good.",
+                    &[
+                        (
+                            "sum by (instance, target) (increase(mpwatch_export_lost_connections_total{$m}[$r]))",
+                            "{{instance}}, {{target}}, lost",
+                        ),
+                        (
+                            "sum by (instance, target) (increase(mpwatch_export_rejected_connections_total{$m}[$r]))",
+                            "{{instance}}, {{target}}, rejected",
+                        ),
+                    ],
                 ),
             ],
         ),

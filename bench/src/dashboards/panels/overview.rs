@@ -2,12 +2,13 @@
 //! Whether multipath works, for which peers and services.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Stat};
-use crate::dashboards::panel::{Dashboard, panel};
+use crate::dashboards::panel::{Dashboard, Source, panel};
 
 pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
     name: "overview",
     title: "mpwatch / Overview",
     about: "Is multipath working, and which hosts, peers and services use it?",
+    source: Source::Prometheus,
     rows: &[
         (
             "Now",

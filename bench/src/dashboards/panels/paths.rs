@@ -2,12 +2,13 @@
 //! What each path carries, at which RTT and loss, and whether a second path adds throughput.
 
 use crate::dashboards::panel::Draw::{Lines, Stack};
-use crate::dashboards::panel::{Dashboard, panel};
+use crate::dashboards::panel::{Dashboard, Source, panel};
 
 pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
     name: "paths",
     title: "mpwatch / Paths and bottlenecks",
     about: "What does each path carry, at which round-trip time and loss, and does a second path add throughput?",
+    source: Source::Prometheus,
     rows: &[
         (
             "Paths",

@@ -8,8 +8,9 @@ use mpwatch_model::cpu::{CpuAccounts, CpuSampling, CpuTimes};
 use mpwatch_model::energy::EnergySource;
 use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 use mpwatch_model::event::{KernelEvent, Tick};
+use mpwatch_model::observed::Observed;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::unit::{Microjoules, Nanos};
+use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
 use proptest::prelude::*;
 
 use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
@@ -57,6 +58,36 @@ fn final_values_that_read_as_zero_change_nothing() {
     apply(&mut tracker, 3 * SECOND, [300, 100], [0, 0]);
     let after = tick(&mut tracker, 3 * SECOND);
     assert_eq!(only(&after).cpu, Some(CpuTimes::from_classes([4_000, 2_000, 0, 0, 10], true)));
+}
+
+/// Payload and CPU time are observed from the same instant on. Before it the ledger had charged 1 us to each subflow and 4.01 us to the
+/// connection. What was in flight then is observed: its acknowledgements are.
+#[test]
+fn of_an_older_connection_time_before_the_first_tick_is_not_charged() {
+    let mut tracker = tracker(Closed::Forget);
+    let mut apply = |at: u64, sent: u64, acked: u64, spent: u64| {
+        let mut initial = subflow(11, at, sent);
+        initial.cpu = Some(CpuTimes::from_classes([0, spent, 0, 0, 0], true));
+        (initial.seen_open, initial.created, initial.tcp.bytes_acked) = (false, None, Bytes(acked));
+        let mut socket = connection(at, sent);
+        socket.cpu = Some(CpuTimes::from_classes([4 * spent, 0, 0, 0, 10], true));
+        socket.opened = None;
+        socket.msk.bytes.as_mut().unwrap().acked = Bytes(acked);
+        initial.msk = Some(socket.msk.clone());
+        tracker.apply(&KernelEvent::Subflow(initial));
+        tracker.apply(&KernelEvent::Connection(socket));
+        tick(&mut tracker, at)
+    };
+    let first = apply(2 * SECOND, 9_000, 8_000, 1_000);
+    assert_eq!(only(&first).cpu, Some(CpuTimes::from_classes([0; 5], true)));
+    assert_eq!(only(&first).observed.unwrap().bytes, Bytes(1_000));
+    let later = apply(3 * SECOND, 20_000, 20_000, 4_000);
+    assert_eq!(only(&later).cpu, Some(CpuTimes::from_classes([12_000, 3_000, 0, 0, 0], true)));
+    let observed = |bytes: u64, observed: Observed| {
+        (bytes, Some(Bytes(bytes))) == (observed.bytes.0, observed.bytes_sent)
+    };
+    assert!(observed(12_000, only(&later).observed.unwrap()), "{later:#?}");
+    assert!(observed(12_000, only(&later).subflows[0].observed.unwrap()), "{later:#?}");
 }
 
 #[test]

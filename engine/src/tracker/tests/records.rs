@@ -104,7 +104,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         retransmits_timeout: 0,
         retransmits_probe: 0,
         cpu: None,
-        tcp: TcpCounters { bytes_sent: Bytes(sent), ..TcpCounters::default() },
+        tcp: TcpCounters { bytes_sent: Bytes(sent), bytes_acked: Bytes(sent), ..TcpCounters::default() },
         local: "10.0.0.1:1000".parse().unwrap(),
         remote: "10.0.0.2:80".parse().unwrap(),
         local_id: 0,

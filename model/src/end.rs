@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a connection, and the columns that ends have.
+//! One end of a connection as cells, between the store, which reads it, and the encoders of exports.
 
-use mpwatch_model::table::{Column, Row};
+use crate::table::{Cell, Column, Row};
 
 /// The columns of ends, as the database's views have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct EndColumns {
     pub subflow: Vec<Column>,
     /// Of the verdict on each pair of subflows.
     pub bottleneck: Vec<Column>,
+    /// Of each entry of the timeline.
+    pub event: Vec<Column>,
 }
 
 /// A connection as one host saw it. Each row has the cells of the columns of the same name in [`EndColumns`].
@@ -23,6 +25,41 @@ pub struct End {
     pub subflows: Vec<Row>,
     /// The verdicts on pairs of its subflows. Empty: not evaluated, or fewer than two subflows.
     pub bottlenecks: Vec<Row>,
+    /// Its timeline. Empty: it was not asked for.
+    pub events: Vec<Row>,
+}
+
+impl End {
+    /// A cell of the connection. `None`: unknown, or there is no such column.
+    pub fn cell(&self, columns: &EndColumns, name: &str) -> Option<&Cell> {
+        cell(&columns.connection, &self.connection, name)
+    }
+
+    /// The text in a cell of the connection.
+    pub fn text(&self, columns: &EndColumns, name: &str) -> Option<&str> {
+        self.cell(columns, name).and_then(Cell::text)
+    }
+
+    /// The whole number in a cell of the connection.
+    pub fn integer(&self, columns: &EndColumns, name: &str) -> Option<i64> {
+        self.cell(columns, name).and_then(Cell::integer)
+    }
+
+    /// When the connection closed, in nanoseconds since 1970. `None`: it is open.
+    pub fn closed_ns(&self, columns: &EndColumns) -> Option<u64> {
+        u64::try_from(self.integer(columns, "closed_at_ns")?).ok()
+    }
+
+    /// The number that both ends of the connection have in common: see [`pair`].
+    pub fn pair(&self, columns: &EndColumns) -> Option<u64> {
+        pair(self.text(columns, "token"), self.text(columns, "remote_token"))
+    }
+}
+
+/// The cell of a column. `None`: unknown, or there is no such column.
+pub fn cell<'r>(columns: &[Column], row: &'r Row, name: &str) -> Option<&'r Cell> {
+    let place = columns.iter().position(|column| column.name == name)?;
+    row.get(place)?.as_ref()
 }
 
 /// The number that both ends of a connection have in common: the lesser of their tokens in the upper 32 bits, the greater one in the lower.

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that the kernel has received in all namespaces, by `/proc/net/softnet_stat`: a line for each CPU that is online, whose first field
+//! is the number of packets after GRO, in hexadecimal, modulo 2^32. Unlike other files below `/proc/net` it does not depend on the namespace.
+
+use std::fs;
+
+/// Counts from its start.
+#[derive(Default)]
+pub(crate) struct PacketCounter {
+    latest: Option<Reading>,
+    total: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    cpus: usize,
+    /// Of all CPUs, modulo 2^32.
+    packets: u32,
+}
+
+impl PacketCounter {
+    /// Begins now.
+    pub(crate) fn start() -> Self {
+        let mut counter = Self::default();
+        counter.read();
+        counter
+    }
+
+    /// Since the start. Does not increase while the file cannot be read, and leaves out what was received while a CPU went on or off.
+    pub(crate) fn read(&mut self) -> u64 {
+        self.add(fs::read_to_string("/proc/net/softnet_stat").ok().as_deref().and_then(parse))
+    }
+
+    fn add(&mut self, now: Option<Reading>) -> u64 {
+        if let (Some(before), Some(now)) = (self.latest, now)
+            && before.cpus == now.cpus
+        {
+            self.total += u64::from(now.packets.wrapping_sub(before.packets));
+        }
+        self.latest = now.or(self.latest);
+        self.total
+    }
+}
+
+fn parse(text: &str) -> Option<Reading> {
+    let mut reading = Reading { cpus: 0, packets: 0 };
+    for line in text.lines() {
+        let packets = u32::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
+        reading.packets = reading.packets.wrapping_add(packets);
+        reading.cpus += 1;
+    }
+    (reading.cpus > 0).then_some(reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_all_cpus_add_up_also_when_a_counter_wraps_or_a_cpu_goes_off() {
+        let mut counter = PacketCounter::default();
+        let mut read = |text: &str| counter.add(parse(text));
+        assert_eq!(read("fffffff0 00000000\n00000010 00000000\n"), 0);
+        assert_eq!(read("00000010 00000000\n00000018 00000000\n"), 0x28);
+        assert_eq!(read("00000010 00000000\n"), 0x28);
+        assert_eq!(read("00000020 00000000\n"), 0x38);
+        assert_eq!(read("no number"), 0x38);
+        assert_eq!(read("00000021"), 0x39);
+    }
+
+    #[test]
+    fn the_kernel_has_the_file() {
+        assert!(parse(&fs::read_to_string("/proc/net/softnet_stat").unwrap()).is_some());
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the names that Kubernetes gives to control groups and logs. Pure.
+//!
+//! The kubelet's own rules: the path of a control group has the UID of the pod (drivers `systemd` and `cgroupfs`) and the id of the
+//! container, the folder of a pod's logs its namespace, name and UID, and the link to a container's log its name and id.
+
+/// What the path of a control group tells about a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PodGroup {
+    /// UID of the pod.
+    pub(crate) uid: String,
+    /// Id of the container. `None`: the group is of the pod or of its runtime's monitor.
+    pub(crate) container: Option<String>,
+}
+
+/// A pod as the folder of its logs names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodFolder {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// Reads the path of a control group. `None`: it is of no pod.
+///
+/// * driver `systemd`: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`, `_` for `-` in UID
+/// * driver `cgroupfs`: `/kubepods/burstable/podUID/ID`
+/// * containerd with the names of the one and the driver of the other: `/.../kubepods-burstable-podUID.slice:cri-containerd:ID`
+///
+/// A node may have any path before it (`--cgroup-root`), and a container any path after it.
+pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
+    let mut parts = path.split(['/', ':']).skip_while(|part| !part.contains("kubepods"));
+    let uid = parts.find_map(pod_uid)?;
+    Some(PodGroup { uid, container: parts.find_map(container_id) })
+}
+
+/// The UID in `podUID` or `kubepods-burstable-podUID.slice`.
+fn pod_uid(part: &str) -> Option<String> {
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let (before, uid) = part.rsplit_once("pod")?;
+    let uid = uid.replace('_', "-");
+    (before.is_empty() || before.ends_with('-')).then_some(uid).filter(|uid| is_uid(uid))
+}
+
+/// A UUID, or of a static pod the hash of its manifest.
+fn is_uid(text: &str) -> bool {
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
+    let dashes: Vec<usize> = text.match_indices('-').map(|(place, _)| place).collect();
+    digits == 32 && digits + dashes.len() == text.len() && (dashes.is_empty() || dashes == [8, 13, 18, 23])
+}
+
+/// The id in `ID`, `RUNTIME-ID` or `RUNTIME-ID.scope`.
+fn container_id(part: &str) -> Option<String> {
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    let (runtime, id) = part.rsplit_once('-').unwrap_or_default();
+    let id = if runtime.is_empty() { part } else { id };
+    (is_container_id(id) && !runtime.ends_with("conmon")).then(|| id.to_owned())
+}
+
+fn is_container_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Reads the name of a folder below `/var/log/pods`: `NAMESPACE_NAME_UID`.
+pub(crate) fn pod_folder(name: &str) -> Option<PodFolder> {
+    let [namespace, name, uid] = fields(name)?.map(str::to_owned);
+    is_uid(&uid).then_some(PodFolder { namespace, name, uid })
+}
+
+/// Reads the name of a link below `/var/log/containers`, `NAME_NAMESPACE_CONTAINER-ID.log`: id and name of the container. `None`: the kubelet
+/// has cut the name, which file systems limit to 255 bytes.
+pub(crate) fn container_log(name: &str) -> Option<(&str, &str)> {
+    let (names, id) = name.strip_suffix(".log")?.rsplit_once('-')?;
+    let [_, _, container] = fields(names)?;
+    is_container_id(id).then_some((id, container))
+}
+
+/// Kubernetes' names have no underscore.
+fn fields(text: &str) -> Option<[&str; 3]> {
+    let mut parts = text.split('_').filter(|part| !part.is_empty());
+    let fields = [parts.next()?, parts.next()?, parts.next()?];
+    (text.matches('_').count() == 2).then_some(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11";
+    const SLICE: &str = "0f4d2e6c_8f1b_4c1e_9f52_7a2b6f0d9c11";
+    const STATIC: &str = "5b1f3a0c9d2e4f6a8b7c0d1e2f3a4b5c";
+    const ID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    /// The paths of all drivers, runtimes and classes, each with the UID of its pod and whether it has the id of a container.
+    fn paths() -> Vec<(String, &'static str, bool)> {
+        vec![
+            (
+                format!(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"
+                ),
+                UID,
+                true,
+            ),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{SLICE}.slice/crio-{ID}.scope"
+                ),
+                UID,
+                true,
+            ),
+            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/docker-{ID}.scope"), UID, true),
+            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/crio-{ID}.scope/container"), UID, true),
+            (format!("/kubepods.slice/kubepods-pod{STATIC}.slice/cri-containerd-{ID}.scope"), STATIC, true),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-pod{SLICE}.slice/cri-containerd-{ID}.scope/system.slice/a.service"
+                ),
+                UID,
+                true,
+            ),
+            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/crio-conmon-{ID}.scope"), UID, false),
+            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice"), UID, false),
+            (format!("/kubepods/burstable/pod{UID}/{ID}"), UID, true),
+            (format!("/kubepods/besteffort/pod{UID}/crio-{ID}"), UID, true),
+            (format!("/kubepods/pod{UID}/{ID}/init"), UID, true),
+            (format!("/kubepods/pod{STATIC}"), STATIC, false),
+            (
+                format!(
+                    "/system.slice/containerd.service/kubepods-burstable-pod{SLICE}.slice:cri-containerd:{ID}"
+                ),
+                UID,
+                true,
+            ),
+            (format!("/kubelet/kubepods/burstable/pod{UID}/{ID}"), UID, true),
+            (
+                format!(
+                    "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"
+                ),
+                UID,
+                true,
+            ),
+            (
+                format!(
+                    "/docker/{ID}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{SLICE}.slice/cri-containerd-{ID}.scope"
+                ),
+                UID,
+                true,
+            ),
+            (format!("/.../kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"), UID, true),
+        ]
+    }
+
+    #[test]
+    fn the_path_of_a_control_group_has_the_pod_and_the_container() {
+        for (path, uid, has_container) in paths() {
+            let expected = PodGroup { uid: uid.to_owned(), container: has_container.then(|| ID.to_owned()) };
+            assert_eq!(pod_group(&path), Some(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_control_groups_are_of_no_pod() {
+        for path in [
+            String::new(),
+            "/".to_owned(),
+            "/user.slice/user-1000.slice".to_owned(),
+            format!("/system.slice/docker-{ID}.scope"),
+            format!("/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope"),
+            "/kubepods.slice/kubepods-burstable.slice".to_owned(),
+            format!("/kubepods/pod{}/{ID}", &UID[1..]),
+            format!("/kubepods/tripod{UID}/{ID}"),
+            format!("/user.slice/pod{UID}/{ID}"),
+            format!("/kubepods/pod{}/{ID}", UID.replace('-', "+")),
+        ] {
+            assert_eq!(pod_group(&path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn folders_and_links_of_logs_have_names() {
+        let folder = |namespace: &str, name: &str, uid: &str| {
+            let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
+            Some(PodFolder { namespace, name, uid })
+        };
+        assert_eq!(
+            pod_folder(&format!("kube-system_etcd-node1_{STATIC}")),
+            folder("kube-system", "etcd-node1", STATIC)
+        );
+        assert_eq!(pod_folder(&format!("shop_web-0.a_{UID}")), folder("shop", "web-0.a", UID));
+        for other in [
+            UID.to_owned(),
+            format!("shop_{UID}"),
+            format!("a_b_c_{UID}"),
+            format!("__{UID}"),
+            "a_b_c".to_owned(),
+        ] {
+            assert_eq!(pod_folder(&other), None, "{other}");
+        }
+        assert_eq!(container_log(&format!("web-0_shop_side-car-{ID}.log")), Some((ID, "side-car")));
+        for other in [
+            format!("web-0_shop_nginx-{ID}"),
+            format!("web-0_shop_nginx-{}.log", &ID[1..]),
+            format!("{ID}.log"),
+            format!("nginx-{ID}.log"),
+        ] {
+            assert_eq!(container_log(&other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A server that confirms everything at once, so that only the sender's cost is measured.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+/// Starts it; it ends with this process. Returns its port. `version`: the answer to a request without a body.
+pub(super) fn start(version: u32) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // What fails here, the sender reports.
+            let _ = answer(&stream, version);
+        }
+    });
+    port
+}
+
+fn answer(mut stream: &TcpStream, version: u32) -> std::io::Result<()> {
+    let mut input = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 || line == "\r\n" {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+            length = value.trim().parse().unwrap_or_default();
+        }
+    }
+    std::io::copy(&mut input.take(length), &mut std::io::sink())?;
+    let text = if length == 0 { version.to_string() } else { String::new() };
+    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len())
+}

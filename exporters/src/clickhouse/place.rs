@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where tables are made, and what follows from that: names and engines.
+
+/// Where the tables are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Name of the database.
+    pub database: &'a str,
+    /// A cluster with several shards or replicas. `None`: a single server.
+    pub cluster: Option<&'a str>,
+}
+
+impl Place<'_> {
+    /// The quoted name of the database, and what statements that change it have for a cluster.
+    pub(super) fn names(&self) -> (String, String) {
+        let on = self.cluster.map(|name| format!(" ON CLUSTER {}", quoted(name)));
+        (quoted(self.database), on.unwrap_or_default())
+    }
+}
+
+/// The name of the table that stores rows; in a cluster, another one distributes them.
+pub(super) fn local(table: &str, place: Place<'_>) -> String {
+    if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
+}
+
+/// The engine of a table of which each shard has its rows.
+pub(super) fn engine(name: &str, arguments: &str, place: Place<'_>) -> String {
+    if place.cluster.is_none() {
+        return format!("{name}({arguments})");
+    }
+    let comma = if arguments.is_empty() { "" } else { ", " };
+    format!(
+        "Replicated{name}('/clickhouse/tables/{{shard}}/{{database}}/{{table}}', '{{replica}}'{comma}{arguments})"
+    )
+}
+
+/// The engine of a table that is the same on every server.
+pub(super) fn shared_engine(name: &str, arguments: &str, place: Place<'_>) -> String {
+    engine(name, arguments, place).replace("/{shard}", "")
+}
+
+/// A name that may contain any character.
+pub(super) fn quoted(name: &str) -> String {
+    let is_plain = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_plain { name.to_owned() } else { format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")) }
+}
+
+/// A string in SQL.
+pub(super) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}

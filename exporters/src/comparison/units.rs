@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the interval of a difference takes as independent. Connections of one run share its load, its paths and its estimates of cost, and
+//! those opened one after the other often differ less than others. So a value is the median of a unit: of a run, or of a block of time.
+
+use jiff::Timestamp;
+use mpwatch_model::snapshot::Report;
+use mpwatch_model::statistics::{Shift, change, median, relative_change, relative_shift, shift};
+use serde::Serialize;
+
+/// So many blocks of a set: enough for Student's t, and each long compared with what its connections have in common.
+const BLOCKS: usize = 10;
+/// Fewer connections are no blocks.
+const MIN_PER_BLOCK: usize = 2;
+/// Differences below it are of the arithmetic.
+const ROUNDING: f64 = 1e-12;
+
+/// What the interval of a difference takes as independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Independent {
+    /// Both sets have at least two runs.
+    Runs,
+    /// Blocks of the same number of connections, in the order of their opening.
+    Blocks,
+    /// There are too few for blocks.
+    Connections,
+}
+
+/// A difference with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Relative to the first set (0.1: 10 % more), or in the unit of the quantity if a value is zero.
+    pub relative: bool,
+    /// The estimate and its interval.
+    #[serde(flatten)]
+    pub shift: Shift,
+    /// What is taken as independent.
+    pub independent: Independent,
+    /// How many of these the first set has.
+    pub a_units: usize,
+    /// How many the second set has.
+    pub b_units: usize,
+}
+
+/// The values of a quantity in one set.
+pub(super) struct Values {
+    /// When the connection was opened (`None`: before tracing), and its value. In this order.
+    values: Vec<(Option<Timestamp>, f64)>,
+    /// When the runs began, in order.
+    run_starts: Vec<Timestamp>,
+}
+
+impl Difference {
+    /// What is taken as independent, with its number on both sides.
+    pub(crate) fn units(&self) -> String {
+        let unit = match self.independent {
+            Independent::Runs => "runs",
+            Independent::Blocks => "blocks",
+            Independent::Connections => "connections",
+        };
+        format!("{} + {} {unit}", self.a_units, self.b_units)
+    }
+}
+
+impl Values {
+    pub(super) fn of(mut values: Vec<(Option<Timestamp>, f64)>, report: &Report) -> Self {
+        values.sort_by_key(|(opened, _)| *opened);
+        Self { values, run_starts: report.run_starts.clone() }
+    }
+
+    pub(super) fn all(&self) -> Vec<f64> {
+        self.values.iter().map(|(_, value)| *value).collect()
+    }
+
+    /// The median of each run. A connection that is older than tracing counts in the first one.
+    fn runs(&self) -> Vec<f64> {
+        let run = |opened: Option<Timestamp>| {
+            opened.map_or(1, |opened| self.run_starts.partition_point(|start| *start <= opened).max(1))
+        };
+        let of_run = self.values.chunk_by(|one, next| run(one.0) == run(next.0));
+        of_run.filter_map(medians).collect()
+    }
+
+    /// The median of each block. Empty: there are too few values.
+    fn blocks(&self) -> Vec<f64> {
+        let count = self.values.len();
+        if count < BLOCKS * MIN_PER_BLOCK {
+            return Vec::new();
+        }
+        let start = |block: usize| block * count / BLOCKS;
+        (0..BLOCKS).filter_map(|block| medians(&self.values[start(block)..start(block + 1)])).collect()
+    }
+}
+
+fn medians(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
+    median(&values.iter().map(|(_, value)| *value).collect::<Vec<f64>>())
+}
+
+/// Relative if no value is zero. `None`: too few values.
+pub(super) fn difference(a: &Values, b: &Values) -> Option<Difference> {
+    let of_units = |unit, [a, b]: [Vec<f64>; 2]| {
+        let found = relative_change(&a, &b).map(|shift| (true, shift));
+        let (relative, shift) = found.or_else(|| Some((false, change(&a, &b)?)))?;
+        // Rounding of logarithms is no difference.
+        let shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
+        Some(Difference { relative, shift, independent: unit, a_units: a.len(), b_units: b.len() })
+    };
+    let runs = [a.runs(), b.runs()];
+    if runs.iter().all(|runs| runs.len() >= 2) {
+        return of_units(Independent::Runs, runs);
+    }
+    let blocks = [a.blocks(), b.blocks()];
+    if blocks.iter().all(|blocks| !blocks.is_empty()) {
+        return of_units(Independent::Blocks, blocks);
+    }
+    let (a, b) = (a.all(), b.all());
+    let relative = relative_shift(&a, &b).map(|shift| (true, shift));
+    let (relative, shift) = relative.or_else(|| Some((false, shift(&a, &b)?)))?;
+    Some(Difference {
+        relative,
+        shift,
+        independent: Independent::Connections,
+        a_units: a.len(),
+        b_units: b.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fixed pseudo-random sequence, evenly distributed between -0.5 and 0.5.
+    struct Noise(u64);
+
+    impl Noise {
+        fn next(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as f64 / (1_u64 << 31) as f64 - 0.5
+        }
+    }
+
+    fn at(seconds: usize) -> Timestamp {
+        Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap()
+    }
+
+    /// Runs of a number of connections each, one per second. `of_run` is what those of a run have in common.
+    fn runs(noise: &mut Noise, [runs, of_each]: [usize; 2], mean: f64, of_run: f64) -> Values {
+        let mut values = Vec::new();
+        for run in 0..runs {
+            let common = mean + of_run * noise.next();
+            values.extend((0..of_each).map(|one| (Some(at(run * 1_000 + one)), common + noise.next())));
+        }
+        Values { values, run_starts: (0..runs).map(|run| at(run * 1_000)).collect() }
+    }
+
+    /// In how many of 500 pairs of equal sets the interval excludes the truth, which is 0.
+    fn missed(mut make: impl FnMut() -> [Values; 2]) -> usize {
+        let shown = |[a, b]: [Values; 2]| difference(&a, &b).unwrap().shift.is_shown();
+        (0..500).filter(|_| shown(make())).count()
+    }
+
+    #[test]
+    fn runs_that_differ_among_themselves_show_no_difference_between_the_sets() {
+        let mut noise = Noise(1);
+        let missed_by_runs = missed(|| [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0)));
+        assert!(missed_by_runs <= 45, "{missed_by_runs} of 500");
+        // What taking the connections as independent would show.
+        let mut by_connections = 0;
+        for _ in 0..500 {
+            let [a, b] = [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0).all());
+            by_connections += usize::from(shift(&a, &b).unwrap().is_shown());
+        }
+        assert!(by_connections > 250, "{by_connections} of 500");
+    }
+
+    #[test]
+    fn a_difference_between_all_runs_is_shown() {
+        let mut noise = Noise(2);
+        let [a, b] = [10.0, 12.0].map(|mean| runs(&mut noise, [3, 50], mean, 0.2));
+        let found = difference(&a, &b).unwrap();
+        assert_eq!((found.independent, found.a_units, found.b_units), (Independent::Runs, 3, 3));
+        assert!(found.relative && (found.shift.low..found.shift.high).contains(&0.2), "{found:?}");
+        assert!(found.shift.is_shown());
+    }
+
+    /// A slow change of the conditions, as of the time of day or of another job.
+    fn drifting(noise: &mut Noise) -> Values {
+        let mut level = 0.0;
+        let mut next = |second| {
+            level = 0.8 * level + noise.next();
+            (Some(at(second)), 10.0 + level + 0.2 * noise.next())
+        };
+        Values { values: (0..200).map(&mut next).collect(), run_starts: vec![at(0)] }
+    }
+
+    #[test]
+    fn the_connections_of_one_run_count_in_blocks() {
+        let mut noise = Noise(3);
+        let by_blocks = missed(|| [(); 2].map(|()| drifting(&mut noise)));
+        assert!(by_blocks <= 60, "{by_blocks} of 500");
+        let [a, b] = [(); 2].map(|()| drifting(&mut noise));
+        let found = difference(&a, &b).unwrap();
+        assert_eq!((found.independent, found.a_units, found.b_units), (Independent::Blocks, BLOCKS, BLOCKS));
+    }
+
+    #[test]
+    fn few_connections_of_one_run_count_each_for_itself() {
+        let mut noise = Noise(4);
+        let [few, many] = [6, 60].map(|connections| runs(&mut noise, [1, connections], 10.0, 0.0));
+        let found = difference(&few, &many).unwrap();
+        assert_eq!((found.independent, found.a_units, found.b_units), (Independent::Connections, 6, 60));
+        let three = runs(&mut noise, [1, 3], 10.0, 0.0);
+        assert!(difference(&three, &many).is_none());
+    }
+
+    #[test]
+    fn a_connection_older_than_tracing_counts_in_the_first_run() {
+        let mut values = runs(&mut Noise(5), [2, 3], 10.0, 0.0);
+        values.values.insert(0, (None, 1.0));
+        assert_eq!(values.runs().len(), 2);
+    }
+}

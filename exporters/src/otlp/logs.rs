@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A log event for each closed connection.
+
+use mpwatch_model::end::{End, EndColumns};
+use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
+use prost::Message as _;
+
+use super::resource::ByResource;
+use super::{attributes, ids};
+
+/// Name of the event.
+const EVENT: &str = "mptcp.connection.closed";
+
+/// The body of a request to `/v1/logs`, not compressed. `ends`: each with the time at which it was read, nanoseconds since 1970. Open
+/// connections are omitted. `mpwatch`: the version of this program.
+pub fn logs<'a>(
+    ends: impl IntoIterator<Item = (&'a End, u64)>,
+    columns: &EndColumns,
+    mpwatch: &str,
+) -> Vec<u8> {
+    let mut found = ByResource::new(mpwatch);
+    for (end, read_ns) in ends {
+        found.add(end, columns, event(end, columns, read_ns));
+    }
+    let logs_of = |(resource, scope, log_records)| {
+        let logs = ScopeLogs { scope: Some(scope), log_records, ..ScopeLogs::default() };
+        ResourceLogs { resource: Some(resource), scope_logs: vec![logs], ..ResourceLogs::default() }
+    };
+    ExportLogsServiceRequest { resource_logs: found.into_parts().map(logs_of).collect() }.encode_to_vec()
+}
+
+/// What a server that has accepted a request in part says about the rest: how many events it has rejected, and why. `None`: it has accepted
+/// everything.
+pub fn rejected_logs(answer: &[u8]) -> Option<(u64, String)> {
+    let partial = ExportLogsServiceResponse::decode(answer).ok()?.partial_success?;
+    let count = u64::try_from(partial.rejected_log_records).unwrap_or_default();
+    (count > 0).then_some((count, partial.error_message))
+}
+
+/// The event of a connection. `None`: it is open.
+fn event(end: &End, columns: &EndColumns, read_ns: u64) -> Option<LogRecord> {
+    let mut attributes = attributes::of_connection(end, columns);
+    attributes.push(attributes::subflow_list(end, columns));
+    Some(LogRecord {
+        time_unix_nano: end.closed_ns(columns)?,
+        observed_time_unix_nano: read_ns,
+        severity_number: SeverityNumber::Info.into(),
+        severity_text: "INFO".to_owned(),
+        attributes,
+        trace_id: ids::trace(end, columns),
+        span_id: ids::connection_span(end, columns),
+        event_name: EVENT.to_owned(),
+        ..LogRecord::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
+    use opentelemetry_proto::tonic::common::v1::KeyValue;
+    use opentelemetry_proto::tonic::common::v1::any_value::Value;
+
+    use super::super::fixture::{columns, end};
+    use super::*;
+
+    fn events(ends: &[End]) -> Vec<ResourceLogs> {
+        let body = logs(ends.iter().map(|end| (end, 99)), &columns(), "1.2.3");
+        ExportLogsServiceRequest::decode(&body[..]).unwrap().resource_logs
+    }
+
+    fn names(attributes: &[KeyValue]) -> Vec<&str> {
+        attributes.iter().map(|one| one.key.as_str()).collect()
+    }
+
+    #[test]
+    fn both_ends_have_one_trace_and_each_its_span() {
+        let ends = [end("a", ["1", "2"], Some(5)), end("b", ["2", "1"], Some(6)), end("b", ["3", "4"], None)];
+        let logs = events(&ends);
+        assert_eq!(logs.len(), 2, "a resource for each host");
+        let [one, other] = [&logs[0], &logs[1]].map(|logs| &logs.scope_logs[0].log_records[0]);
+        assert_eq!((one.trace_id.len(), one.span_id.len()), (16, 8));
+        assert_eq!(one.trace_id, other.trace_id);
+        assert_eq!(logs[1].scope_logs[0].log_records.len(), 1, "an open connection is no event");
+        assert_eq!((one.time_unix_nano, one.observed_time_unix_nano), (5, 99));
+        let unknown = events(&[end("a", ["x", "2"], Some(5)), end("a", ["2", "x"], Some(5))]);
+        let traces: Vec<_> = unknown[0].scope_logs[0].log_records.iter().map(|one| &one.trace_id).collect();
+        assert!(traces.iter().all(|trace| trace.len() == 16), "of this end alone");
+    }
+
+    #[test]
+    fn attributes_have_conventional_names_and_unknown_values_are_absent() {
+        let logs = events(&[end("a", ["1", "2"], Some(5))]);
+        let record = &logs[0].scope_logs[0].log_records[0];
+        let expected = [
+            "network.transport",
+            "network.type",
+            "mptcp.id",
+            "mptcp.token",
+            "mptcp.remote_token",
+            "mptcp.role",
+            "network.local.address",
+            "flow.energy.source",
+            "mptcp.began_ns",
+            "mptcp.closed_at_ns",
+            "mptcp.bytes_sent",
+            "mptcp.subflow",
+        ];
+        assert_eq!(names(&record.attributes), expected);
+        let resource = &logs[0].resource.as_ref().unwrap().attributes;
+        let expected = [
+            "service.name",
+            "service.version",
+            "os.type",
+            "host.name",
+            "mpwatch.boot_id",
+            "process.executable.name",
+        ];
+        assert_eq!(names(resource), expected);
+        let kind = record.attributes[1].value.as_ref().unwrap().value.as_ref();
+        assert_eq!(kind, Some(&Value::StringValue("ipv6".to_owned())));
+        let Some(Value::ArrayValue(subflows)) = &record.attributes[11].value.as_ref().unwrap().value else {
+            panic!("no list");
+        };
+        assert_eq!(subflows.values.len(), 2);
+    }
+
+    #[test]
+    fn what_a_server_has_rejected_is_read_from_its_answer() {
+        let answer = |rejected| ExportLogsServiceResponse {
+            partial_success: Some(ExportLogsPartialSuccess {
+                rejected_log_records: rejected,
+                error_message: "too old".to_owned(),
+            }),
+        };
+        assert_eq!(rejected_logs(&answer(3).encode_to_vec()), Some((3, "too old".to_owned())));
+        for accepted in [&answer(0).encode_to_vec()[..], b"", b"\xff\xff"] {
+            assert_eq!(rejected_logs(accepted), None);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Resources: the host, the process and the pod of a connection. Processors of a collector find pods by these attributes.
+
+use std::collections::HashMap;
+
+use mpwatch_model::end::{End, EndColumns};
+use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use prost::Message as _;
+
+use super::value::{attribute, text_attribute, value};
+
+/// Columns that the resource has, with their names there.
+const COLUMNS: [(&str, &str); 9] = [
+    ("host", "host.name"),
+    ("boot_id", "mpwatch.boot_id"),
+    ("pid", "process.pid"),
+    ("comm", "process.executable.name"),
+    ("cgroup", "process.linux.cgroup"),
+    ("pod_namespace", "k8s.namespace.name"),
+    ("pod_name", "k8s.pod.name"),
+    ("pod_uid", "k8s.pod.uid"),
+    ("container", "k8s.container.name"),
+];
+
+/// Whether the resource has a column.
+pub(super) fn has(column: &str) -> bool {
+    COLUMNS.iter().any(|(name, _)| *name == column)
+}
+
+/// The attributes of the resource of a connection.
+fn of(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
+    let fixed = [("service.name", "mpwatch"), ("service.version", mpwatch), ("os.type", "linux")];
+    let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));
+    let fixed = fixed.into_iter().map(|(name, text)| text_attribute(name, text));
+    fixed.chain(cells.map(|(name, cell)| attribute(name, value(cell)))).collect()
+}
+
+/// What was recorded of each resource, in the order in which the resources were found.
+pub(super) struct ByResource<T> {
+    mpwatch: String,
+    places: HashMap<Vec<u8>, usize>,
+    all: Vec<(Resource, Vec<T>)>,
+}
+
+impl<T> ByResource<T> {
+    /// `mpwatch`: the version of this program.
+    pub(super) fn new(mpwatch: &str) -> Self {
+        Self { mpwatch: mpwatch.to_owned(), places: HashMap::new(), all: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, end: &End, columns: &EndColumns, records: impl IntoIterator<Item = T>) {
+        let attributes = of(end, columns, &self.mpwatch);
+        let resource = Resource { attributes, ..Resource::default() };
+        let place = *self.places.entry(resource.encode_to_vec()).or_insert_with(|| {
+            self.all.push((resource, Vec::new()));
+            self.all.len() - 1
+        });
+        self.all[place].1.extend(records);
+    }
+
+    pub(super) fn into_parts(self) -> impl Iterator<Item = (Resource, InstrumentationScope, Vec<T>)> {
+        let scope = InstrumentationScope {
+            name: "mpwatch".to_owned(),
+            version: self.mpwatch,
+            ..InstrumentationScope::default()
+        };
+        self.all.into_iter().map(move |(resource, records)| (resource, scope.clone(), records))
+    }
+}

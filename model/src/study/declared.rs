@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptions of experiments as tables of a program, which become those of results. `results.rs` says what each field means.
+
+use super::quantity::Quantity;
+use super::results::{self, Factor, PublishedValue};
+
+/// What an experiment is about, and how to show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Key of the paper.
+    pub paper: &'static str,
+    /// What it answers.
+    pub question: &'static str,
+    /// What is built and measured here, and where that differs from the paper.
+    pub method: &'static str,
+    /// What is measured.
+    pub quantities: &'static [Quantity],
+    /// Factors, with the values that they have in the cell of comparison.
+    pub baseline: &'static [(&'static str, &'static str)],
+    /// Its plots.
+    pub plots: &'static [Plot],
+    /// What the paper reports.
+    pub published: &'static [Published],
+}
+
+/// A quantity over a factor.
+#[derive(Clone, Copy, Debug)]
+pub struct Plot {
+    /// The vertical axis.
+    pub quantity: Quantity,
+    /// The factor of the horizontal axis.
+    pub over: &'static str,
+    /// Whether the horizontal axis is logarithmic.
+    pub log: bool,
+}
+
+/// A value that a paper reports for a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// The cell, by the factors that identify it.
+    pub cell: &'static [(&'static str, &'static str)],
+    /// What was measured.
+    pub quantity: Quantity,
+    /// The value.
+    pub value: PublishedValue,
+    /// On which machine or network.
+    pub setup: &'static str,
+}
+
+impl From<&Description> for results::Description {
+    fn from(table: &Description) -> Self {
+        Self {
+            name: table.name.to_owned(),
+            title: table.title.to_owned(),
+            paper: table.paper.to_owned(),
+            question: table.question.to_owned(),
+            method: table.method.to_owned(),
+            quantities: table.quantities.to_vec(),
+            baseline: factors(table.baseline),
+            plots: table.plots.iter().map(results::Plot::from).collect(),
+            published: table.published.iter().map(results::Published::from).collect(),
+        }
+    }
+}
+
+impl From<&Plot> for results::Plot {
+    fn from(table: &Plot) -> Self {
+        Self { quantity: table.quantity, over: table.over.to_owned(), log: table.log }
+    }
+}
+
+impl From<&Published> for results::Published {
+    fn from(table: &Published) -> Self {
+        let Published { cell, quantity, value, setup } = *table;
+        Self { cell: factors(cell), quantity, value, setup: setup.to_owned() }
+    }
+}
+
+fn factors(table: &[(&str, &str)]) -> Vec<Factor> {
+    table.iter().map(|(name, value)| Factor::new(name, value)).collect()
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Payload of the only subflow is changed on the way, with TCP's checksum corrected: MPTCP's own checksum shows it, and the connection falls
+//! back with an infinite mapping (RFC 8684 section 3.7). Compared with the kernel's MIB counters.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+#[path = "checksum/upload.rs"]
+mod upload;
+
+use mpwatch_lab::traffic::Workload;
+use mpwatch_tests::{list, may_run_as_root, number, text};
+
+use upload::{closed, counted, upload};
+
+/// The receiver delivers the changed payload: there is no other subflow on which to send it again.
+#[test]
+fn a_wrong_checksum_on_the_only_subflow_is_a_fallback_after_the_handshake() {
+    if !may_run_as_root() {
+        return;
+    }
+    let (lab, outcome, report) = upload(1, Workload::upload(2_000_000));
+    assert_eq!(counted(&lab, "DataCsumErr"), [0, 1], "the receiver finds the wrong checksum");
+    assert!(counted(&lab, "MPFailTx")[1] > 0 && counted(&lab, "MPFailRx")[0] > 0);
+    assert_eq!((counted(&lab, "InfiniteMapTx")[0], counted(&lab, "InfiniteMapRx")[1]), (1, 1));
+    let (sender, receiver) = (&outcome.client.connections[0], &outcome.server.connections[0]);
+    assert_eq!(sender.sent, receiver.received);
+    assert_ne!(sender.sent_hash, receiver.received_hash, "the changed payload was delivered");
+    for (end, field) in [(lab.client(), "bytes_sent"), (lab.server(), "bytes_received")] {
+        let connection = report.only_connection_in(end.name());
+        assert_eq!(text(&connection["fallback"], "reason"), "after_handshake", "{connection:#}");
+        assert_eq!(number(connection, field), sender.sent, "{connection:#}");
+        assert_eq!(number(connection, "bytes_reinjected"), 0, "{connection:#}");
+        let ends: Vec<_> = list(connection, "subflows").iter().map(closed).collect();
+        assert_eq!(ends, ["fin"], "{connection:#}");
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often elimination is wrong: many transfers over two disjoint paths. In every second run the route of one subflow changes after a third
+//! of the time, so that both share a bottleneck from then on.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpwatch_lab::Topology;
+use mpwatch_lab::bottleneck::cell::{Cell, Layout, Set};
+use mpwatch_lab::bottleneck::network::topology;
+use mpwatch_lab::traffic::{Control, Transfer, Workload};
+use mpwatch_tests::elimination::Elimination;
+use mpwatch_tests::may_run_as_root;
+
+const SECONDS: u32 = 12;
+/// A verdict has to be stable for this time.
+const STABLE: Duration = Duration::from_secs(3);
+
+/// Layouts alternate. The seed determines RTTs and the length of queues.
+fn cell(run: u32) -> Cell {
+    let layout = [Layout::Disjoint, Layout::Switching][run as usize % 2];
+    let mbit = [20, 50, 100][run as usize / 2 % 3];
+    Cell {
+        unequal: run / 6 % 2 == 1,
+        seed: run / 12,
+        seconds: SECONDS,
+        ..Cell::new(Set::Evaluation, layout, mbit)
+    }
+}
+
+/// Removals of a subflow that had its own bottleneck, and others.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Removals {
+    wrong: usize,
+    right: usize,
+}
+
+/// Runs a transfer beside the elimination. All bytes have arrived.
+fn run(cell: &Cell) -> Removals {
+    let lab = Topology::build(&topology(cell)).unwrap();
+    let mut elimination = Elimination::start(&lab, &["--yes"]);
+    let seconds = Duration::from_secs(cell.seconds.into());
+    let mut spec = lab.traffic(Workload::upload_for(seconds)).unwrap();
+    (spec.congestion, spec.seed) = (Some(cell.congestion.name().to_owned()), cell.seed.into());
+    let (began, control) = (Instant::now(), std::sync::Arc::new(Control::default()));
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    let sleep_until = |time: Instant| thread::sleep(time.saturating_duration_since(Instant::now()));
+    let mut wrong = None;
+    if cell.layout == Layout::Switching {
+        sleep_until(began + seconds / 3);
+        // The initial subflow: those that join later are bound to the interface of their endpoint.
+        lab.path(0).unwrap().reroute_over(&lab.path(1).unwrap()).unwrap();
+        // A verdict of this age is older than the change.
+        sleep_until(began + seconds / 3 + STABLE);
+        wrong = Some(elimination.steps("removed").len());
+    }
+    let outcome = transfer.join().unwrap();
+    let [client, server] = [&outcome.client.connections[0], &outcome.server.connections[0]];
+    assert_eq!((&client.error, &server.error), (&None, &None), "{cell}");
+    assert_eq!(
+        (client.sent, client.sent_hash),
+        (server.received, server.received_hash),
+        "{cell}: lost bytes"
+    );
+    let removed = elimination.stop().iter().filter(|event| event["step"] == "removed").count();
+    let wrong = wrong.unwrap_or(removed);
+    Removals { wrong, right: removed - wrong }
+}
+
+#[test]
+#[ignore = "MPWATCH_TEST_RUNS runs, 20 by default, of 15 s each"]
+fn few_removals_are_wrong_and_all_bytes_arrive() {
+    if !may_run_as_root() {
+        return;
+    }
+    let runs = std::env::var("MPWATCH_TEST_RUNS").map_or(20, |text| text.parse().expect("a number"));
+    let mut sum = Removals::default();
+    for number in 0..runs {
+        let cell = cell(number);
+        let removals = run(&cell);
+        println!("{number}: {cell}: {removals:?}");
+        (sum.wrong, sum.right) = (sum.wrong + removals.wrong, sum.right + removals.right);
+    }
+    println!("{runs} runs: {sum:?}");
+    assert!(sum.right > 0, "nothing was removed");
+    assert!(sum.wrong * 100 <= sum.wrong + sum.right, "{sum:?}");
+}
