@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine of ClickHouse, which chDB has (`MPWATCH_PYTHON`), with the tables of mpwatch.
 
+use std::collections::BTreeMap;
+
 pub use mpwatch_bench::clickhouse::{Engine, schema, statements};
 
 use crate::skip;
@@ -8,4 +10,18 @@ use crate::skip;
 /// Starts an engine. `None`: it is missing, and the test is skipped.
 pub fn engine() -> Option<Engine> {
     Engine::start().map_err(skip).ok()
+}
+
+/// The rows of an insertion: cells by column, as they were sent. Unknown cells are left out.
+pub fn rows(body: &[u8]) -> Vec<BTreeMap<String, String>> {
+    let (statement, rows) = std::str::from_utf8(body).unwrap().split_once('\n').unwrap();
+    let names = statement.split_once('(').unwrap().1.split_once(") FORMAT TabSeparated").unwrap().0;
+    let names: Vec<&str> = names.split(", ").map(|name| name.trim_matches('`')).collect();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        assert_eq!(cells.len(), names.len(), "{line}");
+        let known = names.iter().zip(cells).filter(|(_, cell)| *cell != "\\N");
+        known.map(|(name, cell)| ((*name).to_owned(), cell.to_owned())).collect()
+    };
+    rows.lines().map(row).collect()
 }

@@ -16,10 +16,9 @@ use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store};
-use mpwatch_tests::clickhouse::{engine, schema, statements};
+use mpwatch_tests::clickhouse::{engine, rows, schema, statements};
 use mpwatch_tests::scripted_server::{Answer, Request, server};
 use mpwatch_tests::{CommandOutput, mpwatch};
-use serde_json::Value;
 use tempfile::TempDir;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -51,20 +50,17 @@ fn good(outcome: &CommandOutput) -> &str {
 const VERSION: Answer = Answer::Status(200, "6\n");
 const OK: Answer = Answer::Status(200, "");
 
-/// The rows of a request.
-fn rows(request: &Request) -> Vec<Value> {
-    let text = String::from_utf8(request.body.clone()).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// The version of a row: the greatest counts.
+fn version(row: &BTreeMap<String, String>) -> u64 {
+    row["version"].parse().unwrap()
 }
 
 /// The newest version of each row, by token: what ReplacingMergeTree keeps.
-fn kept(requests: &[Request]) -> BTreeMap<String, Value> {
-    let mut kept: BTreeMap<String, Value> = BTreeMap::new();
-    for row in requests.iter().flat_map(rows) {
-        let known = kept.entry(row["token"].as_str().unwrap().to_owned()).or_insert_with(|| row.clone());
-        if known["version"].as_u64() < row["version"].as_u64() {
-            *known = row.clone();
-        }
+fn kept(requests: &[Request]) -> BTreeMap<String, u64> {
+    let mut kept = BTreeMap::new();
+    for row in requests.iter().flat_map(|request| rows(&request.body)) {
+        let known = kept.entry(row["token"].clone()).or_default();
+        *known = version(&row).max(*known);
     }
     kept
 }
@@ -93,7 +89,7 @@ fn no_failure_of_the_server_loses_a_connection() {
         "{printed}"
     );
     let requests: Vec<Request> = requests.try_iter().collect();
-    let rows: usize = requests.iter().map(|request| rows(request).len()).sum();
+    let rows: usize = requests.iter().map(|request| rows(&request.body).len()).sum();
     assert_eq!(rows, 3 * 6 + 3 * 4 + 1, "a batch is repeated until it is confirmed");
     assert_eq!(kept(&requests).len(), 7);
 }
@@ -116,8 +112,8 @@ fn what_was_not_confirmed_is_sent_by_the_next_run() {
     let requests: Vec<Request> = requests.try_iter().collect();
     let kept = kept(&requests);
     assert_eq!(kept.len(), 5);
-    let versions: Vec<u64> =
-        requests.iter().flat_map(rows).map(|row| row["version"].as_u64().unwrap()).collect();
+    let rows = requests.iter().flat_map(|request| rows(&request.body));
+    let versions: Vec<u64> = rows.map(|row| version(&row)).collect();
     assert!(versions.is_sorted(), "a later state never has a lesser version: {versions:?}");
 }
 

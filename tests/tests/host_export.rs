@@ -19,12 +19,11 @@ use mpwatch_exporters::clickhouse::schema::VERSION;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::clickhouse::engine;
+use mpwatch_tests::clickhouse::{engine, rows};
 use mpwatch_tests::may_run_as_root;
 use mpwatch_tests::scripted_server::{self, Answer, Request, answering};
 use nix::sys::signal::Signal;
 use rusqlite::{Connection, OpenFlags};
-use serde_json::Value;
 
 use service::{Daemon, DaemonDir};
 
@@ -100,16 +99,14 @@ fn kill_and_restart(daemon: Daemon, daemon_dir: &DaemonDir) -> Daemon {
     daemon_dir.start(&[])
 }
 
-/// Bytes sent in the newest row of each connection, by id; and that no later row has a lesser version than the one before.
-fn rows(requests: &[Request]) -> BTreeMap<String, u64> {
+/// Bytes sent in the newest row of each connection, by id.
+fn bytes_sent(requests: &[Request]) -> BTreeMap<String, u64> {
     let mut newest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for request in requests {
-        for line in String::from_utf8(request.body.clone()).unwrap().lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
-            let found = (row["version"].as_u64().unwrap(), row["bytes_sent"].as_u64().unwrap_or_default());
-            let known = newest.entry(row["id"].as_str().unwrap().to_owned()).or_insert(found);
-            *known = (*known).max(found);
-        }
+    for row in requests.iter().flat_map(|request| rows(&request.body)) {
+        let number = |name: &str| row.get(name).map_or(0, |cell| cell.parse().unwrap());
+        let found = (number("version"), number("bytes_sent"));
+        let known = newest.entry(row["id"].clone()).or_insert(found);
+        *known = (*known).max(found);
     }
     newest.into_iter().map(|(id, (_, bytes))| (id, bytes)).collect()
 }
@@ -187,7 +184,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
     let stored = stored(&daemon_dir.database(), &lab);
     // Also what the server has read and not confirmed may be in its tables.
     let (confirmed, read) =
-        (rows(&confirmed.lock().unwrap()), rows(&requests.try_iter().collect::<Vec<_>>()));
+        (bytes_sent(&confirmed.lock().unwrap()), bytes_sent(&requests.try_iter().collect::<Vec<_>>()));
     for (id, bytes) in &stored {
         assert_eq!((confirmed.get(id), read.get(id)), (Some(bytes), Some(bytes)), "{id}");
     }

@@ -10,9 +10,8 @@ use super::http::{Answer, Post};
 use super::percent::percent_encoded;
 use super::sender::{Compressor, Engine, shown};
 
-/// What the server does with an insertion. It confirms when the rows are stored, also those of other shards; fields that only a later
-/// schema has are ignored.
-const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1&input_format_skip_unknown_fields=1";
+/// What the server does with an insertion. It confirms when the rows are stored, also those of other shards.
+const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1";
 const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for earlier tables of `--check`, to the server";
 
@@ -64,16 +63,17 @@ impl Engine for Clickhouse {
         if count == 0 {
             return Ok(None);
         }
+        // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
         let mut compressed = Compressor::new();
+        compressed.write(schema::insertion(&self.database, columns).as_bytes())?;
         let mut line = Vec::new();
         for StoredEnd { end, version } in &ends {
             line.clear();
-            rows::append(end, columns, *version, &mut line)?;
+            rows::append(end, columns, *version, &mut line);
             compressed.write(&line)?;
         }
-        let query = format!("query={}&{SETTINGS}", percent_encoded(&schema::insertion(&self.database)));
         let body = compressed.finish()?;
-        Ok(Some((Post { query, body, content_type: CONTENT_TYPE, gzip: true }, count)))
+        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, gzip: true }, count)))
     }
 
     fn is_success(&self, answer: &Answer) -> bool {

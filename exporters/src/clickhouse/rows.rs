@@ -1,79 +1,97 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the table `ends`, as ClickHouse's format JSONEachRow has them. An unknown value is null.
+//! Rows of the table `ends`, as ClickHouse's format TabSeparated has them: cells in the order of the columns, without their names, which would
+//! be most of what a host sends. An unknown value is `\N`, in an array `NULL`.
+
+use std::io::Write as _;
 
 use mpwatch_model::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
-use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
-/// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the one that counts.
-pub fn append(end: &End, columns: &EndColumns, version: u64, text: &mut Vec<u8>) -> serde_json::Result<()> {
-    serde_json::to_writer(&mut *text, &Line { end, columns, version })?;
-    text.push(b'\n');
-    Ok(())
-}
-
-/// An object with a key for each column. Written cell by cell: hosts pay for each connection.
-struct Line<'a> {
-    end: &'a End,
-    columns: &'a EndColumns,
-    version: u64,
-}
-
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { end, columns, version } = *self;
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("pair", &end.pair(columns))?;
-        object.serialize_entry("version", &version)?;
-        for (column, cell) in columns.connection.iter().zip(&end.connection) {
-            object.serialize_entry(&column.name, &Value(cell.as_ref()))?;
-        }
-        for (name, columns, rows) in [
-            ("subflow", &columns.subflow, &end.subflows),
-            ("bottleneck", &columns.bottleneck, &end.bottlenecks),
-        ] {
-            for (place, column) in columns.iter().enumerate() {
-                object.serialize_entry(&Nested(name, column), &Cells(rows, place))?;
-            }
-        }
-        object.end()
+/// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the one that counts. The columns are
+/// those of [`names`].
+pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
+    match end.pair(columns) {
+        Some(pair) => append_number(pair, line),
+        None => line.extend_from_slice(UNKNOWN),
     }
+    line.push(b'\t');
+    append_number(version, line);
+    for place in 0..columns.connection.len() {
+        line.push(b'\t');
+        append_cell(cell(&end.connection, place), line);
+    }
+    for (columns, rows) in [(&columns.subflow, &end.subflows), (&columns.bottleneck, &end.bottlenecks)] {
+        for place in 0..columns.len() {
+            line.push(b'\t');
+            append_array(rows, place, line);
+        }
+    }
+    line.push(b'\n');
 }
 
-/// The name of a column of a nested table.
-struct Nested<'a>(&'a str, &'a Column);
+/// The columns of a line.
+pub fn names(columns: &EndColumns) -> impl Iterator<Item = String> {
+    let own = ["pair", "version"].into_iter().map(str::to_owned);
+    let of_connection = columns.connection.iter().map(|column| column.name.clone());
+    let nested = [("subflow", &columns.subflow), ("bottleneck", &columns.bottleneck)];
+    let nested = nested.into_iter().flat_map(|(table, columns)| {
+        columns.iter().map(move |Column { name, .. }| format!("{table}.{name}"))
+    });
+    own.chain(of_connection).chain(nested)
+}
 
-impl Serialize for Nested<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(table, column) = self;
-        serializer.collect_str(&format_args!("{table}.{}", column.name))
+const UNKNOWN: &[u8] = b"\\N";
+
+fn cell(row: &Row, place: usize) -> Option<&Cell> {
+    // The format's numbers include those that are not finite, but no table of ours does.
+    row.get(place)
+        .and_then(Option::as_ref)
+        .filter(|cell| !matches!(cell, Cell::Real(number) if !number.is_finite()))
+}
+
+fn append_cell(cell: Option<&Cell>, line: &mut Vec<u8>) {
+    match cell {
+        None => line.extend_from_slice(UNKNOWN),
+        Some(Cell::Integer(number)) => append_number(number, line),
+        Some(Cell::Real(number)) => append_number(number, line),
+        Some(Cell::Text(text)) => append_escaped(text, line),
     }
 }
 
 /// A column of a nested table is an array.
-struct Cells<'a>(&'a [Row], usize);
-
-impl Serialize for Cells<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(rows, place) = *self;
-        let mut cells = serializer.serialize_seq(Some(rows.len()))?;
-        for row in rows {
-            cells.serialize_element(&Value(row.get(place).and_then(Option::as_ref)))?;
+fn append_array(rows: &[Row], place: usize, line: &mut Vec<u8>) {
+    line.push(b'[');
+    for (index, row) in rows.iter().enumerate() {
+        if index > 0 {
+            line.push(b',');
         }
-        cells.end()
+        match cell(row, place) {
+            None => line.extend_from_slice(b"NULL"),
+            Some(Cell::Text(text)) => {
+                line.push(b'\'');
+                append_escaped(text, line);
+                line.push(b'\'');
+            }
+            number => append_cell(number, line),
+        }
     }
+    line.push(b']');
 }
 
-/// JSON has no number that is not finite: `serde_json` writes null.
-struct Value<'a>(Option<&'a Cell>);
+fn append_number(number: impl std::fmt::Display, line: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = write!(line, "{number}");
+}
 
-impl Serialize for Value<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            None => serializer.serialize_unit(),
-            Some(Cell::Integer(number)) => serializer.serialize_i64(*number),
-            Some(Cell::Real(number)) => serializer.serialize_f64(*number),
-            Some(Cell::Text(text)) => serializer.serialize_str(text),
+fn append_escaped(text: &str, line: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' | b'\'' => line.extend_from_slice(&[b'\\', byte]),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            0 => line.extend_from_slice(b"\\0"),
+            _ => line.push(byte),
         }
     }
 }
@@ -85,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_its_pair_its_version_and_nested_tables() {
+    fn a_row_has_its_pair_its_version_and_nested_tables_in_the_order_of_its_names() {
         let columns = EndColumns {
             connection: vec![
                 Column::new("token", Text),
@@ -100,17 +118,21 @@ mod tests {
         let end = End {
             connection: vec![text("00000002"), text("00000001"), None],
             subflows: vec![
-                vec![text("a\"b"), Some(Cell::Real(f64::NAN))],
-                vec![text("c"), Some(Cell::Real(0.5))],
+                vec![text("a'b"), Some(Cell::Real(f64::NAN))],
+                vec![text("c\t\\"), Some(Cell::Real(0.5))],
             ],
             ..End::default()
         };
         let mut line = Vec::new();
-        append(&end, &columns, u64::MAX, &mut line).unwrap();
+        append(&end, &columns, u64::MAX, &mut line);
         assert_eq!(
             String::from_utf8(line).unwrap(),
-            "{\"pair\":4294967298,\"version\":18446744073709551615,\"token\":\"00000002\",\"remote_token\":\"00000001\",\
-             \"active_uj\":null,\"subflow.id\":[\"a\\\"b\",\"c\"],\"subflow.share_sent\":[null,0.5],\"bottleneck.verdict\":[]}\n"
+            "4294967298\t18446744073709551615\t00000002\t00000001\t\\N\t['a\\'b','c\\t\\\\']\t[NULL,0.5]\t[]\n"
+        );
+        let names: Vec<String> = names(&columns).collect();
+        assert_eq!(
+            names.join(" "),
+            "pair version token remote_token active_uj subflow.id subflow.share_sent bottleneck.verdict"
         );
     }
 }

@@ -11,7 +11,7 @@ use mpwatch_model::end::EndColumns;
 use mpwatch_model::table::{Column, ColumnType};
 
 use super::place::{engine, local, quoted, shared_engine};
-use super::sites;
+use super::{rows, sites};
 
 pub use super::place::Place;
 
@@ -219,9 +219,10 @@ fn plain(column: &Column) -> &'static str {
     }
 }
 
-/// The statement that an insertion begins with, and the query that asks for the version of the tables.
-pub fn insertion(database: &str) -> String {
-    format!("INSERT INTO {}.ends FORMAT JSONEachRow", quoted(database))
+/// The statement and the line break before the rows of an insertion (`rows`).
+pub fn insertion(database: &str, columns: &EndColumns) -> String {
+    let names: Vec<String> = rows::names(columns).map(|name| quoted(&name)).collect();
+    format!("INSERT INTO {}.ends ({}) FORMAT TabSeparated\n", quoted(database), names.join(", "))
 }
 
 /// The query for the greatest version of the tables that was applied.
