@@ -51,7 +51,7 @@ struct Row {
 }
 
 fn measure(scenario: &Scenario, ledger: &str) -> Row {
-    let run = run(scenario, &[ledger]);
+    let run = run(scenario, &[ledger]).unwrap();
     let charged = &run.charged[0];
     let formula = |formula: fn(&Measurement) -> f64| formula(&run.measured) * 1e6 / run.energy - 1.0;
     Row {

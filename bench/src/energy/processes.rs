@@ -41,12 +41,14 @@ impl Process {
         Self { child, stdout }
     }
 
-    /// Waits for a line with this prefix. Returns the rest of the line.
-    fn wait_for(&mut self, prefix: &str) -> String {
+    /// Waits for a line with this prefix. Returns the rest of the line. `None`: the process ended without it.
+    fn find(&mut self, prefix: &str) -> Option<String> {
         let mut lines = self.stdout.by_ref().map_while(Result::ok);
-        lines
-            .find_map(|line| Some(line.strip_prefix(prefix)?.to_owned()))
-            .unwrap_or_else(|| panic!("no line with {prefix}"))
+        lines.find_map(|line| Some(line.strip_prefix(prefix)?.to_owned()))
+    }
+
+    fn wait_for(&mut self, prefix: &str) -> String {
+        self.find(prefix).unwrap_or_else(|| panic!("no line with {prefix}"))
     }
 }
 
@@ -56,6 +58,11 @@ impl Drop for Process {
         let _ = self.child.wait();
     }
 }
+
+/// The traffic did not end within its timeout, or failed; its ends have printed why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the traffic did not end, see above")]
+pub struct Stopped;
 
 /// Both ends of traffic. Dropping it kills them.
 pub struct Ends([Process; 2]);
@@ -71,14 +78,15 @@ impl Ends {
     }
 
     /// Waits for the end of the traffic. Returns the CPU time of all threads of both ends, nanoseconds.
-    pub fn wait(mut self) -> u64 {
-        self.0.each_mut().map(|end| end.wait_for(CPU_TIME).parse::<u64>().unwrap()).iter().sum()
+    pub fn wait(mut self) -> Result<u64, Stopped> {
+        let mut times = self.0.iter_mut().map(|end| end.find(CPU_TIME).ok_or(Stopped));
+        times.try_fold(0, |sum, time| Ok(sum + time?.parse::<u64>().unwrap()))
     }
 }
 
 /// Runs traffic to its end. Returns the CPU time of all threads of both ends, nanoseconds.
 pub fn run(topology: &Topology, spec: &TrafficSpec) -> u64 {
-    Ends::start(topology, spec).wait()
+    Ends::start(topology, spec).wait().unwrap()
 }
 
 /// A process that is unrelated to the traffic.

@@ -12,7 +12,7 @@ use mpwatch_lab::traffic::{PORT, TrafficSpec, Transport, Workload};
 use mpwatch_lab::{TaskClock, Topology};
 use serde_json::Value;
 
-use super::processes::{self, Ends};
+use super::processes::{self, Ends, Stopped};
 use super::scenario::{Bystander, Flows, Scenario};
 use super::simulated_counters::{IDLE, SimulatedCounters};
 use crate::harness::{Observer, Report, list, number, text};
@@ -64,7 +64,7 @@ pub struct Charge {
 }
 
 /// Runs a scenario once, with a recorder for each of these ledgers at the same time.
-pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Run {
+pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Result<Run, Stopped> {
     let qualities = vec![LinkSpec::default(); scenario.paths];
     let topology = Topology::disjoint(&qualities).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
@@ -78,7 +78,7 @@ pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Run {
     let recorders: Vec<Observer> = recorders.collect();
     let bystander = scenario.bystander.map(RunningBystander::start);
     let (threads, before) = (KernelThreads::start(), simulated.so_far());
-    let endpoints = run_traffic(&topology, &scenario.traffic);
+    let endpoints = run_traffic(&topology, &scenario.traffic)?;
     let (threads, after) = (threads.used(), simulated.so_far());
     drop(bystander);
     let reports = recorders.into_iter().map(|recorder| recorder.finish_after_close(&topology));
@@ -89,16 +89,16 @@ pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Run {
     let charged = reports.map(|report| Charged::of(&report, &topology, shared)).collect();
     let cpu_time = endpoints + threads;
     let machine = simulated.machine();
-    Run {
+    Ok(Run {
         energy: machine.active(cpu_time).unwrap() as f64 / 1e6,
         cpu_time,
         measured: measurement(machine, cpu_time, &before, &after),
         charged,
-    }
+    })
 }
 
 /// Runs all traffic at the same time, to its end. Returns the CPU time of all ends.
-fn run_traffic(topology: &Topology, traffic: &[Flows]) -> u64 {
+fn run_traffic(topology: &Topology, traffic: &[Flows]) -> Result<u64, Stopped> {
     let start = |(port, flows): (u16, &Flows)| {
         let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), flows.workload);
         spec.server.set_port(port);

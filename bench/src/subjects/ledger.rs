@@ -2,6 +2,7 @@
 //! How accurate the energy of flows is with each ledger: simulated counters, whose true energy is known, beside real traffic.
 
 use crate::effort::Effort;
+use crate::energy::processes::Stopped;
 use crate::energy::run::{Charge, Charged, LARGE, Run, run};
 use crate::energy::scenario::{Scenario, of_ledger};
 use crate::statistics::{median, median_and_worst};
@@ -22,6 +23,8 @@ const HEADER: [&str; 9] = [
 ];
 /// Repetitions are this fraction of the rounds of other subjects: each takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
+/// How often a run whose transfer stops is repeated (docs/measurements/2026-11-stopped-transfers.md).
+const ATTEMPTS: u32 = 5;
 
 /// Figures of one scenario, one of each per repetition unless noted.
 #[derive(Default)]
@@ -35,6 +38,8 @@ struct Errors {
     /// One per flow.
     covered_flows: Vec<bool>,
     variants: Variants,
+    /// Runs that were repeated, because the traffic did not end.
+    stopped: u32,
 }
 
 pub(crate) fn run_all(effort: Effort) -> String {
@@ -55,25 +60,47 @@ pub(crate) fn run_all(effort: Effort) -> String {
          same time; their bounds are compared for all flows.\n\n",
         effort.traffic
     );
+    let stopped: u32 = all.iter().map(|errors| errors.stopped).sum();
+    let runs = 2 * repetitions * scenarios.len();
+    let stopped = format!(
+        "Transfers that stopped, so that their runs were repeated: {stopped}, beside {runs} that ended.\n"
+    );
     let variants = scenarios.iter().zip(&all).map(|(scenario, errors)| (scenario.name, &errors.variants));
-    note + &markdown(&HEADER, &rows) + "\n" + &summary(&scenarios, &all) + &ledger_variants::table(variants)
+    note + &markdown(&HEADER, &rows)
+        + "\n"
+        + &summary(&scenarios, &all)
+        + &stopped
+        + &ledger_variants::table(variants)
 }
 
 impl Errors {
     /// Once with the sampled ledger alone, and once with both, which see the same flows.
     fn measure(&mut self, scenario: &Scenario) {
-        let alone = run(scenario, &["sampled"]);
+        let alone = self.attempt(|| run(scenario, &["sampled"]));
         let bounds = alone.charged[0].bounds.map(|bound| bound as f64);
         self.sampled.push(error(&alone, 0));
         self.covered.push((bounds[0]..=bounds[1]).contains(&alone.energy));
         self.cpu_seconds.push(alone.cpu_time as f64 / 1e9);
-        let stacks = start_stacks();
-        let both = run(scenario, &["exact", "sampled"]);
+        let (stacks, both) = self.attempt(|| {
+            let stacks = start_stacks();
+            Ok((stacks, run(scenario, &["exact", "sampled"])?))
+        });
         if let Some(stacks) = stacks {
             self.variants.compare(&both.charged[0], &both.charged[1], stacks.finish());
         }
         self.exact.push(error(&both, 0));
         self.compare_flows(&both.charged[0], &both.charged[1]);
+    }
+
+    fn attempt<T>(&mut self, run: impl Fn() -> Result<T, Stopped>) -> T {
+        for _ in 1..ATTEMPTS {
+            match run() {
+                Ok(measured) => return measured,
+                Err(stopped) => eprintln!("bench: {stopped}; again"),
+            }
+            self.stopped += 1;
+        }
+        run().unwrap()
     }
 
     fn compare_flows(&mut self, exact: &Charged, sampled: &Charged) {
