@@ -77,7 +77,7 @@ pub fn file(dashboard: &Dashboard) -> Value {
 fn size(panel: &Panel, panels_in_row: usize) -> (usize, usize) {
     match panel.draw {
         Draw::Stat => (WIDTH / panels_in_row.clamp(4, 6), 4),
-        Draw::Table => (WIDTH / 2, 6),
+        Draw::Table => (WIDTH, 6),
         Draw::Lines | Draw::Stack => (WIDTH / 2, 8),
     }
 }
@@ -163,7 +163,7 @@ fn panel_json(source: Source, panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]
     });
     let (kind, options) = match panel.draw {
         Draw::Stat => {
-            ("stat", json!({ "reduceOptions": { "calcs": ["lastNotNull"] }, "colorMode": "value" }))
+            ("stat", json!({ "reduceOptions": { "calcs": ["lastNotNull"] }, "colorMode": "none" }))
         }
         Draw::Table => ("table", json!({ "showHeader": true })),
         Draw::Lines | Draw::Stack => (
