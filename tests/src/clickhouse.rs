@@ -12,8 +12,11 @@ pub fn engine() -> Option<Engine> {
     Engine::start().map_err(skip).ok()
 }
 
-/// The rows of an insertion: cells by column, as they were sent. Unknown cells are left out.
+/// The rows of an insertion: cells by column, as they were sent. Unknown cells are left out. A query without a body has none.
 pub fn rows(body: &[u8]) -> Vec<BTreeMap<String, String>> {
+    if body.is_empty() {
+        return Vec::new();
+    }
     let (statement, rows) = std::str::from_utf8(body).unwrap().split_once('\n').unwrap();
     let names = statement.split_once('(').unwrap().1.split_once(") FORMAT TabSeparated").unwrap().0;
     let names: Vec<&str> = names.split(", ").map(|name| name.trim_matches('`')).collect();
