@@ -16,8 +16,8 @@ use mpwatch_store::{Outbox, StoreError, StoredEnd, end_columns};
 
 use super::http::{Answer, Client, HttpError, Post};
 
-/// A compromise between CPU time and size.
-const COMPRESSION: Compression = Compression::new(3);
+/// A compromise between CPU time and size: docs/measurements/2026-11-fleet.md.
+const COMPRESSION: Compression = Compression::new(5);
 /// Of a server's error message, so many characters are shown.
 const MAX_MESSAGE: usize = 300;
 
