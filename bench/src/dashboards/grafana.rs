@@ -162,9 +162,7 @@ fn panel_json(source: Source, panel: &Panel, id: usize, [x, y, w, h]: [usize; 4]
         "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
     });
     let (kind, options) = match panel.draw {
-        Draw::Stat => {
-            ("stat", json!({ "reduceOptions": { "calcs": ["lastNotNull"] }, "colorMode": "none" }))
-        }
+        Draw::Stat => ("stat", json!({ "reduceOptions": { "calcs": ["lastNotNull"] }, "colorMode": "none" })),
         Draw::Table => ("table", json!({ "showHeader": true })),
         Draw::Lines | Draw::Stack => (
             "timeseries",

@@ -212,7 +212,10 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     Table,
                     "short",
                     "Version of mpwatch and of the kernel on each host.",
-                    &[("mpwatch_host_info{$m} * on(job, instance) group_left(version) mpwatch_build_info{$m}", "")],
+                    &[(
+                        "mpwatch_host_info{$m} * on(job, instance) group_left(version) mpwatch_build_info{$m}",
+                        "",
+                    )],
                 ),
             ],
         ),
