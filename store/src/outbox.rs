@@ -2,6 +2,7 @@
 //! What is still to be sent to another engine. The file itself is the queue: rows are numbered by their last change, and each target has a
 //! cursor. A row counts as sent when the target has confirmed it; a row that changes afterwards is resent.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use crate::views;
 
 /// How long a transaction of the exporter waits for the writer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections of at most so many days are read at once: engines divide tables by day, and ClickHouse refuses an insertion into more than 100
+/// parts.
+const MAX_DAYS: usize = 100;
+const DAY_NS: i64 = 86_400_000_000_000;
 /// Columns with a meaning within one file only.
 const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
 
@@ -262,13 +267,18 @@ fn ends(
     let transaction = database.unchecked_transaction()?;
     let mut read = after;
     let mut queries = Queries::of(&transaction, with_events)?;
-    let sql = "SELECT changed, id FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
+    let sql =
+        "SELECT changed, id, began_ns FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
         ORDER BY changed, id LIMIT ?";
     let mut found = transaction.prepare_cached(sql)?;
     let values = params![after.changed, after.connection, since.map_or(i64::MIN, nanos), limit];
     let mut rows = found.query(values)?;
-    let mut ends = Vec::new();
+    let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
     while let Some(row) = rows.next()? {
+        days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
+        if days.len() > MAX_DAYS {
+            break;
+        }
         let version = nanos(Timestamp::now()).max(read.version + 1);
         read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
         ends.extend(queries.end(read.connection, version.unsigned_abs())?);

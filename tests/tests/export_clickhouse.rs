@@ -12,6 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::endpoint::Name;
 use mpwatch_model::id::Token;
 use mpwatch_model::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
@@ -184,6 +185,8 @@ fn the_password_is_sent_and_never_shown() {
         (&["--url", "http://host", "--schema"], "--schema"),
         (&[], "--url"),
         (&["--cluster", "c"], "--schema"),
+        (&["--url", "http://host", "--keep", "90d"], "--keep"),
+        (&["--url", "http://host:99999"], "no valid port"),
     ] {
         let outcome = mpwatch(&[&["export", "clickhouse"], arguments].concat());
         assert_eq!(outcome.code, Some(2), "{outcome:?}");
@@ -265,6 +268,39 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     let example = document.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
     let rows = engine.query(example);
     assert!(rows.lines().count() == 1 && rows.starts_with("a\tb\t2\t18\t"), "{rows}");
+}
+
+fn name(text: &str) -> Name {
+    let mut bytes = [0; 16];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    Name::from_kernel(bytes)
+}
+
+#[test]
+fn text_arrives_as_it_is_and_connections_of_many_days_in_several_requests() {
+    let Some(engine) = engine() else { return };
+    let folder = TempDir::new().unwrap();
+    // An empty name and one that looks like an unknown value are names.
+    let texts = ["", "\\N", "NULL", "a\tb\nc\rd", "it's \\ \u{fffd} \u{e9}"];
+    let mut connections: Vec<Connection> = (1..=150).map(fixture::closed).collect();
+    for (connection, days) in connections.iter_mut().zip(0..) {
+        connection.shift(days * -24 * HOUR_NS);
+    }
+    for (connection, text) in connections.iter_mut().zip(texts) {
+        connection.process.as_mut().unwrap().comm = name(text);
+        connection.subflows[1].interface = Some(name(text));
+    }
+    let db = database(folder.path(), "a", connections);
+    // ClickHouse refuses an insertion into more than 100 parts.
+    assert!(good(&export(&db, engine.port(), &[])).contains("sent 150 connections in 2 requests"));
+    for (text, token) in texts.into_iter().zip(1..) {
+        let hex = text.bytes().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().concat();
+        let found = engine.query(&format!(
+            "SELECT hex(comm), hex(subflow.interface[2]), isNull(comm) FROM mpwatch.ends FINAL WHERE token = '{token:08x}'"
+        ));
+        assert_eq!(found, format!("{hex}\t{hex}\t0\n"), "{text:?}");
+    }
+    assert_eq!(engine.query("SELECT count() FROM mpwatch.pair_states"), "150\n");
 }
 
 /// Moves a connection so that it began half an hour before this hour.

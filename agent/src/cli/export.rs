@@ -40,7 +40,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, value_name = "NAME", requires = "tables")]
     pub(crate) cluster: Option<String>,
     /// With --schema: let the server delete connections after this time, for example 90d. Sums by hour stay
-    #[arg(long, value_name = "DURATION", requires = "schema", value_parser = parse_days)]
+    #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
     /// Send to the HTTP interface at this address, such as http://clickhouse:8123
     #[arg(long, value_name = "URL", required_unless_present = "schema")]

@@ -10,8 +10,9 @@ use super::http::{Answer, Post};
 use super::percent::percent_encoded;
 use super::sender::{Compressor, Engine, shown};
 
-/// What the server does with an insertion. It confirms when the rows are stored, also those of other shards.
-const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1";
+/// What the server does with an insertion. It confirms when the rows are stored, also those of other shards. Replicated tables do not ignore
+/// a batch that comes again: they would not pass it on to `pair_states`, which may be what had failed.
+const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
 const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for earlier tables of `--check`, to the server";
 

@@ -2,6 +2,7 @@
 //! Addresses of targets.
 
 use hyper::Uri;
+use hyper::http::uri::Authority;
 
 /// An address that was checked.
 #[derive(Clone, Debug)]
@@ -15,7 +16,7 @@ impl Url {
     /// Reads an address. The error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let url: Uri = text.parse().map_err(|error| format!("`{text}` is no address: {error}"))?;
-        let authority = url.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default();
+        let authority = url.authority().map(Authority::as_str).unwrap_or_default();
         if authority.contains('@') {
             return Err("the address contains a user name; use --user and --password-file, which no list of processes shows".to_owned());
         }
@@ -24,6 +25,14 @@ impl Url {
             Some("https") if !authority.is_empty() => true,
             _ => return Err(format!("`{text}` is no address such as http://host:8123 or https://host:8443")),
         };
+        if url.host().is_some_and(|host| host.len() < authority.len()) && url.port_u16().is_none() {
+            return Err(format!("`{text}` has no valid port; ports are 1 to 65535"));
+        }
+        if url.query().is_some() || text.contains('#') {
+            return Err(format!(
+                "`{text}` has more than a path; give settings as options, such as --database"
+            ));
+        }
         Ok(Self { path: url.path().to_owned(), uri: url, is_secure })
     }
 
@@ -38,7 +47,7 @@ impl Url {
 
     /// Host and port as they were given.
     pub(super) fn authority(&self) -> &str {
-        self.uri.authority().map(hyper::http::uri::Authority::as_str).unwrap_or_default()
+        self.uri.authority().map(Authority::as_str).unwrap_or_default()
     }
 
     /// The host as certificates have it: IPv6 addresses without brackets.
@@ -78,6 +87,11 @@ mod tests {
             ("http://me:secret@clickhouse", "--password-file"),
             ("", "no address"),
             ("http://a b", "no address"),
+            ("http://host:99999", "no valid port"),
+            ("http://[::1]:x/", "no valid port"),
+            ("http://host:/", "no valid port"),
+            ("http://host/?database=x", "--database"),
+            ("http://host/#x", "more than a path"),
         ] {
             let error = Url::parse(text).unwrap_err();
             assert!(error.contains(word) && !error.contains("secret"), "{text}: {error}");

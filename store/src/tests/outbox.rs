@@ -94,6 +94,20 @@ fn rows_of_a_later_run_come_after_those_of_an_earlier_one() {
 }
 
 #[test]
+fn connections_of_at_most_a_hundred_days_are_read_at_once() {
+    let (_folder, file) = folder();
+    let mut connections = closed(1..=230);
+    for (connection, days) in connections.iter_mut().zip(0..) {
+        connection.shift(days / 2 * 86_400_000_000_000);
+    }
+    write(&file, 0, connections);
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    assert_eq!(tokens(&outbox.next(None, 300, false).unwrap()).len(), 200);
+    assert_eq!(tokens(&outbox.next(None, 300, false).unwrap()).len(), 30);
+    assert!(outbox.next(None, 300, false).unwrap().is_empty());
+}
+
+#[test]
 fn since_omits_connections_that_closed_before() {
     let (_folder, file) = folder();
     let mut later = closed(2..=2);
