@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 use mpwatch_lab::Error as LabError;
+use mpwatch_store::StoreError;
 
 use crate::attach::AttachError;
 use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
@@ -15,7 +16,7 @@ use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
-        _ if is_not_permitted(error) || is_lab_permission(error) => PERMISSION,
+        _ if is_not_permitted(error) || is_lab_permission(error) || is_private(error) => PERMISSION,
         _ => match error.downcast_ref::<AttachError>() {
             Some(AttachError::TracingOptions { .. }) => USAGE,
             _ => error.downcast_ref::<Failure>().map_or(RUNTIME, |failure| failure.code),
@@ -27,6 +28,10 @@ pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. }))
         || matches!(error.downcast_ref::<AttachError>(), Some(AttachError::Permission { .. }))
+}
+
+fn is_private(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(StoreError::is_denied)
 }
 
 fn is_lab_permission(error: &anyhow::Error) -> bool {

@@ -2,6 +2,8 @@
 //! Why a store cannot be used, and what to do about it.
 
 use std::fmt::Display;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -101,6 +103,7 @@ impl StoreError {
     /// For a file that SQLite does not open. `advice`: what to do, whatever the error is.
     pub(crate) fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         let is_temporary = is_full(error);
+        let is_private = File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         let usual = match error.sqlite_error_code() {
             _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
             Some(ErrorCode::NotADatabase) => return Self::not_ours(path, error),
@@ -108,14 +111,17 @@ impl StoreError {
                 "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
             }
             Some(ErrorCode::ReadOnly) => MAY_WRITE,
+            Some(ErrorCode::CannotOpen) if is_private => {
+                "only its owner may read it: run this as that user, or as root"
+            }
             Some(ErrorCode::CannotOpen) if beside(path, "-wal").exists() => {
                 "its writer was killed, and what it left in the -wal file takes write access to the folder once: run this as the user that wrote it"
             }
             Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
-        let is_denied =
-            matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied));
+        let is_denied = is_private
+            || matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied));
         Self { is_temporary, is_denied, ..Self::refused(path, error, advice.unwrap_or(usual)) }
     }
 }

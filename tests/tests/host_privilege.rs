@@ -8,6 +8,7 @@ mod service;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use mpwatch_lab::Topology;
@@ -124,4 +125,31 @@ fn clients_refuse_tracing_options_and_report_a_daemon_that_does_not_respond() {
     assert_eq!(unanswered.code, Some(1));
     assert!(unanswered.stderr.contains("does not answer"), "{}", unanswered.stderr);
     assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0));
+}
+
+#[test]
+fn another_user_is_told_that_the_database_is_private() {
+    if !may_run_as_root() {
+        return;
+    }
+    let daemon_dir = DaemonDir::new();
+    let daemon = daemon_dir.start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // The state beside a daemon: a private file with its log.
+    for ending in ["", "-wal"] {
+        let file = folder.path().join(format!("flows.db{ending}"));
+        fs::copy(format!("{}{ending}", daemon_dir.database().display()), &file).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let copy = folder.path().join("mpwatch");
+    fs::copy(program(), &copy).unwrap();
+    let mut command = Command::new(copy);
+    let command =
+        command.args(["report", "--db"]).arg(folder.path().join("flows.db")).uid(65_534).gid(65_534);
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{message}");
+    assert!(message.contains("only its owner may read it"), "{message}");
+    drop(daemon);
 }
