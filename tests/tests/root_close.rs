@@ -92,8 +92,11 @@ fn a_removed_initial_subflow_keeps_its_final_counters_and_returns_as_another_sub
     let result = run.finish();
 
     result.assert_complete();
+    // The kernel may close the subflow before it has sent the option that removes the address; then the server sees a FIN only.
+    let is_announced = !timeline_entries(result.server(), "peer_address_removed").is_empty();
+    let of_server = if is_announced { "removed_by_peer" } else { "closed_by_peer" };
     for (end, connection, old_reason) in
-        [(0, result.client(), "removed_by_admin"), (1, result.server(), "removed_by_peer")]
+        [(0, result.client(), "removed_by_admin"), (1, result.server(), of_server)]
     {
         let [first, second] = all_on_path(connection, 1)[..] else { panic!("{}", show(connection)) };
         assert_eq!((reason(first), reason(second)), (old_reason, "fin"), "{}", show(connection));

@@ -18,8 +18,8 @@ use xxhash_rust::xxh3::Xxh3;
 const CHUNK: usize = 64 << 10;
 /// Maximum wait for the last acknowledgements. A subflow on a failed path never gets them.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum wait for the peer's FIN after ours.
-const FIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum wait for the peer's FIN after ours. On a machine that is busy with virtual machines, 5 s were too short.
+const FIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct Stream<'a> {
     socket: Socket,
