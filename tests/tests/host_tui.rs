@@ -56,7 +56,9 @@ impl Session {
             last = self.tmux.screen();
             is_expected(&last).then(|| last.clone())
         });
-        found.unwrap_or_else(|error| panic!("{error}; the screen:\n{last}"))
+        let ended =
+            || format!("exit code `{}`, errors `{}`", self.read("code").trim(), self.read("errors").trim());
+        found.unwrap_or_else(|error| panic!("{error}; {}; the screen:\n{last}", ended()))
     }
 
     #[track_caller]

@@ -100,6 +100,12 @@ impl Screen {
         }
     }
 
+    /// The next frame is drawn as a whole. `Terminal::clear` would ask the terminal where its cursor is, and fail if it does not answer soon.
+    fn clear(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+
     fn fulfil(
         &mut self,
         request: Request,
@@ -115,13 +121,13 @@ impl Screen {
             }
             Request::Redraw => {
                 ask(Request::Redraw);
-                self.terminal.clear()?;
+                self.clear()?;
             }
             Request::Suspend => {
                 restore();
                 ask(Request::Suspend);
                 take()?;
-                self.terminal.clear()?;
+                self.clear()?;
                 let size = self.terminal.backend().size()?;
                 app.update(Event::Resize(size.width, size.height));
             }

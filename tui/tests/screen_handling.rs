@@ -53,6 +53,22 @@ fn every_key_does_something_and_is_in_the_help() {
 }
 
 #[test]
+fn nothing_is_drawn_while_the_terminal_has_another_size_than_the_last_event_said() {
+    for keys in ["1", "2", "3", "4", "5", "1 enter", "?"] {
+        let mut stage = open(normal, 120, 40);
+        let before = stage.press(keys).text();
+        for (columns, rows) in [(200, 60), (121, 40), (120, 41), (80, 24), (1, 1)] {
+            assert_eq!(
+                stage.happens(Event::Resize(columns, rows)).text().trim(),
+                "",
+                "{keys}: {columns}x{rows}"
+            );
+        }
+        assert_eq!(stage.happens(Event::Resize(120, 40)).text(), before, "{keys}");
+    }
+}
+
+#[test]
 fn the_footer_shows_the_configured_keys() {
     let keys = Keymap::with(&[("filter".to_owned(), vec!["F".to_owned()])]).unwrap();
     let mut stage = Stage::with(Settings { keys, ..Settings::default() }, 120, 40);

@@ -13,8 +13,11 @@ use crate::state::message::Link;
 use crate::state::view::{Mode, Tab};
 use crate::text::Text;
 
-/// Draws everything.
+/// Draws everything. Nothing, if the terminal has another size than the screen knows: the event that says so is still to come.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
+    if app.size != (frame.area().width, frame.area().height) {
+        return;
+    }
     parts(app, frame);
     if app.settings.ascii {
         ascii::replace(frame.buffer_mut());
