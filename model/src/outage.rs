@@ -24,7 +24,8 @@ const INITIAL_RTO: Micros = Micros(1_000_000);
 /// The failure of a path: from the first sign of it until it works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// Start of the first stall within 3 s before the failure was noticed; without a stall, `noticed`.
+    /// Start of the first outage within 3 s before the failure was noticed, with a stall of at least a retransmission timeout; without one,
+    /// `noticed`.
     pub at: Timestamp,
     /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
     pub noticed: Timestamp,
@@ -91,11 +92,12 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     signs
 }
 
+/// Shorter stalls are common on a busy host, and say nothing about the path.
 fn start(connection: &Connection, noticed: Timestamp) -> Timestamp {
-    let stalls =
-        connection.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
+    let timeout = retransmission_timeout(connection);
+    let outages = merged_stalls(connection).into_iter().filter(|outage| outage.longest >= timeout);
     let is_near = |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&between(*at, noticed));
-    stalls.map(|entry| entry.at).find(is_near).unwrap_or(noticed)
+    outages.map(|outage| outage.from).find(is_near).unwrap_or(noticed)
 }
 
 /// Nanoseconds from one time to another.

@@ -144,6 +144,18 @@ const CASES: &[Case] = &[
         &[FAILED, "806 ms outage"],
     ),
     (
+        "short stalls of a busy host before the outage",
+        &[(4_500, Stall(110)), (6_094, Stall(806)), (7_013, Stale), (15_140, End), (15_160, OtherEnded(Fin))],
+        &[(6_094, None)],
+        &[FAILED, "806 ms outage"],
+    ),
+    (
+        "a short stall and no outage: the other path carried on",
+        &[(4_500, Stall(110)), (6_997, Stale), (15_140, End), (15_160, OtherEnded(Fin))],
+        &[(6_997, None)],
+        &[FAILED],
+    ),
+    (
         "kernel, receiver: reset after the end, no time of the failure",
         &[(15_134, End), (15_155, OtherEnded(Fin)), (15_619, Ended(ResetSent))],
         &[],
