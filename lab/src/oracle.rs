@@ -24,6 +24,8 @@ const ADDRESSES_SIZE: usize = 256;
 const SUBFLOW_SIZE: usize = 264;
 const MPTCP_SIZE: usize = 128;
 const FULL_HEADER: usize = 40;
+/// Of the initial subflow, which stays in the list after it was reset.
+const TCP_CLOSE: u8 = 7;
 
 impl SocketInfo {
     /// Reads the information about an open socket, MPTCP or TCP.
@@ -58,13 +60,13 @@ impl SocketInfo {
         })
     }
 
-    /// Whether everything sent is acknowledged, by the connection and by each subflow.
+    /// Whether everything sent is acknowledged, by the connection and by each subflow that is open.
     #[must_use]
     pub fn all_acknowledged(&self) -> bool {
         let by_connection =
             self.mptcp.as_ref().is_none_or(|info| info.fallback() || info.snd_una == info.write_seq);
-        by_connection
-            && self.subflows.iter().all(|subflow| subflow.tcp.unacked == 0 && subflow.tcp.notsent_bytes == 0)
+        let is_done = |tcp: &TcpInfo| tcp.state == TCP_CLOSE || (tcp.unacked == 0 && tcp.notsent_bytes == 0);
+        by_connection && self.subflows.iter().all(|subflow| is_done(&subflow.tcp))
     }
 
     /// Bytes sent on all subflows, without retransmissions.
@@ -157,6 +159,21 @@ mod tests {
         listener.listen(1).unwrap();
         client.connect(&listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_reset_subflow_is_not_waited_for() {
+        let address: SocketAddr = "192.0.2.1:1".parse().unwrap();
+        let subflow = |state, unacked, notsent_bytes| SubflowInfo {
+            id: None,
+            local: address,
+            remote: address,
+            tcp: TcpInfo { state, unacked, notsent_bytes, ..TcpInfo::default() },
+        };
+        let info = |one, other| SocketInfo { mptcp: None, subflows: vec![one, other] };
+        assert!(info(subflow(7, 0, 9_000), subflow(1, 0, 0)).all_acknowledged());
+        assert!(!info(subflow(7, 0, 0), subflow(1, 1, 0)).all_acknowledged());
+        assert!(!info(subflow(1, 0, 1), subflow(1, 0, 0)).all_acknowledged());
     }
 
     #[test]
