@@ -134,7 +134,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Failures by path",
                     Table,
                     "short",
-                    "Subflows that ended with a timeout or a reset, or could not reach their peer.",
+                    "Subflows that ended with a timeout or a reset, could not reach their peer, or got no more acknowledgements.",
                     file!("failures_by_path"),
                 ),
                 panel(
