@@ -6,7 +6,9 @@ use std::str::FromStr;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use mpwatch_store::Period;
 
+use crate::error::Failure;
 use crate::quantity::{TIMES, Unit, parse_whole};
 
 const WEEKS: &[Unit] = &[("w", 7 * 86_400)];
@@ -26,6 +28,23 @@ impl TimeSpec {
             Self::At(time) => Ok(time),
         }
     }
+}
+
+/// The period that `--since` and `--until` mean. Fails if it ends before it begins.
+pub(crate) fn period(
+    since: Option<TimeSpec>,
+    until: Option<TimeSpec>,
+    now: Timestamp,
+) -> anyhow::Result<Period> {
+    let at = |spec: Option<TimeSpec>| spec.map(|spec| spec.resolve(now)).transpose();
+    let period = Period { since: at(since)?, until: at(until)? };
+    if let (Some(since), Some(until)) = (period.since, period.until)
+        && since > until
+    {
+        let message = format!("the period ends before it begins: from {since} until {until}");
+        return Err(Failure::usage(message).into());
+    }
+    Ok(period)
 }
 
 impl FromStr for TimeSpec {

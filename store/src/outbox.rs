@@ -129,10 +129,6 @@ impl Outbox {
                 return Ok(None);
             }
             database.execute_batch(TABLES)?;
-            // Retention counts losses from now on.
-            let Cursor { changed, connection, version } = Cursor::START;
-            let first = "INSERT OR IGNORE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
-            database.execute(first, params![target, changed, connection, version])?;
             let file = std::fs::metadata(path).map(|found| identity(&found)).unwrap_or_default();
             let mut outbox = Self {
                 path: path.to_owned(),
@@ -154,6 +150,18 @@ impl Outbox {
         })
     }
 
+    /// Makes the cursor of a target that has not confirmed anything yet: its backlog is counted from now on, and what retention deletes of it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn count_backlog(&self) -> Result<(), StoreError> {
+        let sql =
+            "INSERT OR IGNORE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
+        let Cursor { changed, connection, version } = Cursor::START;
+        let written = self.database.execute(sql, params![self.target, changed, connection, version]);
+        written.map(drop).map_err(|error| StoreError::open(&self.path, &error, Some(MAY_WRITE)))
+    }
+
     fn confirmed(&self) -> rusqlite::Result<Option<Cursor>> {
         let sql = "SELECT changed, connection, version FROM export_cursor WHERE target = ?";
         let cursor = |row: &rusqlite::Row<'_>| {
@@ -167,7 +175,7 @@ impl Outbox {
         is_still(&self.path, self.file)
     }
 
-    /// What the target has not confirmed.
+    /// What the target has not confirmed, since it has a cursor.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -301,10 +309,9 @@ impl<'d> Queries<'d> {
             let sql = format!("SELECT {} FROM {from}", listed(&columns));
             Ok::<_, rusqlite::Error>((database.prepare_cached(&sql)?, named(&columns)))
         };
-        let of_connection =
-            "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns WHERE c.id = ?";
+        let (columns, of_connection) = views::one_connection();
         Ok(Self {
-            connection: query(shown(views::connection_columns()), of_connection)?,
+            connection: query(shown(columns), &of_connection)?,
             subflows: query(
                 shown(views::subflow_columns()),
                 "subflow AS s WHERE s.connection = ? ORDER BY s.place",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The views, a stable interface (docs/store.md). They show all table columns; written here are ids, sums and times derived from others.
 
-use mpwatch_model::table::ColumnType::{Integer, Real, Text};
+use mpwatch_model::table::ColumnType::{self, Integer, Real, Text};
 
 use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
 use crate::tables::{TableInfo, ViewColumn, listed};
@@ -9,10 +9,9 @@ use crate::tables::{TableInfo, ViewColumn, listed};
 /// The views and their queries.
 pub(crate) fn views() -> Vec<(&'static str, String)> {
     let select = |columns: &[ViewColumn], from: &str| format!("SELECT {} FROM {from}", listed(columns));
-    let of_connection = "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns";
     vec![
         ("v_run", RUNS.to_owned()),
-        ("v_connection", select(&connection_columns(), of_connection)),
+        ("v_connection", select(&connection_columns(), CONNECTIONS)),
         ("v_subflow", select(&subflow_columns(), "subflow AS s")),
         ("v_bottleneck", select(&bottleneck_columns(), "pair AS p")),
         ("v_event", events(&TableInfo::of::<EventRow>())),
@@ -22,6 +21,8 @@ pub(crate) fn views() -> Vec<(&'static str, String)> {
         ("v_flow_class", CLASSES.to_owned()),
     ]
 }
+
+const CONNECTIONS: &str = "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns";
 
 const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, clock_error_ns, from_ns, to_ns,
     datetime(from_ns / 1000000000, 'unixepoch') AS from_utc, datetime(to_ns / 1000000000, 'unixepoch') AS to_utc,
@@ -67,18 +68,57 @@ pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
     columns
 }
 
+/// A value over the subflows `s` of a connection.
+struct Sum {
+    name: &'static str,
+    kind: ColumnType,
+    sql: String,
+}
+
+fn sums() -> [Sum; 8] {
+    let sum = |name, kind, sql: &str| Sum { name, kind, sql: sql.to_owned() };
+    let cpu = format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END");
+    let source = "CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END";
+    [
+        sum("bytes_retransmitted", Integer, "sum(s.bytes_retransmitted)"),
+        sum("subflows", Integer, "count(*)"),
+        sum("cpu_ns", Integer, &cpu),
+        energy("active_uj"),
+        energy("lo_uj"),
+        energy("hi_uj"),
+        energy("full_uj"),
+        sum("energy_source", Text, source),
+    ]
+}
+
+fn energy(name: &'static str) -> Sum {
+    let sql = format!("CASE WHEN count(s.{name}) = count(s.energy_source) THEN sum(s.{name}) END");
+    Sum { name, kind: Integer, sql }
+}
+
 /// The columns of `v_connection`. Sums over subflows by subqueries: a join with grouped subflows would read those of all connections for
 /// each connection.
 pub(crate) fn connection_columns() -> Vec<ViewColumn> {
-    let of_subflows = |value: &str| format!("(SELECT {value} FROM subflow AS s WHERE s.connection = c.id)");
-    let energy = |column: &str| {
-        of_subflows(&format!("CASE WHEN count(s.{column}) = count(s.energy_source) THEN sum(s.{column}) END"))
-    };
-    let source =
-        of_subflows("CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END");
-    let cpu = format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END");
+    columns_with(&|sum| format!("(SELECT {} FROM subflow AS s WHERE s.connection = c.id)", sum.sql))
+}
+
+/// The same for the connection with the number `?1`, and what to select them from: its subflows are read once, not for each sum.
+pub(crate) fn one_connection() -> (Vec<ViewColumn>, String) {
+    let sums: Vec<String> = sums().iter().map(|sum| format!("{} AS {}", sum.sql, sum.name)).collect();
+    let sums = format!("(SELECT {} FROM subflow AS s WHERE s.connection = ?1) AS t", sums.join(", "));
+    (columns_with(&|sum| format!("t.{}", sum.name)), format!("{CONNECTIONS} JOIN {sums} WHERE c.id = ?1"))
+}
+
+/// `value`: the expression of a sum.
+fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
     let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
-    let per_gb = format!("CASE WHEN {payload} > 0 THEN {} * 1000.0 / {payload} END", energy("active_uj"));
+    let active = value(&energy("active_uj"));
+    let per_gb = format!("CASE WHEN {payload} > 0 THEN {active} * 1000.0 / {payload} END");
+    let summed = |sum: &Sum| {
+        let name_of = |id| format!("(SELECT text FROM name WHERE id = {id})");
+        let sql = if sum.kind == Text { name_of(value(sum)) } else { value(sum) };
+        ViewColumn::new(sum.name, sum.kind, sql)
+    };
     let mut columns = vec![
         ViewColumn::new("connection", Integer, "c.id"),
         ViewColumn::new("host", Text, "r.host"),
@@ -94,16 +134,9 @@ pub(crate) fn connection_columns() -> Vec<ViewColumn> {
         ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),
         ViewColumn::new("closed_at_ns", Integer, "CASE WHEN c.closed THEN c.began_ns + c.age_ns END"),
         ViewColumn::new("clock_error_ns", Integer, "r.clock_error_ns"),
-        ViewColumn::new("bytes_retransmitted", Integer, of_subflows("sum(s.bytes_retransmitted)")),
-        ViewColumn::new("subflows", Integer, of_subflows("count(*)")),
-        ViewColumn::new("cpu_ns", Integer, of_subflows(&cpu)),
-        ViewColumn::new("active_uj", Integer, energy("active_uj")),
-        ViewColumn::new("lo_uj", Integer, energy("lo_uj")),
-        ViewColumn::new("hi_uj", Integer, energy("hi_uj")),
-        ViewColumn::new("full_uj", Integer, energy("full_uj")),
-        ViewColumn::new("energy_source", Text, format!("(SELECT text FROM name WHERE id = {source})")),
-        ViewColumn::new("j_per_gb", Real, per_gb),
     ]);
+    columns.extend(sums().iter().map(summed));
+    columns.push(ViewColumn::new("j_per_gb", Real, per_gb));
     columns
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 #[cfg(feature = "http-client")]
 use std::time::Duration;
 
+#[cfg(feature = "clickhouse")]
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
 #[cfg(feature = "http-client")]
@@ -37,7 +39,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, group = "tables", conflicts_with_all = ["db", "since", "resend"])]
     pub(crate) check: bool,
     /// With --schema or --check: print replicated and distributed tables for this cluster
-    #[arg(long, value_name = "NAME", requires = "tables")]
+    #[arg(long, value_name = "NAME", requires = "tables", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cluster: Option<String>,
     /// With --schema: let the server delete connections after this time, for example 90d. Sums by hour stay
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
@@ -46,7 +48,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, value_name = "URL", required_unless_present = "schema")]
     pub(crate) url: Option<String>,
     /// Name of the ClickHouse database
-    #[arg(long, value_name = "NAME", default_value = "mpwatch")]
+    #[arg(long, value_name = "NAME", default_value = "mpwatch", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) database: String,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,

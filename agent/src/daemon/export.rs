@@ -140,7 +140,9 @@ impl Worker {
             return Ok(());
         }
         self.export.target.sender.forget();
-        self.outbox = Some(Outbox::open(&self.database, &self.export.target.name)?);
+        let outbox = Outbox::open(&self.database, &self.export.target.name)?;
+        outbox.count_backlog()?;
+        self.outbox = Some(outbox);
         Ok(())
     }
 

@@ -11,11 +11,11 @@ use mpwatch_model::table::{Cell, Column, Row};
 /// those of [`names`].
 pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
     match end.pair(columns) {
-        Some(pair) => append_number(pair, line),
+        Some(pair) => append_integer(pair, line),
         None => line.extend_from_slice(UNKNOWN),
     }
     line.push(b'\t');
-    append_number(version, line);
+    append_integer(version, line);
     for place in 0..columns.connection.len() {
         line.push(b'\t');
         append_cell(cell(&end.connection, place), line);
@@ -52,8 +52,11 @@ fn cell(row: &Row, place: usize) -> Option<&Cell> {
 fn append_cell(cell: Option<&Cell>, line: &mut Vec<u8>) {
     match cell {
         None => line.extend_from_slice(UNKNOWN),
-        Some(Cell::Integer(number)) => append_number(number, line),
-        Some(Cell::Real(number)) => append_number(number, line),
+        Some(Cell::Integer(number)) => append_integer(*number, line),
+        Some(Cell::Real(number)) => {
+            // Writing to memory does not fail.
+            let _ = write!(line, "{number}");
+        }
         Some(Cell::Text(text)) => append_escaped(text, line),
     }
 }
@@ -78,9 +81,8 @@ fn append_array(rows: &[Row], place: usize, line: &mut Vec<u8>) {
     line.push(b']');
 }
 
-fn append_number(number: impl std::fmt::Display, line: &mut Vec<u8>) {
-    // Writing to memory does not fail.
-    let _ = write!(line, "{number}");
+fn append_integer(number: impl itoa::Integer, line: &mut Vec<u8>) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn append_escaped(text: &str, line: &mut Vec<u8>) {

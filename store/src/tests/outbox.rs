@@ -139,7 +139,11 @@ fn a_file_of_an_earlier_mpwatch_is_upgraded_unless_that_one_writes_it() {
 fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=5));
-    let backlog = |target: &str| Outbox::open(&file, target).unwrap().backlog().unwrap();
+    let backlog = |target: &str| {
+        let outbox = Outbox::open(&file, target).unwrap();
+        outbox.count_backlog().unwrap();
+        outbox.backlog().unwrap()
+    };
     let mut outbox = Outbox::open(&file, "a").unwrap();
     outbox.next(None, 2, false).unwrap();
     outbox.confirm().unwrap();
@@ -156,6 +160,22 @@ fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() 
     assert!(outbox.is_current());
     std::fs::rename(&file, file.with_extension("other")).unwrap();
     assert!(!outbox.is_current());
+}
+
+#[test]
+fn a_target_has_a_cursor_from_its_first_confirmation_on() {
+    let (_folder, file) = folder();
+    write(&file, 0, closed(1..=2));
+    let cursors = || {
+        let database = Connection::open(&file).unwrap();
+        database.query_one("SELECT count(*) FROM export_cursor", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    // Its address may be mistyped.
+    let mut outbox = Outbox::open(&file, "a").unwrap();
+    outbox.next(None, 1, false).unwrap();
+    assert_eq!(cursors(), 0);
+    outbox.confirm().unwrap();
+    assert_eq!((cursors(), outbox.backlog().unwrap().connections), (1, 1));
 }
 
 #[test]

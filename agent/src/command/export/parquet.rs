@@ -2,24 +2,14 @@
 //! `mpwatch export parquet`.
 
 use jiff::Timestamp;
-use mpwatch_store::{Archive, Period};
+use mpwatch_store::Archive;
 
 use crate::cli::ParquetOptions;
-use crate::error::Failure;
 use crate::export::parquet::{Written, write};
+use crate::time_spec::period;
 
 pub(super) fn run(options: &ParquetOptions) -> anyhow::Result<()> {
-    let now = Timestamp::now();
-    let period = Period {
-        since: options.since.map(|since| since.resolve(now)).transpose()?,
-        until: options.until.map(|until| until.resolve(now)).transpose()?,
-    };
-    if let (Some(since), Some(until)) = (period.since, period.until)
-        && since > until
-    {
-        let message = format!("the period ends before it begins: from {since} until {until}");
-        return Err(Failure::usage(message).into());
-    }
+    let period = period(options.since, options.until, Timestamp::now())?;
     let name = options.db.file_stem().unwrap_or_default().to_string_lossy();
     let written = write(&Archive::open(&options.db)?, period, &options.out, &name)?;
     for kept in &written.kept {
@@ -27,6 +17,9 @@ pub(super) fn run(options: &ParquetOptions) -> anyhow::Result<()> {
     }
     let Written { files, connections, subflows, .. } = written;
     let out = options.out.display();
+    if connections == 0 {
+        eprintln!("mpwatch: no connection in {} began in this period", options.db.display());
+    }
     eprintln!("mpwatch: wrote {connections} connections with {subflows} subflows to {files} files in {out}");
     Ok(())
 }
