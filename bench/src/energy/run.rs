@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use mpwatch_lab::raplsim::formula::Measurement;
 use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
@@ -19,6 +20,10 @@ use crate::harness::{Observer, Report, list, number, text};
 
 /// The targets of accuracy hold for flows with at least this CPU time, nanoseconds.
 pub(crate) const LARGE: u64 = 1_000_000_000;
+
+/// After this time, traffic has stopped (docs/measurements/2026-11-stopped-transfers.md): all scenarios end within a few seconds more than their
+/// transfers.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The truth of a run, and what each recorder has charged.
 pub struct Run {
@@ -44,6 +49,9 @@ pub struct Charged {
     pub cpu_time: u64,
     /// Nanoseconds of kernel workers.
     pub workers: u64,
+    /// Nanoseconds of interrupts, which are charged to nobody. The kernel counts them as time of the task that they interrupt, so those of
+    /// the traffic are part of the truth.
+    pub interrupts: u64,
     /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
     pub foreign: u64,
     /// Each connection at each end, by its id.
@@ -103,7 +111,7 @@ fn run_traffic(topology: &Topology, traffic: &[Flows]) -> Result<u64, Stopped> {
         let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), flows.workload);
         spec.server.set_port(port);
         (spec.connections, spec.concurrency) = (flows.connections, flows.concurrency);
-        (spec.read_socket_info, spec.cpus) = (false, Some(flows.pins));
+        (spec.read_socket_info, spec.cpus, spec.timeout) = (false, Some(flows.pins), TIMEOUT);
         Ends::start(topology, &spec)
     };
     let ends: Vec<Ends> = (PORT..).zip(traffic).map(start).collect();
@@ -133,7 +141,7 @@ impl RunningBystander {
                     count: u64::MAX,
                     request_bytes: 64,
                     response_bytes: 64,
-                    think_time: std::time::Duration::ZERO,
+                    think_time: Duration::ZERO,
                 };
                 let mut spec = TrafficSpec::new(network.path(0).unwrap().server_address(), workload);
                 (spec.transport, spec.cpus) = (Transport::Tcp, Some([cpu, cpu]));
@@ -180,6 +188,7 @@ impl Charged {
             charged.bounds = charged.bounds.map(|bound| bound + others);
         }
         for cpu in list(&report.json, "cpus") {
+            charged.interrupts += number(cpu, "irq_ns");
             charged.cpu_time +=
                 accounts.iter().map(|account| number(cpu, &format!("{account}_ns"))).sum::<u64>();
         }

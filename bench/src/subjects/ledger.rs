@@ -78,6 +78,7 @@ impl Errors {
     fn measure(&mut self, scenario: &Scenario) {
         let alone = self.attempt(|| run(scenario, &["sampled"]));
         let bounds = alone.charged[0].bounds.map(|bound| bound as f64);
+        progress("sampled", &alone, 0);
         self.sampled.push(error(&alone, 0));
         self.covered.push((bounds[0]..=bounds[1]).contains(&alone.energy));
         self.cpu_seconds.push(alone.cpu_time as f64 / 1e9);
@@ -88,6 +89,8 @@ impl Errors {
         if let Some(stacks) = stacks {
             self.variants.compare(&both.charged[0], &both.charged[1], stacks.finish());
         }
+        progress("exact", &both, 0);
+        progress("sampled beside exact", &both, 1);
         self.exact.push(error(&both, 0));
         self.compare_flows(&both.charged[0], &both.charged[1]);
     }
@@ -119,6 +122,18 @@ impl Errors {
 /// Relative error of the energy that a recorder has charged.
 fn error(run: &Run, recorder: usize) -> f64 {
     run.charged[recorder].energy as f64 / run.energy - 1.0
+}
+
+/// Shows whether an error is one of CPU time, or of what a second of it costs.
+fn progress(ledger: &str, run: &Run, recorder: usize) {
+    let charged = &run.charged[recorder];
+    let of_truth = |time: u64| time as f64 / run.cpu_time as f64 * 100.0;
+    eprintln!(
+        "bench: {ledger}: energy {:+.1} %, CPU time {:+.1} % (and {:.1} % in interrupts of all tasks)",
+        error(run, recorder) * 100.0,
+        of_truth(charged.cpu_time) - 100.0,
+        of_truth(charged.interrupts),
+    );
 }
 
 fn row(scenario: &Scenario, errors: &Errors, baseline: &Errors) -> Vec<String> {
