@@ -34,8 +34,10 @@ fn dctcp_answers_to_marks_and_loses_nothing() {
     let report = observer.finish_after_close(&topology);
 
     assert_eq!(outcome.server.received(), BYTES);
-    let marked = mib::read(topology.server()).unwrap()["IpExtInCEPkts"];
-    assert!(marked > 0, "no packet was marked");
+    let received = mib::read(topology.server()).unwrap();
+    let [marked, capable, others] =
+        ["InCEPkts", "InECT0Pkts", "InNoECTPkts"].map(|name| received[&format!("IpExt{name}")]);
+    assert!(marked > 0, "of {capable} packets with ECN none was marked; {others} were without");
     let connection = report.only_connection_in(topology.client().name());
     let subflows = list(connection, "subflows");
     assert_eq!(subflows.len(), 2);

@@ -52,6 +52,10 @@ pub(super) fn listen(spec: &TrafficSpec) -> Result<Socket> {
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)
     };
+    // A listener with DCTCP accepts its kind of ECN, which a SYN asks for. All others are selected for accepted sockets.
+    if spec.congestion.as_deref() == Some("dctcp") {
+        set_congestion_control(&socket, "dctcp")?;
+    }
     prepare().map_err(Error::os("listen on", object))?;
     Ok(socket)
 }
@@ -99,10 +103,9 @@ pub(super) fn prepare_stream(socket: &Socket, spec: &TrafficSpec) -> Result<()> 
         socket.set_tcp_nodelay(true)
     };
     prepare().map_err(Error::os("prepare", "a socket"))?;
-    if let Some(name) = &spec.congestion {
-        socket
-            .set_tcp_congestion(name.as_bytes())
-            .map_err(Error::os("set congestion control", name.as_str()))?;
-    }
-    Ok(())
+    spec.congestion.as_ref().map_or(Ok(()), |name| set_congestion_control(socket, name))
+}
+
+fn set_congestion_control(socket: &Socket, name: &str) -> Result<()> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(Error::os("set congestion control", name))
 }
