@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use crate::connection::Connection;
+use crate::elimination::{EliminationAction, EliminationStep};
 use crate::lifecycle::CloseReason;
 use crate::subflow::Subflow;
 use crate::timeline::{TimelineEntry, TimelineEvent};
@@ -24,7 +25,7 @@ const INITIAL_RTO: Micros = Micros(1_000_000);
 /// The failure of a path: from the first sign of it until it works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// Start of the first outage within 3 s before the failure was noticed, with a stall of at least a retransmission timeout; without one,
+    /// Start of the first stall of at least 200 ms, the least retransmission timeout, within 3 s before the failure was noticed; without one,
     /// `noticed`.
     pub at: Timestamp,
     /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
@@ -85,19 +86,29 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     let mut signs: Vec<(Timestamp, bool)> =
         marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
     let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
-    signs.extend(
-        failed.filter(|_| !closed_with_connection(connection, subflow)).map(|closed| (closed.at, true)),
-    );
+    let is_expected = closed_with_connection(connection, subflow) || was_eliminated(connection, subflow);
+    signs.extend(failed.filter(|_| !is_expected).map(|closed| (closed.at, true)));
     signs.sort();
     signs
 }
 
-/// Shorter stalls are common on a busy host, and say nothing about the path.
+/// Whether mpwatch closed it on purpose, as an extra subflow. Another observer sees a reset only.
+fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
+    connection.timeline.iter().any(|entry| match &entry.event {
+        TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
+            removal.action == EliminationAction::Close && removal.removed.subflow == subflow.id
+        }
+        _ => false,
+    })
+}
+
+/// Stalls shorter than the least retransmission timeout are common on a busy host, and say nothing about the path. The query in docs/store.md
+/// computes the same.
 fn start(connection: &Connection, noticed: Timestamp) -> Timestamp {
-    let timeout = retransmission_timeout(connection);
-    let outages = merged_stalls(connection).into_iter().filter(|outage| outage.longest >= timeout);
+    let is_long =
+        |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { gap } if gap >= MIN_RTO);
     let is_near = |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&between(*at, noticed));
-    outages.map(|outage| outage.from).find(is_near).unwrap_or(noticed)
+    connection.timeline.iter().filter(is_long).map(|entry| entry.at).find(is_near).unwrap_or(noticed)
 }
 
 /// Nanoseconds from one time to another.

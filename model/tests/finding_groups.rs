@@ -65,7 +65,7 @@ fn failures_come_before_warnings_and_frequent_ones_first() {
 }
 
 #[test]
-fn failed_paths_are_grouped_by_path_without_their_times() {
+fn failed_paths_are_grouped_by_path_with_how_long_they_failed() {
     let connections: Vec<Connection> = (1..=3).map(fixture::failover).collect();
     let of_one = lines(connections[..1].to_vec());
     let lines = lines(connections);
@@ -74,7 +74,7 @@ fn failed_paths_are_grouped_by_path_without_their_times() {
     assert_eq!(
         lines[0],
         format!(
-            "3 connections to 10.0.1.2:5201 lost the path {path}: no acknowledgements (00000001, 00000002, 00000003)"
+            "3 connections to 10.0.1.2:5201 lost the path {path}: no acknowledgements, for 6.90 s (00000001, 00000002, 00000003)"
         )
     );
 }

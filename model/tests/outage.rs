@@ -4,6 +4,7 @@
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
+use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::finding::{Format, of_connection};
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::outage::{
@@ -347,6 +348,20 @@ fn failures_follow_from_any_order_of_events() {
             assert!(sentence.starts_with(begin), "{case}: {sentence}");
         }
     }
+}
+
+#[test]
+fn a_subflow_that_mpwatch_eliminated_is_no_failed_path() {
+    let mut connection = fixture::connection(1, 2);
+    let at = fixture::at(5_000_000);
+    let removal = fixture::elimination::removal(&connection).unwrap();
+    let removed = connection.subflows.last_mut().unwrap();
+    removed.closed = Some(Closed { at, reason: ResetSent });
+    assert_eq!(path_failures(&connection, &connection.subflows[1]).len(), 1, "it may be anybody's reset");
+    let event = TimelineEvent::Elimination(EliminationStep::Removed(Box::new(removal)));
+    connection.timeline.push(TimelineEntry { at, source: ObservedBy::Sampled, event });
+    assert_eq!(path_failures(&connection, &connection.subflows[1]), []);
+    assert!(of_connection(&connection).iter().all(|finding| !finding.is_problem()));
 }
 
 #[test]

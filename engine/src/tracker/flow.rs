@@ -385,7 +385,8 @@ impl Flow {
         let mut subflow = SubflowState::new(record);
         // The first record is compared with these values, so that everything in it is added to the timeline.
         subflow.record.established = None;
-        subflow.record.stale = false;
+        // A path that had failed before it was seen has no event: nobody knows when.
+        subflow.record.stale &= record.created.is_none();
         subflow.record.last = false;
         self.subflows.push(subflow);
         let id = record.id;

@@ -116,6 +116,17 @@ pub struct FailedPath {
     pub ended: Option<(CloseReason, Offset)>,
 }
 
+impl FailedPath {
+    /// For how long it was down, or has been so far. `None`: unknown.
+    pub(super) fn duration(&self) -> Option<Micros> {
+        match (self.down, self.at, self.recovered) {
+            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time)), ..) => Some(time),
+            (None, Some(at), Some(end)) => u64::try_from(end.0.saturating_sub(at.0)).ok().map(Micros),
+            _ => None,
+        }
+    }
+}
+
 /// The outage of a connection that matters most: no path made progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MainOutage {

@@ -144,18 +144,19 @@ impl ProblemGroup {
         if more > 0 { format!("{names} and {more} more") } else { names }
     }
 
-    /// How long their outages were, or what their extra subflows cost. `None`: the cause has no such figure, or it is unknown.
+    /// How long their outages were or their paths failed, or what their extra subflows cost. `None`: the cause has no such figure, or it is unknown.
     fn extent(&self, format: &Format<'_>) -> Option<String> {
         let facts = || self.findings.iter().map(|finding| &finding.fact);
-        let outages = facts().filter_map(|fact| match fact {
+        let times = facts().filter_map(|fact| match fact {
             Fact::Outage(main) => Some(main.duration),
+            Fact::PathFailed(path) => path.duration(),
             _ => None,
         });
         let extra = facts().map(|fact| match fact {
             Fact::SharedBottleneck(shared) => shared.extra_energy,
             _ => None,
         });
-        let range = outages.fold(None, |range: Option<(Micros, Micros)>, one| {
+        let range = times.fold(None, |range: Option<(Micros, Micros)>, one| {
             Some(range.map_or((one, one), |(low, high)| (low.min(one), high.max(one))))
         });
         let cost = || format.cost(&FlowEnergy::sum(&extra.collect::<Option<Vec<FlowEnergy>>>()?));

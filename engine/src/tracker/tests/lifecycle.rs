@@ -223,6 +223,25 @@ fn a_change_between_two_records_is_on_the_timeline_once() {
 }
 
 #[test]
+fn a_path_that_had_failed_before_it_was_seen_has_no_time() {
+    for (created, events) in [(None, 0), (Some(Nanos(SECOND)), 1)] {
+        let mut tracker = tracker(Closed::Forget);
+        let mut failed = subflow(11, 2 * SECOND, 10);
+        (failed.stale, failed.created, failed.established) = (true, created, created);
+        tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
+        tracker.apply(&KernelEvent::Subflow(failed));
+        let snapshot = tick(&mut tracker, 3 * SECOND);
+        let connection = &snapshot.connections[0];
+        assert!(connection.subflows[0].stale);
+        let found = connection
+            .timeline
+            .iter()
+            .filter(|entry| matches!(entry.event, TimelineEvent::SubflowStale { .. }));
+        assert_eq!(found.count(), events, "{created:?}");
+    }
+}
+
+#[test]
 fn a_closed_socket_that_a_process_still_holds_is_not_reported_again() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&closed_subflow(8, 2 * SECOND, 10));
