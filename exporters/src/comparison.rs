@@ -3,14 +3,16 @@
 //! [`crate::text::comparison`], [`crate::html::comparison`] and [`crate::json`].
 
 use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::{Shift, median};
 use serde::Serialize;
 
+mod quantities;
 mod units;
 
+pub use quantities::Quantity;
+use quantities::{JOULES_PER_GB, QUANTITIES};
 pub use units::{Difference, Independent};
 use units::{Values, difference};
 
@@ -50,8 +52,10 @@ pub struct Row {
     pub a: Sample,
     /// In the second set.
     pub b: Sample,
-    /// From the first to the second. `null`: too few values for an interval.
+    /// From the first to the second. `null`: too few values for an interval, or joules of different sources.
     pub difference: Option<Difference>,
+    /// The sources of the joules of both sets if they differ, so that a difference would say nothing. `null`: they do not.
+    pub sources: Option<[String; 2]>,
 }
 
 /// The values of a quantity.
@@ -61,98 +65,6 @@ pub struct Sample {
     pub count: usize,
     /// `null`: of none.
     pub median: Option<f64>,
-}
-
-/// What is compared.
-#[derive(Debug, Serialize)]
-pub struct Quantity {
-    /// Its name.
-    #[serde(rename = "quantity")]
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// Words for a smaller and a larger value.
-    #[serde(skip)]
-    words: (&'static str, &'static str),
-    /// Whether a smaller value is better.
-    pub lower_is_better: bool,
-    #[serde(skip)]
-    read: fn(Flow<'_>) -> Option<f64>,
-    #[serde(skip)]
-    show: fn(f64) -> String,
-}
-
-const QUANTITIES: &[Quantity] = &[
-    Quantity {
-        name: "completion time",
-        unit: "s",
-        words: ("shorter", "longer"),
-        lower_is_better: true,
-        read: |flow| Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s),
-        show: |value| metric::display(Unit::Seconds, Some(value)),
-    },
-    Quantity {
-        name: "goodput",
-        unit: "bit/s",
-        words: ("lower", "higher"),
-        lower_is_better: false,
-        read: |flow| flow.end.observed?.goodput().map(|rate| rate.0 as f64),
-        show: |value| metric::display(Unit::BitsPerSecond, Some(value)),
-    },
-    Quantity {
-        name: "energy per payload",
-        unit: "J/GB",
-        words: ("lower", "higher"),
-        lower_is_better: true,
-        read: |flow| flow.energy()?.j_per_gb,
-        show: |value| metric::display(Unit::JoulesPerGigabyte, Some(value)),
-    },
-    Quantity {
-        name: "CPU time per payload",
-        unit: "s/GB",
-        words: ("lower", "higher"),
-        lower_is_better: true,
-        read: |flow| per_gigabyte(flow, flow.cpu()?.total().seconds()),
-        show: |value| format!("{}/GB", metric::display(Unit::Seconds, Some(value))),
-    },
-    Quantity {
-        name: "retransmitted",
-        unit: "ratio",
-        words: ("lower", "higher"),
-        lower_is_better: true,
-        read: retransmitted,
-        show: |value| metric::display(Unit::Ratio, Some(value)),
-    },
-    Quantity {
-        name: "RTT",
-        unit: "s",
-        words: ("shorter", "longer"),
-        lower_is_better: true,
-        read: rtt,
-        show: |value| metric::display(Unit::Seconds, Some(value)),
-    },
-];
-
-fn per_gigabyte(flow: Flow<'_>, amount: f64) -> Option<f64> {
-    let payload = flow.observed_payload().0;
-    (payload > 0).then(|| amount * 1e9 / payload as f64)
-}
-
-/// Retransmitted share of the bytes sent, over all subflows and ends.
-fn retransmitted(flow: Flow<'_>) -> Option<f64> {
-    let subflows = || flow.ends().flat_map(|end| &end.subflows);
-    let sent: u64 = subflows().map(|subflow| subflow.bytes_sent.0).sum();
-    let again: u64 = subflows().map(|subflow| subflow.bytes_retransmitted.0).sum();
-    (sent > 0).then(|| again as f64 / sent as f64)
-}
-
-/// The median RTTs of the subflows of the end that sent more, averaged over their RTT samples.
-fn rtt(flow: Flow<'_>) -> Option<f64> {
-    let known =
-        flow.sender().subflows.iter().filter_map(|one| Some((one.rtt_p50?.seconds(), one.rtt_samples)));
-    let (sum, samples) =
-        known.fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt * samples as f64, all + samples));
-    (samples > 0).then(|| sum / samples as f64)
 }
 
 impl Comparison {
@@ -177,6 +89,9 @@ impl Row {
     /// The row in one sentence.
     pub fn verdict(&self) -> String {
         let name = self.quantity.name;
+        if let Some([a, b]) = &self.sources {
+            return format!("{name}: not compared: the joules of A are from `{a}`, those of B from `{b}`");
+        }
         let Some(difference) = self.difference else {
             let few = self.a.count.min(self.b.count);
             let side = if self.a.count <= self.b.count { "A" } else { "B" };
@@ -206,6 +121,14 @@ pub(crate) enum Judgement {
     Undecided,
 }
 
+/// The sources of the joules of some flows.
+fn sources(flows: &[Flow<'_>]) -> String {
+    let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
 fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
     flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
@@ -222,6 +145,9 @@ impl Row {
             let all = values.all();
             Sample { count: all.len(), median: median(&all) }
         });
+        let sources = sides.map(|(_, flows)| sources(flows));
+        let differ =
+            quantity.unit == JOULES_PER_GB && of_a.count * of_b.count > 0 && sources[0] != sources[1];
         (of_a.count + of_b.count > 0).then(|| Self {
             class,
             quantity,
@@ -229,7 +155,8 @@ impl Row {
             b_connections: sides[1].1.len(),
             a: of_a,
             b: of_b,
-            difference: difference(&a, &b),
+            difference: difference(&a, &b).filter(|_| !differ),
+            sources: differ.then_some(sources),
         })
     }
 
@@ -290,6 +217,7 @@ fn range(from: &str, to: &str) -> String {
 mod tests {
     use mpwatch_fixtures as fixture;
     use mpwatch_model::connection::Connection;
+    use mpwatch_model::energy::EnergySource;
 
     use super::*;
 
@@ -344,6 +272,25 @@ mod tests {
         let row = row(&found, "goodput");
         assert_eq!(row.verdict(), "goodput: too few connections to compare: 2 in B");
         assert!(row.b.median.is_some() && row.difference.is_none());
+    }
+
+    #[test]
+    fn joules_of_different_sources_are_not_compared() {
+        let estimated = |mut report: Report| {
+            for energy in report.connections.iter_mut().filter_map(|one| one.energy.as_mut()) {
+                energy.source = EnergySource::Model;
+            }
+            report
+        };
+        let found = compare(&report(12.0, 8), &estimated(report(9.0, 8)));
+        let energy = row(&found, "energy per payload");
+        assert!(energy.difference.is_none() && energy.a.median.is_some());
+        let sentence = energy.verdict();
+        assert!(
+            sentence.starts_with("energy per payload: not compared: ") && sentence.ends_with("`model`"),
+            "{sentence}"
+        );
+        assert!(row(&found, "CPU time per payload").difference.is_some());
     }
 
     #[test]
