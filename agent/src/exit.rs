@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 use mpwatch_lab::Error as LabError;
+use mpwatch_model::endpoint::printable;
 use mpwatch_store::StoreError;
 
 use crate::attach::AttachError;
@@ -73,7 +74,8 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    // A file's name, or a damaged file's contents, must not steer the terminal.
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether the reader of our standard output closed it, as `head` does. This is not an error.
@@ -107,6 +109,12 @@ mod tests {
         let error = of_view(TracerError::Permission { what: "load".to_owned() }.into());
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
         assert!(message(&error).contains("usermod -aG mpwatch"), "{error}");
+    }
+
+    #[test]
+    fn an_error_does_not_steer_the_terminal() {
+        let error = anyhow::anyhow!("cannot open \u{1b}[31mx\u{7}.db\nuse another file");
+        assert_eq!(message(&error), "cannot open \u{fffd}[31mx\u{fffd}.db\nuse another file");
     }
 
     #[test]

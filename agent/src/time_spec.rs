@@ -36,7 +36,12 @@ pub(crate) fn period(
     until: Option<TimeSpec>,
     now: Timestamp,
 ) -> anyhow::Result<Period> {
-    let at = |spec: Option<TimeSpec>| spec.map(|spec| spec.resolve(now)).transpose();
+    let at = |spec: Option<TimeSpec>| {
+        let time = spec.map(|spec| spec.resolve(now)).transpose();
+        time.map_err(|_| {
+            Failure::usage("--since or --until is longer ago than the calendar reaches".to_owned())
+        })
+    };
     let period = Period { since: at(since)?, until: at(until)? };
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until

@@ -89,7 +89,7 @@ impl StoreError {
 
     /// It was opened, and then reading failed.
     pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
-        let advice = "if the file is damaged, `sqlite3 FILE .recover` saves what can be saved";
+        let advice = "if the file is damaged, `sqlite3 FILE .dump` prints what can be read";
         Self::lasting(format!("cannot read {}: {error}; {advice}", path.display()))
     }
 
@@ -108,7 +108,7 @@ impl StoreError {
             _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
             Some(ErrorCode::NotADatabase) => return Self::not_ours(path, error),
             Some(ErrorCode::DatabaseCorrupt) => {
-                "the file is damaged: `sqlite3 FILE .recover` saves what can be saved"
+                "the file is damaged: `sqlite3 FILE .dump` prints what can be read"
             }
             Some(ErrorCode::ReadOnly) => MAY_WRITE,
             Some(ErrorCode::CannotOpen) if is_private => {

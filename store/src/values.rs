@@ -43,7 +43,8 @@ fn signed(value: u64) -> i64 {
 
 /// UTC nanoseconds; good until the year 2262.
 pub(crate) fn nanos(at: Timestamp) -> i64 {
-    i64::try_from(at.as_nanosecond()).unwrap_or(i64::MAX)
+    let nanos = at.as_nanosecond();
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// From UTC nanoseconds.
@@ -197,5 +198,15 @@ impl<T: Tabled> Columns for Derived<'_, T> {
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self> {
         from.skip(Self::count());
         Ok(Self(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_beyond_the_range_are_its_ends() {
+        assert_eq!((nanos(Timestamp::MIN), nanos(Timestamp::MAX)), (i64::MIN, i64::MAX));
     }
 }

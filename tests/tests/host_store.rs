@@ -338,7 +338,7 @@ fn an_unusable_file_is_refused_before_tracing_starts() {
     damaged[4_096..].fill(0xff);
     fs::write(&file, &damaged).unwrap();
     let corrupt = start_error(&daemon_dir, &file, 1);
-    assert!(corrupt.contains("the file is damaged") && corrupt.contains(".recover"), "{corrupt}");
+    assert!(corrupt.contains("the file is damaged") && corrupt.contains(".dump"), "{corrupt}");
     assert_eq!(fs::read(&file).unwrap(), damaged, "the file is unchanged");
 
     fs::write(&file, &good).unwrap();
