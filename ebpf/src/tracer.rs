@@ -154,7 +154,7 @@ impl Tracer {
     }
 
     /// Reads every connection and subflow that has changed, then newly arrived final records: a flow that ended during the snapshot is
-    /// reported as ended. An unchanged one is listed every 8 to 16 seconds. Connections are read once more after their subflows, so that
+    /// reported as ended. An unchanged one is listed every 8 to 15 seconds. Connections are read once more after their subflows, so that
     /// what these have sent meanwhile is not taken for reinjected. Until [`Tracer::poll`] is called next, a thread empties the rings.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.begin_tick();
