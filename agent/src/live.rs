@@ -191,7 +191,8 @@ impl Live {
             return windows.due_in(Instant::now());
         }
         (self.windows, self.meter) = (None, None);
-        self.start.host.missing = self.tracer.missing().to_vec();
+        let reduced = self.cost.as_ref().map(|(_, budget)| budget.missing()).unwrap_or_default();
+        self.start.host.missing = [self.tracer.missing(), &reduced].concat();
         (self.start.traces, self.start.ledger) = (self.tracer.traces(), LedgerMode::Off);
         tracing::error!(
             "the kernel refused to attach the CPU ledger again: no CPU time and energy from now on"

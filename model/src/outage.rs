@@ -124,7 +124,19 @@ pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
 /// Whether the reset of this subflow ended the whole connection, or came after its end, so that it is no sign of a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    is_reset(closed.reason) && !subflow.stale && between(closed.at, end) < SAME_END
+    let with_end = between(closed.at, end) < SAME_END || ended_all(connection, closed.at);
+    is_reset(closed.reason) && !subflow.stale && with_end
+}
+
+/// Whether all subflows that were open at this time were reset then: that ended the connection, which the application noticed later.
+fn ended_all(connection: &Connection, at: Timestamp) -> bool {
+    let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
+    ends.all(|closed| {
+        closed.is_some_and(|closed| {
+            let was_closed = between(closed.at, at) >= SAME_END;
+            was_closed || (is_reset(closed.reason) && between(at, closed.at) < SAME_END)
+        })
+    })
 }
 
 /// Whether a subflow was reset well after the connection had closed and others had closed normally. Its path may have failed before: the

@@ -211,6 +211,12 @@ const CASES: &[Case] = &[
         &["aborted by the peer"],
     ),
     (
+        "kernel, receiver on a busy host: aborted, noticed by the application later",
+        &[(9_531, OtherEnded(ResetReceived)), (9_531, Ended(ResetReceived)), (10_056, End)],
+        &[],
+        &["aborted by the peer"],
+    ),
+    (
         "aborted: the resets come after the end",
         &[(9_000, End), (9_600, Ended(ResetReceived)), (9_600, OtherEnded(ResetReceived))],
         &[],
