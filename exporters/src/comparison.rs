@@ -145,9 +145,9 @@ impl Row {
             let all = values.all();
             Sample { count: all.len(), median: median(&all) }
         });
-        let sources = sides.map(|(_, flows)| sources(flows));
-        let differ =
-            quantity.unit == JOULES_PER_GB && of_a.count * of_b.count > 0 && sources[0] != sources[1];
+        let has_joules = quantity.unit == JOULES_PER_GB && of_a.count > 0 && of_b.count > 0;
+        let sources =
+            has_joules.then(|| sides.map(|(_, flows)| sources(flows))).filter(|[of_a, of_b]| of_a != of_b);
         (of_a.count + of_b.count > 0).then(|| Self {
             class,
             quantity,
@@ -155,8 +155,8 @@ impl Row {
             b_connections: sides[1].1.len(),
             a: of_a,
             b: of_b,
-            difference: difference(&a, &b).filter(|_| !differ),
-            sources: differ.then_some(sources),
+            difference: difference(&a, &b).filter(|_| sources.is_none()),
+            sources,
         })
     }
 

@@ -129,13 +129,12 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
 /// For how long the path failed, or how often it worked for a short time.
 fn recovered(path: &FailedPath) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    if let (Some(at), Some(end)) = (path.at, path.recovered) {
-        let micros = u64::try_from(end.0.saturating_sub(at.0)).unwrap_or(0);
+    if let (Some(time), Some(end)) = (path.duration(), path.recovered) {
         let shortly = match path.recoveries {
             0 | 1 => String::new(),
             several => format!(", worked for a short time {}", times(several - 1)),
         };
-        return format!("; works again since {end}, after {}{shortly}", seconds(Micros(micros)));
+        return format!("; works again since {end}, after {}{shortly}", seconds(time));
     }
     let shortly = match path.recoveries {
         0 => String::new(),
