@@ -15,6 +15,14 @@ pub(crate) struct Axis<'a> {
     pub(crate) log: bool,
 }
 
+/// An interval that begins further below its value, as a factor, begins outside of a logarithmic axis.
+const MAX_LOW: f64 = 4.0;
+
+/// Distance of labels at least, of an axis that is divided into parts of equal length: this times such a part.
+const CLEAR: f64 = 0.8;
+/// Decades between two labels at most.
+const MAX_STEP: usize = 20;
+
 /// A labelled value of an axis.
 pub(super) struct Tick {
     pub(super) value: f64,
@@ -65,6 +73,11 @@ impl<'a> Range<'a> {
         part.clamp(0.0, 1.0)
     }
 
+    /// Whether a value is on the axis.
+    pub(super) fn shows(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// The title with the unit of the labels.
     pub(super) fn title(&self) -> String {
         let Axis { title, log, .. } = self.axis;
@@ -80,7 +93,7 @@ impl<'a> Range<'a> {
         match self.axis.log {
             false => self.steps(parts),
             true if self.high / self.low < 5.0 => self.narrow(parts),
-            true => self.decades(),
+            true => self.decades(parts),
         }
     }
 
@@ -103,10 +116,20 @@ impl<'a> Range<'a> {
         values.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
     }
 
-    /// 1, 2 and 5 times the powers of ten; the powers only if there are many.
-    fn decades(&self) -> Vec<Tick> {
+    /// 1, 2 and 5 times the powers of ten, or fewer of them if there are many.
+    fn decades(&self, parts: u32) -> Vec<Tick> {
+        let distance = |pair: &[Tick]| self.part(pair[1].value) - self.part(pair[0].value);
+        let is_clear =
+            |ticks: &Vec<Tick>| ticks.windows(2).all(|pair| distance(pair) * f64::from(parts) > CLEAR);
+        let powers = |step: usize| self.multiples(&[1.0]).into_iter().step_by(step).collect();
+        let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
+        let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
+        choices.find(is_clear).unwrap_or_default()
+    }
+
+    /// These multiples of the powers of ten.
+    fn multiples(&self, factors: &[f64]) -> Vec<Tick> {
         let (first, last) = (self.low.log10().floor(), self.high.log10().ceil());
-        let factors: &[f64] = if last - first > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
         let mut ticks = Vec::new();
         let mut power = first;
         while power <= last {
@@ -117,6 +140,11 @@ impl<'a> Range<'a> {
         }
         ticks
     }
+}
+
+/// What an axis has to show of a value with an interval. On a logarithmic axis, which has no zero, an interval may begin outside.
+pub(super) fn ends(value: f64, interval: Option<(f64, f64)>) -> [f64; 2] {
+    interval.map_or([value; 2], |(low, high)| [low.max(value / MAX_LOW), high.max(value)])
 }
 
 /// A number of CSV with six significant digits, which is more than can be seen.
@@ -201,6 +229,8 @@ mod tests {
             labels(Unit::Seconds, true, &[0.000_9, 20.0]).0.join(", "),
             "1 ms, 10 ms, 100 ms, 1 s, 10 s"
         );
+        assert_eq!(labels(Unit::Count, true, &[1.0, 1e7]).0, ["1", "100", "10000", "1000000"]);
+        assert_eq!(labels(Unit::Seconds, true, &[0.004, 0.3]).0.join(", "), "10 ms, 30 ms, 100 ms, 300 ms");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Range, number};
+use super::axis::{Axis, Range, ends, number};
 use super::download;
 use super::markup::{escape, figure, svg};
 
@@ -17,6 +17,10 @@ const LETTER: f64 = 6.8;
 const RIGHT: f64 = 22.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
+/// Room for a label with its unit.
+const LABEL: f64 = 52.0;
+/// Radius of the dot that is drawn instead of a bar on a logarithmic axis.
+const DOT: f64 = 4.0;
 /// Half the height of the ends of an interval.
 const CAP: f64 = 5.0;
 /// Half the height of the mark of a published value.
@@ -60,16 +64,14 @@ impl Bars<'_> {
     }
 
     fn body(&self) -> String {
-        let highest = |row: &Bar| {
-            let values = [Some(row.value), row.interval.map(|(_, high)| high), row.published];
-            values.into_iter().flatten().fold(0.0, f64::max)
-        };
-        let range = Range::of(self.axis, self.rows.iter().map(highest));
+        let values = |row: &Bar| ends(row.value, row.interval).into_iter().chain(row.published);
+        let range = Range::of(self.axis, self.rows.iter().flat_map(values));
         let left = self.left();
         let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
         let bottom = ROW * self.rows.len() as f64;
         let mut text = String::new();
-        for tick in range.ticks(4) {
+        let parts = if self.axis.log { ((WIDTH - left - RIGHT) / LABEL) as u32 } else { 4 };
+        for tick in range.ticks(parts) {
             let x = at(tick.value);
             let _ = writeln!(
                 text,
@@ -79,7 +81,11 @@ impl Bars<'_> {
             );
         }
         for (row, nth) in self.rows.iter().zip(0_u32..) {
-            text.push_str(&bar(row, ROW * (f64::from(nth) + 0.5), left, at));
+            let y = ROW * (f64::from(nth) + 0.5);
+            text.push_str(&name(row, y));
+            // A logarithmic axis has no zero from which a bar could begin.
+            text.push_str(&if self.axis.log { dot(at(row.value), y) } else { bar(left, at(row.value), y) });
+            text.push_str(&marks(row, y, &range, at));
         }
         let _ = writeln!(
             text,
@@ -115,23 +121,35 @@ impl Bars<'_> {
     }
 }
 
-fn bar(row: &Bar, y: f64, left: f64, at: impl Fn(f64) -> f64) -> String {
-    let mut text = format!(
-        "<text x=\"0\" y=\"{:.1}\">{} <tspan class=\"soft\">({})</tspan></text>\n\
-         <rect class=\"f1\" opacity=\"0.55\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>\n",
-        y + 4.0,
-        escape(&row.name),
-        row.count,
-        y - BAR / 2.0,
-        (at(row.value) - left).max(1.0)
-    );
+fn name(row: &Bar, y: f64) -> String {
+    let (name, count) = (escape(&row.name), row.count);
+    format!("<text x=\"0\" y=\"{:.1}\">{name} <tspan class=\"soft\">({count})</tspan></text>\n", y + 4.0)
+}
+
+fn bar(left: f64, right: f64, y: f64) -> String {
+    let (top, width) = (y - BAR / 2.0, (right - left).max(1.0));
+    format!(
+        "<rect class=\"f1\" opacity=\"0.55\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>\n"
+    )
+}
+
+fn dot(x: f64, y: f64) -> String {
+    format!("<circle class=\"f1\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT}\"/>\n")
+}
+
+/// The interval, and the published value.
+fn marks(row: &Bar, y: f64, range: &Range<'_>, at: impl Fn(f64) -> f64) -> String {
+    let mut text = String::new();
     if let Some((low, high)) = row.interval {
+        let caps = [low, high].map(|end| if range.shows(end) { CAP } else { 0.0 });
         let [low, high] = [low, high].map(&at);
         let _ = writeln!(
             text,
-            "<path class=\"axis\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {top:.1}v{length}M{high:.1} {top:.1}v{length}\"/>",
-            top = y - CAP,
-            length = 2.0 * CAP
+            "<path class=\"axis\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {:.1}v{}M{high:.1} {:.1}v{}\"/>",
+            y - caps[0],
+            2.0 * caps[0],
+            y - caps[1],
+            2.0 * caps[1]
         );
     }
     if let Some(published) = row.published.map(&at) {
@@ -173,6 +191,17 @@ mod tests {
         );
         assert!(with.html().contains("class=\"curve l2"));
         assert!(!bars("cubic", None).csv().contains("published"));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_dots_and_no_bars() {
+        let log = |log| {
+            let mut bars = bars("cubic", None);
+            bars.axis.log = log;
+            let html = bars.html();
+            (html.contains("<circle"), html.contains("<rect class=\"f1\""))
+        };
+        assert_eq!([log(false), log(true)], [(false, true), (true, false)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Range, number};
+use super::axis::{Axis, Range, ends, number};
 use super::download;
 use super::drawing::colour;
 use super::markup::{escape, figure, svg};
@@ -11,7 +11,10 @@ use super::markup::{escape, figure, svg};
 /// Measures, in units of the drawing.
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 150.0;
+/// Left of the curves at least; more if labels are long.
 const LEFT: f64 = 52.0;
+/// Beside the labels of the vertical axis, for its title.
+const Y_TITLE: f64 = 28.0;
 const RIGHT: f64 = 18.0;
 /// Above the curves, for the half of a label.
 const TOP: f64 = 8.0;
@@ -32,7 +35,7 @@ const DODGE: f64 = 4.0;
 /// A longer title of the vertical axis is condensed.
 const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
 /// Number of dash patterns of the style sheet.
-const DASHES: usize = 4;
+const DASHES: usize = 6;
 
 /// Values over an axis.
 pub(crate) struct Plot<'a> {
@@ -60,7 +63,7 @@ pub(crate) struct Curve {
 
 impl Curve {
     /// Its points, each with its interval.
-    fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> {
+    pub(super) fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> + Clone {
         let intervals = self.intervals.iter().copied().chain(std::iter::repeat(None));
         self.points.iter().copied().zip(intervals)
     }
@@ -100,15 +103,19 @@ impl Plot<'_> {
 
     /// Its size and what is in it.
     fn drawing(&self) -> ((f64, f64), String) {
-        let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let ends = || self.curves.iter().flat_map(|curve| &curve.intervals).flatten().map(|(_, high)| *high);
+        let points = || self.curves.iter().flat_map(Curve::with_intervals);
+        let y =
+            Range::of(self.y, points().flat_map(|((_, y), interval)| ends(y, interval))).up_to_label(Y_PARTS);
+        let left = left(&y);
+        let (legend, lines) = self.legend(left);
         let area = Area {
-            x: Range::of(self.x, points().map(|point| point.0).chain([self.x_to])),
-            y: Range::of(self.y, points().map(|point| point.1).chain(ends())).up_to_label(Y_PARTS),
-            top: TOP + LEGEND_LINE * self.legend().1,
+            x: Range::of(self.x, points().map(|((x, _), _)| x).chain([self.x_to])),
+            y,
+            left,
+            top: TOP + LEGEND_LINE * lines,
             shift: 0.0,
         };
-        let mut body = self.legend().0;
+        let mut body = legend;
         body.push_str(&area.axes());
         for (index, curve) in self.curves.iter().enumerate() {
             let area = Area { shift: self.shift(index), ..area };
@@ -131,12 +138,12 @@ impl Plot<'_> {
     }
 
     /// The names of the curves, each after a sample, and the number of lines.
-    fn legend(&self) -> (String, f64) {
-        let (mut text, mut x, mut line) = (String::new(), LEFT, 0.0);
+    fn legend(&self, left: f64) -> (String, f64) {
+        let (mut text, mut x, mut line) = (String::new(), left, 0.0);
         for (index, curve) in self.curves.iter().enumerate() {
             let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
-            if x > LEFT && x + width > WIDTH {
-                (x, line) = (LEFT, line + 1.0);
+            if x > left && x + width > WIDTH {
+                (x, line) = (left, line + 1.0);
             }
             let y = LEGEND_LINE * (line + 0.5);
             let _ = writeln!(
@@ -153,6 +160,12 @@ impl Plot<'_> {
     }
 }
 
+/// Where curves begin: the labels of the vertical axis fit before them.
+fn left(y: &Range<'_>) -> f64 {
+    let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
+    (Y_TITLE + LETTER * letters as f64).max(LEFT)
+}
+
 /// Colour and dashes of a curve.
 fn style(index: usize) -> String {
     format!("l{} d{}", colour(index), index % DASHES + 1)
@@ -163,6 +176,7 @@ fn style(index: usize) -> String {
 struct Area<'a> {
     x: Range<'a>,
     y: Range<'a>,
+    left: f64,
     top: f64,
     /// How far curves are moved sideways.
     shift: f64,
@@ -174,7 +188,7 @@ impl Area<'_> {
     }
 
     fn at_x(&self, value: f64) -> f64 {
-        LEFT + self.x.part(value) * (WIDTH - LEFT - RIGHT)
+        self.left + self.x.part(value) * (WIDTH - self.left - RIGHT)
     }
 
     fn at_y(&self, value: f64) -> f64 {
@@ -182,14 +196,14 @@ impl Area<'_> {
     }
 
     fn axes(&self) -> String {
-        let (right, bottom) = (WIDTH - RIGHT, self.bottom());
+        let (left, right, bottom) = (self.left, WIDTH - RIGHT, self.bottom());
         let mut text = String::new();
         for tick in self.y.ticks(Y_PARTS) {
             let y = self.at_y(tick.value);
             let _ = writeln!(
                 text,
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/><text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 6.0,
+                "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right}\"/><text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 6.0,
                 y + 4.0,
                 tick.label
             );
@@ -215,11 +229,11 @@ impl Area<'_> {
         let middle = self.top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
         let _ = writeln!(
             text,
-            "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>\n\
+            "<path class=\"axis\" d=\"M{left:.1} {:.1}V{bottom:.1}H{right}\"/>\n\
              <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
              <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\"{condensed}>{title}</text>",
             self.top,
-            f64::midpoint(LEFT, right),
+            f64::midpoint(left, right),
             bottom + 33.0,
             self.x.title(),
         );
@@ -233,12 +247,15 @@ impl Area<'_> {
             let (x, y) = (self.at_x(x) + self.shift, self.at_y(y));
             let _ = writeln!(text, "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
             if let Some((low, high)) = interval {
+                let caps = [low, high].map(|end| if self.y.shows(end) { CAP } else { 0.0 });
                 let [low, high] = [low, high].map(|end| self.at_y(end));
-                let left = x - CAP;
-                let width = 2.0 * CAP;
                 let _ = writeln!(
                     text,
-                    "<path class=\"curve l{colour}\" d=\"M{x:.1} {low:.1}V{high:.1}M{left:.1} {low:.1}h{width}M{left:.1} {high:.1}h{width}\"/>"
+                    "<path class=\"curve l{colour}\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h{}M{:.1} {high:.1}h{}\"/>",
+                    x - caps[0],
+                    2.0 * caps[0],
+                    x - caps[1],
+                    2.0 * caps[1]
                 );
             }
         }

@@ -15,6 +15,9 @@ use super::plot::{Curve, Plot};
 use crate::study::{Agreement, energy_note, table as table_of, verdicts};
 use crate::text::words::capital;
 
+/// A value this many times as large as another hides it on a linear axis.
+const HIDES: f64 = 20.0;
+
 /// The study as a page.
 pub fn study(study: &Study) -> String {
     let title = format!("mpwatch study of {}", study.origin.host.name);
@@ -117,7 +120,7 @@ fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
             wanted.over,
             energy_mark(study, quantity)
         ),
-        axis: Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log: false },
+        axis: value_axis(quantity, rows.iter().map(|row| (row.value, row.interval))),
         of: "cell",
         counted: "runs",
         rows,
@@ -135,6 +138,16 @@ fn bar_name(experiment: &Experiment, cell: &Cell, over: &str) -> String {
         if is_clear { value.clone() } else { format!("{name} {value}") }
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// The axis of a quantity with these values and intervals: logarithmic if the largest would hide the smallest.
+fn value_axis(quantity: Quantity, values: impl Iterator<Item = (f64, Option<(f64, f64)>)>) -> Axis<'static> {
+    let ends = values.map(|(value, interval)| (value, interval.map_or(value, |(_, high)| high)));
+    let (smallest, largest) = ends.fold((f64::INFINITY, 0.0_f64), |(smallest, largest), (value, end)| {
+        (smallest.min(value), largest.max(end))
+    });
+    let log = smallest > 0.0 && largest > smallest * HIDES;
+    Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log }
 }
 
 /// What a caption says of simulated joules.
@@ -157,13 +170,17 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
     let curves = groups.iter().map(|(name, points)| measured_curve(name, points, quantity));
     let papers = groups.iter().flat_map(|(_, points)| paper_curves(experiment, points, quantity));
     let note = energy_mark(study, quantity);
+    let curves: Vec<Curve> = curves.chain(papers).collect();
     let plot = Plot {
         file: format!("{}-{}", experiment.description.name, quantity.name()),
         caption: format!("{} by {}{note}: mean and 95 % interval", capital(quantity.title()), wanted.over),
         x: Axis { title: &wanted.over, unit: unit_of(&wanted.over), column: &wanted.over, log: wanted.log },
-        y: Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log: false },
+        y: value_axis(
+            quantity,
+            curves.iter().flat_map(Curve::with_intervals).map(|((_, y), interval)| (y, interval)),
+        ),
         of: "cell",
-        curves: curves.chain(papers).collect(),
+        curves,
         x_to: 0.0,
     };
     plot.html()
