@@ -17,8 +17,9 @@ const LETTER: f64 = 6.8;
 const RIGHT: f64 = 22.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
-/// Room for a label with its unit.
-const LABEL: f64 = 52.0;
+/// Into how many parts labels divide the axis at most; fewer if it is logarithmic, as each label has its unit then.
+const PARTS: u32 = 4;
+const LOG_PARTS: u32 = 2;
 /// Radius of the dot that is drawn instead of a bar on a logarithmic axis.
 const DOT: f64 = 4.0;
 /// Half the height of the ends of an interval.
@@ -70,7 +71,7 @@ impl Bars<'_> {
         let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
         let bottom = ROW * self.rows.len() as f64;
         let mut text = String::new();
-        let parts = if self.axis.log { ((WIDTH - left - RIGHT) / LABEL) as u32 } else { 4 };
+        let parts = if self.axis.log { LOG_PARTS } else { PARTS };
         for tick in range.ticks(parts) {
             let x = at(tick.value);
             let _ = writeln!(
