@@ -149,7 +149,7 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         // Data queued for a failed path keeps its socket, and with it the namespace, for minutes. If aborting
         // fails, the namespace exists for that time.
-        let _ = self.enter(|| reset::abort_sockets(|_| true));
+        let _ = self.enter(|| reset::abort_sockets(|_, _| true));
         cleanup::remove(&self.name);
     }
 }

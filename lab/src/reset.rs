@@ -24,11 +24,12 @@ struct FoundSocket {
     family: u8,
     id: [u8; ID],
     local: IpAddr,
+    remote: IpAddr,
 }
 
-/// Aborts the connected TCP sockets of the calling thread's namespace whose local address is selected.
+/// Aborts the connected TCP sockets of the calling thread's namespace that are selected by their local and remote address.
 /// Returns how many.
-pub(crate) fn abort_sockets(is_selected: impl Fn(IpAddr) -> bool) -> Result<usize> {
+pub(crate) fn abort_sockets(is_selected: impl Fn(IpAddr, IpAddr) -> bool) -> Result<usize> {
     let diag =
         socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkSockDiag)
             .map_err(Error::os("open", "sock_diag"))?;
@@ -36,7 +37,7 @@ pub(crate) fn abort_sockets(is_selected: impl Fn(IpAddr) -> bool) -> Result<usiz
     // An IPv6 socket may have an IPv4-mapped address.
     for family in [libc::AF_INET, libc::AF_INET6] {
         let all = list(&diag, family as u8).map_err(Error::os("list", "TCP sockets"))?;
-        for found in all.iter().filter(|found| is_selected(found.local)) {
+        for found in all.iter().filter(|found| is_selected(found.local, found.remote)) {
             let object = format!("a TCP socket of {}", found.local);
             if destroy(&diag, found).map_err(Error::os("abort", object))? {
                 aborted += 1;
@@ -112,10 +113,14 @@ fn error_of(body: &[u8]) -> io::Error {
 fn parse(body: &[u8]) -> Option<FoundSocket> {
     let family = *body.first()?;
     let id: [u8; ID] = body.get(4..4 + ID)?.try_into().ok()?;
-    let local = if i32::from(family) == libc::AF_INET {
-        IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(&id[4..8]).ok()?))
-    } else {
-        IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(&id[4..20]).ok()?)).to_canonical()
+    let address = |at: usize| {
+        Some(if i32::from(family) == libc::AF_INET {
+            IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(&id[at..at + 4]).ok()?))
+        } else {
+            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(&id[at..at + 16]).ok()?)).to_canonical()
+        })
     };
-    Some(FoundSocket { family, id, local })
+    // After the two ports, each address has room for IPv6.
+    let (local, remote) = (address(4)?, address(20)?);
+    Some(FoundSocket { family, id, local, remote })
 }

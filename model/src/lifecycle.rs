@@ -95,7 +95,8 @@ json_words! {
         Timeout = "timeout",
         /// An ICMP error: the peer cannot be reached.
         Unreachable = "unreachable",
-        /// This host's path manager removed it: an endpoint was deleted, or a user-space manager asked for it.
+        /// This host removed it on purpose: an endpoint was deleted, a user-space path manager asked for it, or its socket was destroyed
+        /// (`ss --kill`, `mpwatch control eliminate`).
         RemovedByAdmin = "removed_by_admin",
         /// The peer withdrew the address (REMOVE_ADDR, RFC 8684 section 3.4.2).
         RemovedByPeer = "removed_by_peer",
@@ -115,7 +116,7 @@ impl CloseReason {
             Self::ResetReceived => "reset by the peer or the path (RST received)",
             Self::Timeout => "timed out",
             Self::Unreachable => "peer unreachable",
-            Self::RemovedByAdmin => "removed by this host's path manager (endpoint deleted)",
+            Self::RemovedByAdmin => "removed by this host (endpoint deleted, or socket destroyed)",
             Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
             Self::ClosedByPeer => "closed by the peer, address not withdrawn",
             Self::Unknown => "unknown",

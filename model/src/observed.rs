@@ -9,8 +9,8 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 /// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. What was in flight
-    /// when the flow was first seen is part of it, as its acknowledgements were observed.
+    /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. Of a flow that was
+    /// open when it was first seen, what it sent counts when it is acknowledged, also what was in flight then.
     pub bytes: Bytes,
     /// Of that, payload sent. `null`: written by an earlier mpwatch.
     #[serde(default)]

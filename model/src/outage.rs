@@ -4,7 +4,6 @@
 use jiff::Timestamp;
 
 use crate::connection::Connection;
-use crate::elimination::{EliminationAction, EliminationStep};
 use crate::lifecycle::CloseReason;
 use crate::subflow::Subflow;
 use crate::timeline::{TimelineEntry, TimelineEvent};
@@ -86,20 +85,10 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     let mut signs: Vec<(Timestamp, bool)> =
         marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
     let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
-    let is_expected = closed_with_connection(connection, subflow) || was_eliminated(connection, subflow);
-    signs.extend(failed.filter(|_| !is_expected).map(|closed| (closed.at, true)));
+    let with_connection = closed_with_connection(connection, subflow);
+    signs.extend(failed.filter(|_| !with_connection).map(|closed| (closed.at, true)));
     signs.sort();
     signs
-}
-
-/// Whether mpwatch closed it on purpose, as an extra subflow. Another observer sees a reset only.
-fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
-    connection.timeline.iter().any(|entry| match &entry.event {
-        TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
-            removal.action == EliminationAction::Close && removal.removed.subflow == subflow.id
-        }
-        _ => false,
-    })
 }
 
 /// Stalls shorter than the least retransmission timeout are common on a busy host, and say nothing about the path. The query in docs/store.md
@@ -128,13 +117,15 @@ pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> boo
     is_reset(closed.reason) && !subflow.stale && with_end
 }
 
-/// Whether all subflows that were open at this time were reset then: that ended the connection, which the application noticed later.
+/// Whether all subflows that were open at this time were reset or removed then: that ended the connection, which the application noticed later.
 fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {
         closed.is_some_and(|closed| {
             let was_closed = between(closed.at, at) >= SAME_END;
-            was_closed || (is_reset(closed.reason) && between(at, closed.at) < SAME_END)
+            // Of sockets that are destroyed one after the other, only the last one ends with the connection.
+            let ended = is_reset(closed.reason) || closed.reason == CloseReason::RemovedByAdmin;
+            was_closed || (ended && between(at, closed.at) < SAME_END)
         })
     })
 }

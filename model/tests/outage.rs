@@ -4,7 +4,6 @@
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::finding::{Format, of_connection};
 use mpwatch_model::lifecycle::CloseReason;
 use mpwatch_model::outage::{
@@ -181,10 +180,22 @@ const CASES: &[Case] = &[
         &[FAILED],
     ),
     (
-        "stale, then removed by the path manager",
-        &[(7_000, Stale), (8_000, Ended(RemovedByAdmin)), (9_000, OtherEnded(Fin)), (9_001, End)],
-        &[(7_000, None)],
-        &[FAILED],
+        "kernel, sender: stale, then removed by the path manager",
+        &[
+            (996, Stall(588)),
+            (2_580, Stale),
+            (9_489, End),
+            (9_509, OtherEnded(Fin)),
+            (9_564, Ended(RemovedByAdmin)),
+        ],
+        &[(996, None)],
+        &[FAILED, "588 ms outage"],
+    ),
+    (
+        "kernel, receiver: stale, then removed by the path manager",
+        &[(9_489, End), (9_509, OtherEnded(Fin)), (10_130, Ended(RemovedByPeer))],
+        &[],
+        &[],
     ),
     (
         "its mark vanishes with its socket",
@@ -215,6 +226,12 @@ const CASES: &[Case] = &[
         &[(9_531, OtherEnded(ResetReceived)), (9_531, Ended(ResetReceived)), (10_056, End)],
         &[],
         &["aborted by the peer"],
+    ),
+    (
+        "both subflows destroyed one after the other, noticed by the application later",
+        &[(9_530, OtherEnded(RemovedByAdmin)), (9_531, Ended(ResetSent)), (10_056, End)],
+        &[],
+        &["aborted by this host"],
     ),
     (
         "aborted: the resets come after the end",
@@ -248,7 +265,19 @@ const CASES: &[Case] = &[
         &[FAILED],
     ),
     (
-        "kernel, sender: reset long before the end",
+        "kernel, sender: reset by the peer",
+        &[(997, Stall(220)), (997, Ended(ResetReceived)), (9_604, End), (9_624, OtherEnded(Fin))],
+        &[(997, None)],
+        &[FAILED, "220 ms outage"],
+    ),
+    (
+        "kernel, sender: destroyed by an administrator",
+        &[(985, Ended(RemovedByAdmin)), (1_043, Stall(317)), (9_442, End), (9_463, OtherEnded(Fin))],
+        &[],
+        &["317 ms outage"],
+    ),
+    (
+        "reset by this host long before the end",
         &[(992, Ended(ResetSent)), (1_028, Stall(732)), (9_505, End), (9_525, OtherEnded(Fin))],
         &[(992, None)],
         &[FAILED, "732 ms outage"],
@@ -354,20 +383,6 @@ fn failures_follow_from_any_order_of_events() {
             assert!(sentence.starts_with(begin), "{case}: {sentence}");
         }
     }
-}
-
-#[test]
-fn a_subflow_that_mpwatch_eliminated_is_no_failed_path() {
-    let mut connection = fixture::connection(1, 2);
-    let at = fixture::at(5_000_000);
-    let removal = fixture::elimination::removal(&connection).unwrap();
-    let removed = connection.subflows.last_mut().unwrap();
-    removed.closed = Some(Closed { at, reason: ResetSent });
-    assert_eq!(path_failures(&connection, &connection.subflows[1]).len(), 1, "it may be anybody's reset");
-    let event = TimelineEvent::Elimination(EliminationStep::Removed(Box::new(removal)));
-    connection.timeline.push(TimelineEntry { at, source: ObservedBy::Sampled, event });
-    assert_eq!(path_failures(&connection, &connection.subflows[1]), []);
-    assert!(of_connection(&connection).iter().all(|finding| !finding.is_problem()));
 }
 
 #[test]

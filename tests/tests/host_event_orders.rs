@@ -20,7 +20,7 @@ use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_tests::{Observer, Report, may_run_as_root};
 use observed::sockets;
 
-use PathFailure::{Blackhole, EndpointDeleted, LinkDown, Reset};
+use PathFailure::{Blackhole, EndpointDeleted, LinkDown, PeerReset, Reset};
 
 /// For how long the client sends.
 const UPLOAD: Duration = Duration::from_secs(9);
@@ -113,11 +113,18 @@ const SCENARIOS: &[Scenario] = &[
         receiver: FAILED,
     },
     Scenario {
-        name: "reset by the client",
+        name: "destroyed by the administrator of the client",
         steps: &[(1_000, Fail(Reset))],
         close: Close::Fin,
-        sender: FAILED,
+        sender: NOTHING,
         receiver: FAILED,
+    },
+    Scenario {
+        name: "reset by the server",
+        steps: &[(1_000, Fail(PeerReset))],
+        close: Close::Fin,
+        sender: FAILED,
+        receiver: NOTHING,
     },
     Scenario {
         name: "no acknowledgements of the FIN",

@@ -47,9 +47,15 @@ fn a_subflow_in_a_black_hole_becomes_stale_and_times_out() {
 }
 
 #[test]
-fn a_reset_subflow_sent_the_reset_at_the_client_and_received_it_at_the_server() {
+fn a_destroyed_subflow_is_removed_here_and_reset_there() {
     let Some(result) = fail_during_transfer(PathFailure::Reset, 1) else { return };
-    assert_eq!(reasons(&result, 2), ["reset_sent", "reset_received"]);
+    assert_eq!(reasons(&result, 2), ["removed_by_admin", "reset_received"]);
+}
+
+#[test]
+fn a_subflow_that_the_peer_destroyed_received_the_reset() {
+    let Some(result) = fail_during_transfer(PathFailure::PeerReset, 1) else { return };
+    assert_eq!(reasons(&result, 2), ["reset_received", "removed_by_admin"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
 
 // errno values of Linux, the same on all architectures that mpwatch supports.
 const ENETUNREACH: u32 = 101;
+const ECONNABORTED: u32 = 103;
 const ECONNRESET: u32 = 104;
 const ETIMEDOUT: u32 = 110;
 const ECONNREFUSED: u32 = 111;
@@ -18,7 +19,8 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
 }
 
 /// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
-/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out.
+/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. Only somebody who
+/// destroys the socket (`SOCK_DESTROY`: `ss --kill`, an elimination) gives it the error `ECONNABORTED`.
 fn of(error: u32, end: End) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
@@ -32,6 +34,7 @@ fn of(error: u32, end: End) -> CloseReason {
         };
     }
     match error {
+        ECONNABORTED if end.alone && !end.reset_received => CloseReason::RemovedByAdmin,
         ETIMEDOUT => CloseReason::Timeout,
         ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
         _ if end.reset_received => CloseReason::ResetReceived,
@@ -59,7 +62,6 @@ pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
 mod tests {
     use super::*;
 
-    const ECONNABORTED: u32 = 103;
     const NOTHING: End = End {
         reset_sent: false,
         reset_received: false,
@@ -83,6 +85,12 @@ mod tests {
             "killed here",
             ECONNABORTED,
             End { reset_sent: true, alone: true, ..NOTHING },
+            CloseReason::RemovedByAdmin,
+        ),
+        (
+            "killed here with the connection",
+            ECONNABORTED,
+            End { reset_sent: true, ..NOTHING },
             CloseReason::ResetSent,
         ),
         (

@@ -28,8 +28,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// What was carried before this instant. Payload in flight is not: the CPU time of a sender follows the acknowledgements, as they cause
-    /// the next transmissions (docs/measurements/2026-11-partly-observed.md).
+    /// What was carried before this instant, of a flow that was open when it was first seen. Payload in flight is not: the CPU time of a
+    /// sender follows the acknowledgements, as they cause the next transmissions (docs/measurements/2026-11-partly-observed.md).
     fn without_in_flight(self) -> Self {
         let Self { payload, sent, in_flight, wire } = self;
         let without = |bytes: Bytes| bytes.since(in_flight);
@@ -66,10 +66,11 @@ impl Observation {
 
     /// What was observed, with what it carried until now.
     pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
-        let before = if life.seen_open {
-            Totals::default()
+        let (before, totals) = if life.seen_open {
+            (Totals::default(), totals)
         } else {
-            self.before.unwrap_or(totals.without_in_flight())
+            let acknowledged = totals.without_in_flight();
+            (self.before.unwrap_or(acknowledged), acknowledged)
         };
         Observed {
             bytes: totals.payload.since(before.payload),
@@ -116,6 +117,16 @@ mod tests {
     #[test]
     fn a_flow_that_was_seen_from_its_opening_is_observed_completely() {
         assert_eq!(observe(true), observed(1_600, 3_200, 27));
+    }
+
+    /// Otherwise its goodput over a short time would have two windows of payload too much.
+    #[test]
+    fn of_an_older_flow_what_is_in_flight_is_not_observed_yet() {
+        let mut observation = Observation::default();
+        let life = |to: u64| Life { from: at(105), to: at(to), seen_open: false };
+        observation.on_tick(totals(1_000), life(110), at(110), SECOND);
+        assert_eq!(observation.so_far(totals(1_000), life(110)).bytes, Bytes(0));
+        assert_eq!(observation.so_far(totals(1_500), life(115)).bytes, Bytes(500));
     }
 
     #[test]

@@ -19,8 +19,10 @@ use std::net::IpAddr;
 pub enum PathFailure {
     /// The client's interface goes down. The peer receives no packet about it.
     LinkDown,
-    /// The client's subflow socket is aborted. The server receives a RST.
+    /// The client's subflow socket is destroyed, as an administrator would. The server receives a RST.
     Reset,
+    /// The server's subflow socket is destroyed. The client receives a RST.
+    PeerReset,
     /// The client's `subflow` endpoint is deleted. The server receives `REMOVE_ADDR`.
     EndpointDeleted,
     /// The server's `signal` endpoint is deleted. The client receives `REMOVE_ADDR`.
@@ -146,7 +148,14 @@ impl<'a> Path<'a> {
         let client = &self.network.client;
         match (failure, self.network.spec.join) {
             (PathFailure::LinkDown, _) => link::down(client, self.client_interface()),
-            (PathFailure::Reset, _) => self.reset(),
+            (PathFailure::Reset, _) => {
+                let address = self.client_address();
+                reset(client, address, |local, _| local == address)
+            }
+            (PathFailure::PeerReset, _) => {
+                let address = self.client_address();
+                reset(&self.network.server, address, |_, remote| remote == address)
+            }
             (PathFailure::Blackhole, _) => self.set_loss(1.0),
             (PathFailure::EndpointDeleted, JoinBy::ClientSubflow)
             | (PathFailure::PeerRemovesAddress, JoinBy::ServerSignal) => {
@@ -161,18 +170,6 @@ impl<'a> Path<'a> {
                 advice: "build the topology with JoinBy::ServerSignal",
             }),
         }
-    }
-
-    fn reset(&self) -> Result<()> {
-        let address = self.client_address();
-        let aborted = self.network.client.enter(|| reset::abort_sockets(|local| local == address))??;
-        if aborted == 0 {
-            return Err(Error::Invalid {
-                what: format!("no TCP socket of {address} to reset"),
-                advice: "wait until the subflow exists",
-            });
-        }
-        Ok(())
     }
 
     /// Ends [`PathFailure::LinkDown`] and [`PathFailure::Blackhole`]. The loss probability becomes 0.
@@ -199,4 +196,15 @@ impl<'a> Path<'a> {
         }
         Ok(())
     }
+}
+
+/// Destroys the sockets of a subflow of this client address at one end.
+fn reset(end: &Namespace, client: IpAddr, is_selected: impl Fn(IpAddr, IpAddr) -> bool + Send) -> Result<()> {
+    if end.enter(|| reset::abort_sockets(is_selected))?? == 0 {
+        return Err(Error::Invalid {
+            what: format!("no TCP socket of {client} to reset"),
+            advice: "wait until the subflow exists",
+        });
+    }
+    Ok(())
 }

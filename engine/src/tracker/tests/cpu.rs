@@ -80,7 +80,7 @@ fn of_an_older_connection_time_before_the_first_tick_is_not_charged() {
     };
     let first = apply(2 * SECOND, 9_000, 8_000, 1_000);
     assert_eq!(only(&first).cpu, Some(CpuTimes::from_classes([0; 5], true)));
-    assert_eq!(only(&first).observed.unwrap().bytes, Bytes(1_000));
+    assert_eq!(only(&first).observed.unwrap().bytes, Bytes(0));
     let later = apply(3 * SECOND, 20_000, 20_000, 4_000);
     assert_eq!(only(&later).cpu, Some(CpuTimes::from_classes([12_000, 3_000, 0, 0, 0], true)));
     let observed = |bytes: u64, observed: Observed| {
