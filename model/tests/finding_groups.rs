@@ -138,6 +138,26 @@ fn a_problem_that_both_ends_have_is_listed_once() {
     );
 }
 
+/// The receiver of data does not notice a failed path; the subflow ends late there.
+#[test]
+fn a_late_reset_is_no_problem_of_its_own_if_the_other_end_lost_the_path() {
+    let sender = fixture::failover(1);
+    let mut receiver = fixture::closed(1);
+    receiver.id.birth = SocketCookie(77);
+    (receiver.token, receiver.remote_token) = (sender.remote_token, sender.token);
+    (receiver.local, receiver.remote, receiver.role) = (sender.remote, sender.local, Some(Role::Server));
+    for (here, there) in receiver.subflows.iter_mut().zip(&sender.subflows) {
+        (here.local, here.remote) = (there.remote, there.local);
+    }
+    let end = receiver.closed_at.unwrap();
+    let late = receiver.subflows[0].closed.as_mut().unwrap();
+    (late.at, late.reason) = (end + jiff::SignedDuration::from_millis(500), CloseReason::ResetSent);
+    let is_late = |lines: &[String]| lines.iter().any(|line| line.contains("did not close with the others"));
+    assert!(is_late(&lines(vec![receiver.clone()])));
+    let both = lines(vec![sender, receiver]);
+    assert!(!is_late(&both) && both[0].contains("path 1 ("), "{both:#?}");
+}
+
 #[test]
 fn a_peer_has_the_port_of_the_service_only() {
     let mut server = fixture::connection(1, 1);

@@ -8,6 +8,7 @@ use crate::connection::Connection;
 use crate::energy::FlowEnergy;
 use crate::lifecycle::Role;
 use crate::metric::{Unit, count, display};
+use crate::outage;
 use crate::pairing::{Flow, flows};
 use crate::snapshot::Report;
 use crate::unit::Micros;
@@ -84,16 +85,29 @@ pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
 
 /// The findings of both ends of a connection, with the peer of each end.
 fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
-    let of = |end| (Peer::of(end), detect::of_connection(end));
-    let (peer, findings) = of(flow.end);
+    let of = |end: &Connection, other: Option<&Connection>| {
+        let mut findings = detect::of_connection(end);
+        findings.retain(|finding| !other.is_some_and(|other| failed_there(finding, end, other)));
+        (Peer::of(end), findings)
+    };
+    let (peer, findings) = of(flow.end, flow.other);
     let kinds: Vec<_> = findings.iter().map(Finding::rank).collect();
-    let (other_peer, others) = flow.other.map(of).unwrap_or_default();
+    let (other_peer, others) = flow.other.map(|other| of(other, Some(flow.end))).unwrap_or_default();
     let new = others.into_iter().filter(|finding| !kinds.contains(&finding.rank()));
     findings
         .into_iter()
         .map(|finding| (peer, finding))
         .chain(new.map(|finding| (other_peer, finding)))
         .collect()
+}
+
+/// Whether a subflow was closed late at this end because its path had failed, which the other end reports.
+fn failed_there(finding: &Finding, end: &Connection, other: &Connection) -> bool {
+    let Fact::ClosedLate { subflow, .. } = finding.fact else { return false };
+    let Some(here) = subflow.checked_sub(1).and_then(|index| end.subflows.get(index)) else { return false };
+    let mut there = other.subflows.iter();
+    let same = there.find(|there| (there.local, there.remote) == (here.remote, here.local));
+    same.is_some_and(|there| outage::has_failed(other, there))
 }
 
 impl ProblemGroup {
