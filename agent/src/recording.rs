@@ -141,7 +141,7 @@ fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
 }
 
 /// Whether the first line is the header of a recording, of any version. Moves the file's position.
-fn is_recording(file: &File) -> bool {
+pub(crate) fn is_recording(file: &File) -> bool {
     let Ok(decoder) = zstd::Decoder::new(file) else { return false };
     let mut line = Vec::new();
     let read = BufReader::new(decoder.take(MAX_LINE)).read_until(b'\n', &mut line);

@@ -67,6 +67,17 @@ impl Archive {
         Self::open(&self.path)?.read(period, label)
     }
 
+    /// The labels of all its runs, each once, by name.
+    pub fn labels(&self) -> Result<Vec<Label>, StoreError> {
+        let query = "SELECT DISTINCT one.key, one.value FROM run, json_each(run.labels) AS one ORDER BY 1, 2";
+        let read = || {
+            let mut query = self.database.prepare(query)?;
+            let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
+            labels.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(|error| self.read_error(&error))
+    }
+
     /// The open file.
     pub(crate) fn database(&self) -> &Connection {
         &self.database

@@ -104,6 +104,13 @@ fn an_error_says_what_cannot_be_compared() {
     let copy = folder.path().join("copy.mpw").display().to_string();
     std::fs::copy(FALLBACK, &copy).unwrap();
     assert_fails(&mpwatch(&["compare", REQUESTS, &copy, "-o", &copy]), 1, &["the same file"]);
+    let database = database(&folder, REQUESTS);
+    for (file, what) in [(&copy, "recording"), (&database, "database")] {
+        let before = std::fs::read(file).unwrap();
+        let refused = mpwatch(&["compare", REQUESTS, TWO_PATHS, "-o", file]);
+        assert_fails(&refused, 1, &[&format!("is a {what}, which a report does not replace")]);
+        assert_eq!(std::fs::read(file).unwrap(), before);
+    }
 }
 
 #[test]
@@ -115,7 +122,7 @@ fn two_labels_select_runs_of_a_database() {
     assert_fails(
         &compare(&[&[database.as_str()], &labels[..]].concat()),
         1,
-        &["A (cc=cubic) has no connections"],
+        &["no run in ", "has the label cc=cubic", "none has any", "record --label"],
     );
     assert_fails(&compare(&[&[REQUESTS], &labels[..]].concat()), 1, &["is no database"]);
     assert_fails(&compare(&[&[database.as_str()], &labels[..2]].concat()), 2, &["two labels"]);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch compare`: the connections of two files, or two kinds of connections of one file, side by side.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
@@ -18,15 +16,12 @@ use mpwatch_model::setup::Label;
 use mpwatch_model::snapshot::Report;
 use mpwatch_store::{Archive, Period};
 
-use super::files;
+use super::files::{self, Content};
 use super::output::{on_a_terminal, print_table, terminal_width, write};
 use crate::cli::{CompareBy, CompareFormat, CompareOptions};
 use crate::error::Failure;
 use crate::recording::Replay;
 use crate::session::{self, TrackerSettings};
-
-/// How every SQLite file begins.
-const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// One of the two sets of connections.
 struct Selected {
@@ -137,13 +132,22 @@ fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
         "{} is no database, and a recording has one run: use --label with a database of several runs (record --db)",
         file.display()
     );
-    Ok(Archive::open(file)?.report_of_runs(Period::default(), Some(label))?.0)
+    let archive = Archive::open(file)?;
+    let labels = archive.labels()?;
+    ensure!(
+        labels.contains(label),
+        "no run in {} has the label {label}; {}",
+        file.display(),
+        if labels.is_empty() {
+            "none has any: give them to the runs (record --label NAME=VALUE --db FILE)".to_owned()
+        } else {
+            format!("its labels are {}", labels.iter().map(Label::to_string).collect::<Vec<_>>().join(", "))
+        }
+    );
+    Ok(archive.report_of_runs(Period::default(), Some(label))?.0)
 }
 
 fn is_database(file: &Path) -> anyhow::Result<bool> {
-    let mut begin = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(SQLITE.len() as u64).read_to_end(&mut begin))
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(begin == SQLITE)
+    let content = Content::of(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(content == Content::Database)
 }

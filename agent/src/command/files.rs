@@ -1,8 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guards against a command whose output would overwrite another of its files.
+//! What is in files, and guards against a command whose output would overwrite another of its files.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use crate::recording::is_recording;
+
+/// How every SQLite file begins.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
+
+/// What is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Of SQLite.
+    Database,
+    /// Of `mpwatch record`.
+    Recording,
+    Other,
+}
+
+impl Content {
+    /// By its first bytes. A pipe or a device has no content.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Ok(Self::Other);
+        }
+        let mut begin = Vec::new();
+        (&mut file).take(SQLITE.len() as u64).read_to_end(&mut begin)?;
+        if begin == SQLITE {
+            return Ok(Self::Database);
+        }
+        Ok(if is_recording(&File::open(path)?) { Self::Recording } else { Self::Other })
+    }
+}
 
 /// Fails if two of the given paths are the same file.
 pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ use mpwatch_model::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_store::SheetOf;
 
+use super::files::Content;
 use crate::cli::{Format, ReportOptions};
 use crate::error::Failure;
 use crate::screen::is_ascii;
@@ -43,9 +44,22 @@ pub(super) fn print_report(
 pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
     match output {
         None => print(text),
-        Some(file) => std::fs::write(file, text)
-            .with_context(|| format!("cannot write the report to {}", file.display())),
+        Some(file) => {
+            ensure_no_data(file)?;
+            std::fs::write(file, text)
+                .with_context(|| format!("cannot write the report to {}", file.display()))
+        }
     }
+}
+
+/// Refuses to replace a database or a recording by a report: what they have cannot be measured again.
+fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
+    let what = match Content::of(file) {
+        Ok(Content::Database) => "database",
+        Ok(Content::Recording) => "recording",
+        Ok(Content::Other) | Err(_) => return Ok(()),
+    };
+    anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
 /// Prints a report as JSON, or writes it to a file, piece by piece: the text of a long run is larger than everything else in memory.
@@ -56,6 +70,7 @@ fn write_json(report: &Report, file: Option<&Path>) -> anyhow::Result<()> {
         output.write_all(b"\n")?;
         return Ok(output.flush()?);
     };
+    ensure_no_data(file)?;
     let write = || -> io::Result<()> {
         let mut output = buffered(File::create(file)?);
         json::write(report, Layout::Pretty, &mut output)?;

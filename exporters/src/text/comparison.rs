@@ -14,7 +14,7 @@ use super::words::capital;
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
-pub(crate) const METHOD: &str = "difference: between the medians of the runs of both sets, or of ten blocks of their connections if one of them \
+pub(crate) const METHOD: &str = "A and B: medians over all connections. difference: between the medians of the runs of both sets, or of ten blocks of their connections if one of them \
      has one run, with the 95 % confidence interval of Student's t (Welch); with fewer than 20 connections, the median of the \
      differences between all pairs (Hodges-Lehmann) with the interval of the Mann-Whitney test. The last column has what the interval \
      takes as independent. One run each cannot show what differs from run to run: repeat runs in alternation";

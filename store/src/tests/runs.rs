@@ -321,4 +321,6 @@ fn runs_are_selected_by_their_label() {
     assert_eq!(ids(Some("cc=cubic")), [fixture::connection(1, 2).id]);
     assert_eq!(ids(Some("cc=bbr")), [fixture::connection(5, 2).id]);
     assert_eq!((ids(Some("cc=reno")).len(), ids(None).len()), (0, 2));
+    let labels: Vec<String> = archive.labels().unwrap().iter().map(Label::to_string).collect();
+    assert_eq!(labels, ["cc=bbr", "cc=cubic"]);
 }
