@@ -48,7 +48,8 @@ pub struct Losses {
     pub lost_bytes_sent: Bytes,
     /// Payload received by flows whose final record was lost, or that could not be traced.
     pub lost_bytes_received: Bytes,
-    /// Sockets that could not be traced for lack of kernel memory.
+    /// Attempts to trace a socket that the kernel had no memory for. The next event of the socket tries again; the payload of one that never
+    /// succeeded is in `lost_bytes_sent` and `lost_bytes_received`.
     pub storage_failed: u64,
     /// Sockets that did not fit into the CPU ledger; their `cpu_ns` is unknown.
     pub ledger_full: u64,
@@ -115,7 +116,7 @@ impl Losses {
             (records_lost, "final records lost, those flows end with their last sample"),
             (lost_bytes_sent.0, "bytes sent by flows without a final record"),
             (lost_bytes_received.0, "bytes received by flows without a final record"),
-            (storage_failed, "sockets not traced for lack of kernel memory"),
+            (storage_failed, "times the kernel had no memory to trace a socket"),
             (energy_windows_broken, "windows whose energy was charged to no account, a bug in mpwatch"),
             (ledger_full, "sockets whose CPU time is unknown, the ledger was full"),
             (decode_errors, "records that could not be decoded"),

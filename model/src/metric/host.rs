@@ -69,7 +69,7 @@ families! {
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
     "mpwatch_loss_sent_bytes_total" Counter Bytes [] "Payload sent by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_sent.0 as f64);
     "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
-    "mpwatch_loss_storage_failed_total" Counter Count [] "Sockets not traced for lack of kernel memory." |s, emit| emit(&[], s.losses.storage_failed as f64);
+    "mpwatch_loss_storage_failed_total" Counter Count [] "Attempts to trace a socket that the kernel had no memory for; its next event tries again." |s, emit| emit(&[], s.losses.storage_failed as f64);
     "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is unknown because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
     "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring buffer; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
     "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots skipped by the store." |s, emit| emit(&[], s.losses.store_snapshots_dropped as f64);

@@ -56,7 +56,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "What mpwatch missed per second, by counter. docs/runbook.md says what to do.",
                     &[
                         ("sum(rate(mpwatch_loss_records_total{$m}[$r]))", "final records"),
-                        ("sum(rate(mpwatch_loss_storage_failed_total{$m}[$r]))", "sockets not traced"),
+                        ("sum(rate(mpwatch_loss_storage_failed_total{$m}[$r]))", "no memory for a socket"),
                         ("sum(rate(mpwatch_loss_ledger_full_total{$m}[$r]))", "sockets without CPU time"),
                         ("sum(rate(mpwatch_loss_vanished_total{$m}[$r]))", "flows without a final record"),
                         ("sum(rate(mpwatch_loss_decode_errors_total{$m}[$r]))", "records not decoded"),
