@@ -109,7 +109,7 @@ enum mpw_counter {
 	MPW_COUNT_RECORDS_LOST,
 	MPW_COUNT_LOST_BYTES_SENT,
 	MPW_COUNT_LOST_BYTES_RECEIVED,
-	/* Sockets without storage: the kernel could not allocate it. They are not traced. */
+	/* The kernel could not allocate storage for a socket. Its next event tries again. */
 	MPW_COUNT_STORAGE_FAILED,
 	/* tcp_retransmit_synack: SYN-ACKs retransmitted. */
 	MPW_COUNT_SYNACK_RETRANSMITS,

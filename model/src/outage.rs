@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use crate::connection::Connection;
+use crate::elimination::{EliminationAction, EliminationStep};
 use crate::lifecycle::CloseReason;
 use crate::subflow::Subflow;
 use crate::timeline::{TimelineEntry, TimelineEvent};
@@ -85,10 +86,20 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     let mut signs: Vec<(Timestamp, bool)> =
         marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
     let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
-    let with_connection = closed_with_connection(connection, subflow);
-    signs.extend(failed.filter(|_| !with_connection).map(|closed| (closed.at, true)));
+    let is_expected = closed_with_connection(connection, subflow) || was_eliminated(connection, subflow);
+    signs.extend(failed.filter(|_| !is_expected).map(|closed| (closed.at, true)));
     signs.sort();
     signs
+}
+
+/// Whether mpwatch closed it on purpose, as an extra subflow. Kernels that clear the socket's error show that as a reset.
+fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
+    connection.timeline.iter().any(|entry| match &entry.event {
+        TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
+            removal.action == EliminationAction::Close && removal.removed.subflow == subflow.id
+        }
+        _ => false,
+    })
 }
 
 /// Stalls shorter than the least retransmission timeout are common on a busy host, and say nothing about the path. The query in docs/store.md
@@ -117,13 +128,19 @@ pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> boo
     is_reset(closed.reason) && !subflow.stale && with_end
 }
 
+/// Whether this host removed the last subflow of an open connection, or all of them at once: nothing can be carried any more, and the kernel
+/// ends the connection after `net.mptcp.close_timeout`.
+pub fn removed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
+    let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
+    closed.reason == CloseReason::RemovedByAdmin && closed.at <= end && ended_all(connection, closed.at)
+}
+
 /// Whether all subflows that were open at this time were reset or removed then: that ended the connection, which the application noticed later.
 fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {
         closed.is_some_and(|closed| {
             let was_closed = between(closed.at, at) >= SAME_END;
-            // Of sockets that are destroyed one after the other, only the last one ends with the connection.
             let ended = is_reset(closed.reason) || closed.reason == CloseReason::RemovedByAdmin;
             was_closed || (ended && between(at, closed.at) < SAME_END)
         })

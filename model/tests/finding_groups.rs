@@ -7,6 +7,7 @@ use mpwatch_model::connection::{Connection, Fallback};
 use mpwatch_model::finding::{Format, Peer, ProblemGroup, Severity, problems_of_report};
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Role};
+use mpwatch_model::subflow::Closed;
 use mpwatch_model::unit::Micros;
 
 fn lines(connections: Vec<Connection>) -> Vec<String> {
@@ -138,17 +139,53 @@ fn a_problem_that_both_ends_have_is_listed_once() {
     );
 }
 
+/// A record as the server of this client's connection has it.
+fn other_end(mut server: Connection, client: &Connection) -> Connection {
+    server.id.birth = SocketCookie(77);
+    (server.token, server.remote_token) = (client.remote_token, client.token);
+    (server.local, server.remote, server.role) = (client.remote, client.local, Some(Role::Server));
+    for (here, there) in server.subflows.iter_mut().zip(&client.subflows) {
+        (here.local, here.remote) = (there.remote, there.local);
+    }
+    server
+}
+
+fn reset(connection: &mut Connection, subflow: usize, reason: CloseReason) {
+    let at = connection.closed_at.unwrap() - jiff::SignedDuration::from_secs(3);
+    connection.subflows[subflow].closed = Some(Closed { at, reason });
+}
+
+#[test]
+fn a_reset_is_no_failed_path_if_the_other_end_removed_the_subflow() {
+    let mut client = fixture::closed(1);
+    let mut server = other_end(fixture::closed(1), &client);
+    reset(&mut server, 1, CloseReason::ResetReceived);
+    let has_failed = |connections: &[&Connection]| {
+        let lines = lines(connections.iter().map(|one| (*one).clone()).collect());
+        lines.iter().any(|line| line.contains("path 2 ("))
+    };
+    assert!(has_failed(&[&server]) && has_failed(&[&client, &server]));
+    reset(&mut client, 1, CloseReason::RemovedByAdmin);
+    assert!(!has_failed(&[&client, &server]));
+}
+
+#[test]
+fn each_end_has_the_failed_paths_that_only_it_noticed() {
+    let client = fixture::failover(1);
+    let mut server = other_end(fixture::closed(1), &client);
+    for subflow in [0, 1] {
+        reset(&mut server, subflow, CloseReason::Timeout);
+    }
+    let lines = lines(vec![client, server]);
+    let of = |path: &str| lines.iter().filter(|line| line.contains(path)).count();
+    assert_eq!((of("path 1 ("), of("path 2 (")), (1, 1), "{lines:#?}");
+}
+
 /// The receiver of data does not notice a failed path; the subflow ends late there.
 #[test]
 fn a_late_reset_is_no_problem_of_its_own_if_the_other_end_lost_the_path() {
     let sender = fixture::failover(1);
-    let mut receiver = fixture::closed(1);
-    receiver.id.birth = SocketCookie(77);
-    (receiver.token, receiver.remote_token) = (sender.remote_token, sender.token);
-    (receiver.local, receiver.remote, receiver.role) = (sender.remote, sender.local, Some(Role::Server));
-    for (here, there) in receiver.subflows.iter_mut().zip(&sender.subflows) {
-        (here.local, here.remote) = (there.remote, there.local);
-    }
+    let mut receiver = other_end(fixture::closed(1), &sender);
     let end = receiver.closed_at.unwrap();
     let late = receiver.subflows[0].closed.as_mut().unwrap();
     (late.at, late.reason) = (end + jiff::SignedDuration::from_millis(500), CloseReason::ResetSent);

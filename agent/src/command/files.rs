@@ -24,12 +24,12 @@ pub(super) enum Content {
 impl Content {
     /// By its first bytes. A pipe or a device has no content.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        if !file.metadata()?.is_file() {
+        // Opening a pipe would wait for its other end.
+        if !std::fs::metadata(path)?.is_file() {
             return Ok(Self::Other);
         }
         let mut begin = Vec::new();
-        (&mut file).take(SQLITE.len() as u64).read_to_end(&mut begin)?;
+        File::open(path)?.take(SQLITE.len() as u64).read_to_end(&mut begin)?;
         if begin == SQLITE {
             return Ok(Self::Database);
         }

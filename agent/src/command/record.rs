@@ -10,7 +10,7 @@ use mpwatch_model::series::SeriesCollector;
 use super::database::Database;
 use super::files;
 use super::live_view::DEFAULT_INTERVAL;
-use super::output::{print_report, print_summary, refuse_samples};
+use super::output::{ensure_no_data, print_report, print_summary, refuse_samples};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::recording::{self, Recorder};
@@ -25,6 +25,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
     files::ensure_distinct(&[Some(file), store.db.as_deref(), report_options.output.as_deref()])?;
+    report_options.output.as_deref().map_or(Ok(()), ensure_no_data)?;
     recording::check(file, *force)?;
     filter.warn_about_unknown_namespace();
     let mut live = trace.start(interval, stop_flag()?)?;

@@ -12,7 +12,7 @@ use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;
 use super::files;
-use super::output::{on_a_terminal, print_line, print_report, refuse_samples};
+use super::output::{ensure_no_data, on_a_terminal, print_line, print_report, refuse_samples};
 use crate::cli::ReplayOptions;
 use crate::recording::Replay;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
@@ -32,6 +32,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let ReplayOptions { file, store, filter, .. } = options;
     refuse_samples(&options.report)?;
     files::ensure_distinct(&[Some(file), store.db.as_deref(), options.report.output.as_deref()])?;
+    options.report.output.as_deref().map_or(Ok(()), ensure_no_data)?;
     let mut replay = Replay::open(file)?;
     let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
     let mut series = SeriesCollector::default();

@@ -52,6 +52,19 @@ impl Outcome {
         self
     }
 
+    /// Of flows that ran one after the other, those that began before the first of these ended: then the load becomes less, and more and
+    /// more of them fit into the same time.
+    pub(crate) fn began_beside(flows: &[f64], load: &[f64]) -> Vec<f64> {
+        let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut began = 0.0;
+        let is_beside = |duration: &&f64| {
+            let is_beside = began < first_end;
+            began += **duration;
+            is_beside
+        };
+        flows.iter().take_while(is_beside).copied().collect()
+    }
+
     /// The share of the connections whose payload arrived completely.
     pub(crate) fn completed(&self) -> f64 {
         self.completion.len() as f64 / f64::from(self.expected.max(1))
@@ -92,6 +105,14 @@ mod tests {
             payload: Some(1.0),
             ..Outcome::default()
         }
+    }
+
+    #[test]
+    fn short_flows_count_that_began_under_the_whole_load() {
+        let beside = |load: &[f64]| Outcome::began_beside(&[2.0, 5.0, 0.1, 0.1], load);
+        assert_eq!(beside(&[6.0, 9.0]), [2.0, 5.0]);
+        assert_eq!(beside(&[7.05, 9.0]), [2.0, 5.0, 0.1]);
+        assert_eq!(beside(&[]).len(), 4);
     }
 
     #[test]

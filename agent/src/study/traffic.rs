@@ -131,7 +131,7 @@ impl<'a> Traffic<'a> {
         of_load.map(|load| load.transport).or(of_application).unwrap_or_default()
     }
 
-    /// What the ends of the measured traffic observed, and the completion times of short flows.
+    /// What the ends of the measured traffic observed, and the completion times of the short flows that began under all of it.
     pub(super) fn finish(self) -> anyhow::Result<(Outcome, Vec<f64>)> {
         self.cancel();
         let (mut measured, mut short) = (Outcome::default(), Vec::new());
@@ -151,6 +151,7 @@ impl<'a> Traffic<'a> {
             measured =
                 application.join().map_err(|_| anyhow::anyhow!("the application's thread panicked"))??;
         }
+        let short = Outcome::began_beside(&short, &measured.completion);
         Ok((measured, short))
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
 }
 
 /// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
-/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. Only somebody who
-/// destroys the socket (`SOCK_DESTROY`: `ss --kill`, an elimination) gives it the error `ECONNABORTED`.
+/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
+/// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
 fn of(error: u32, end: End) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;

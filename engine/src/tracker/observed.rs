@@ -53,7 +53,12 @@ impl Observation {
 
     /// Ends a tick.
     pub(super) fn on_tick(&mut self, totals: Totals, life: Life, now: Nanos, interval: Nanos) {
-        let before = if life.seen_open { Totals::default() } else { totals.without_in_flight() };
+        let (before, totals) = if life.seen_open {
+            (Totals::default(), totals)
+        } else {
+            let acknowledged = totals.without_in_flight();
+            (acknowledged, acknowledged)
+        };
         let is_first = self.before.is_none();
         self.before.get_or_insert(before);
         let previous = if is_first { before.payload } else { self.latest };

@@ -83,7 +83,7 @@ impl<'a> Range<'a> {
         let Axis { title, log, .. } = self.axis;
         match self.unit.1 {
             "" => title.to_owned(),
-            _ if log => title.to_owned(),
+            _ if log => format!("{title} (logarithmic)"),
             unit => format!("{title} ({unit})"),
         }
     }
@@ -124,7 +124,13 @@ impl<'a> Range<'a> {
         let powers = |step: usize| self.multiples(&[1.0]).into_iter().step_by(step).collect();
         let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
         let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
-        choices.find(is_clear).unwrap_or_default()
+        let mut ticks: Vec<Tick> = choices.find(is_clear).unwrap_or_default();
+        // The others are lines only.
+        let has =
+            |value: f64| ticks.iter().any(|tick| tick.value >= value * 0.99 && tick.value <= value * 1.01);
+        let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|one| !has(one.value)).collect();
+        ticks.extend(others.into_iter().map(|one| Tick { label: String::new(), ..one }));
+        ticks
     }
 
     /// These multiples of the powers of ten.
@@ -207,7 +213,8 @@ mod tests {
     fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
         let axis = Axis { title: "value", unit, column: "value", log };
         let range = Range::of(axis, values.iter().copied());
-        (range.ticks(5).into_iter().map(|tick| tick.label).collect(), range.title())
+        let labels = range.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
+        (labels.collect(), range.title())
     }
 
     #[test]
@@ -223,7 +230,10 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_has_decades() {
         let (ticks, title) = labels(Unit::Seconds, true, &[0.004, 0.03]);
-        assert_eq!((ticks.join(", "), title.as_str()), ("5 ms, 10 ms, 20 ms".to_owned(), "value"));
+        assert_eq!(
+            (ticks.join(", "), title.as_str()),
+            ("5 ms, 10 ms, 20 ms".to_owned(), "value (logarithmic)")
+        );
         assert_eq!(labels(Unit::Seconds, true, &[0.35, 0.41]).0.join(", "), "350 ms, 400 ms, 450 ms");
         assert_eq!(
             labels(Unit::Seconds, true, &[0.000_9, 20.0]).0.join(", "),

@@ -19,11 +19,13 @@ const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
 /// Into how many parts labels divide the axis at most; fewer if it is logarithmic, as each label has its unit then.
 const PARTS: u32 = 4;
-const LOG_PARTS: u32 = 2;
+const LOG_PARTS: u32 = 3;
 /// Radius of the dot that is drawn instead of a bar on a logarithmic axis.
 const DOT: f64 = 4.0;
 /// Half the height of the ends of an interval.
 const CAP: f64 = 5.0;
+/// Half the width of the arrow of an interval that goes on outside.
+const ARROW: f64 = 3.0;
 /// Half the height of the mark of a published value.
 const MARK: f64 = 10.0;
 
@@ -66,7 +68,7 @@ impl Bars<'_> {
 
     fn body(&self) -> String {
         let values = |row: &Bar| ends(row.value, row.interval).into_iter().chain(row.published);
-        let range = Range::of(self.axis, self.rows.iter().flat_map(values));
+        let range = Range::of(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
         let left = self.left();
         let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
         let bottom = ROW * self.rows.len() as f64;
@@ -81,6 +83,7 @@ impl Bars<'_> {
                 tick.label
             );
         }
+        let _ = writeln!(text, "<path class=\"axis\" d=\"M{left:.1} 0V{bottom:.1}H{:.1}\"/>", WIDTH - RIGHT);
         for (row, nth) in self.rows.iter().zip(0_u32..) {
             let y = ROW * (f64::from(nth) + 0.5);
             text.push_str(&name(row, y));
@@ -142,21 +145,22 @@ fn dot(x: f64, y: f64) -> String {
 fn marks(row: &Bar, y: f64, range: &Range<'_>, at: impl Fn(f64) -> f64) -> String {
     let mut text = String::new();
     if let Some((low, high)) = row.interval {
-        let caps = [low, high].map(|end| if range.shows(end) { CAP } else { 0.0 });
-        let [low, high] = [low, high].map(&at);
-        let _ = writeln!(
-            text,
-            "<path class=\"axis\" d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {:.1}v{}M{high:.1} {:.1}v{}\"/>",
-            y - caps[0],
-            2.0 * caps[0],
-            y - caps[1],
-            2.0 * caps[1]
-        );
+        // The end of an interval is a bar, or an arrow if it is outside.
+        let end = |value: f64, x: f64, inside: f64| {
+            if range.shows(value) {
+                return format!("M{x:.1} {:.1}v{}", y - CAP, 2.0 * CAP);
+            }
+            let back = x + inside * CAP;
+            format!("M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}", y - ARROW, y + ARROW)
+        };
+        let [left, right] = [low, high].map(&at);
+        let ends = [end(low, left, 1.0), end(high, right, -1.0)].concat();
+        let _ = writeln!(text, "<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}{ends}\"/>");
     }
     if let Some(published) = row.published.map(&at) {
         let _ = writeln!(
             text,
-            "<path class=\"curve l2 d1\" d=\"M{published:.1} {:.1}v{}\"/>",
+            "<path class=\"published\" d=\"M{published:.1} {:.1}v{}\"/>",
             y - MARK,
             2.0 * MARK
         );
@@ -190,7 +194,7 @@ mod tests {
             "{}",
             with.csv()
         );
-        assert!(with.html().contains("class=\"curve l2"));
+        assert!(with.html().contains("class=\"published"));
         assert!(!bars("cubic", None).csv().contains("published"));
     }
 

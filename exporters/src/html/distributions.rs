@@ -121,6 +121,7 @@ pub(super) fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
         points: start.into_iter().chain(points).collect(),
         steps: true,
         intervals: Vec::new(),
+        paper: false,
     })
 }
 

@@ -10,6 +10,7 @@ mod download;
 mod drawing;
 mod intervals;
 mod lanes;
+mod marker;
 mod markup;
 mod over_time;
 mod page;

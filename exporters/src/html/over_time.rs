@@ -43,6 +43,7 @@ pub(super) fn plots(flow: Flow<'_>, samples: &CounterSeries) -> String {
             points: points(life),
             steps,
             intervals: Vec::new(),
+            paper: false,
         };
         let curves = lives.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
         let file = format!("{}-{}", y.title.replace(' ', "-").to_lowercase(), flow.end.id.short());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Range, ends, number};
 use super::download;
-use super::drawing::colour;
+use super::marker::Look;
 use super::markup::{escape, figure, svg};
 
 /// Measures, in units of the drawing.
@@ -34,8 +34,8 @@ const CAP: f64 = 3.0;
 const DODGE: f64 = 4.0;
 /// A longer title of the vertical axis is condensed.
 const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
-/// Number of dash patterns of the style sheet.
-const DASHES: usize = 6;
+/// Length and half the width of the arrow of an interval that goes on outside.
+const ARROW: (f64, f64) = (5.0, 3.0);
 
 /// Values over an axis.
 pub(crate) struct Plot<'a> {
@@ -59,6 +59,8 @@ pub(crate) struct Curve {
     pub(crate) steps: bool,
     /// The interval of each point. Empty: none has any.
     pub(crate) intervals: Vec<Option<(f64, f64)>>,
+    /// A paper reports it.
+    pub(crate) paper: bool,
 }
 
 impl Curve {
@@ -117,12 +119,16 @@ impl Plot<'_> {
         };
         let mut body = legend;
         body.push_str(&area.axes());
-        for (index, curve) in self.curves.iter().enumerate() {
+        for (index, (curve, look)) in self.curves.iter().zip(self.looks()).enumerate() {
             let area = Area { shift: self.shift(index), ..area };
-            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", style(index), area.path(curve));
-            body.push_str(&area.intervals(curve, colour(index)));
+            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", look.line(), area.path(curve));
+            body.push_str(&area.intervals(curve, look));
         }
         ((WIDTH, area.bottom() + BOTTOM), body)
+    }
+
+    fn looks(&self) -> Vec<Look> {
+        Look::of(self.curves.iter().map(|curve| curve.paper))
     }
 
     /// How far a curve is moved sideways: those with intervals stand beside one another.
@@ -140,16 +146,28 @@ impl Plot<'_> {
     /// The names of the curves, each after a sample, and the number of lines.
     fn legend(&self, left: f64) -> (String, f64) {
         let (mut text, mut x, mut line) = (String::new(), left, 0.0);
-        for (index, curve) in self.curves.iter().enumerate() {
+        for (curve, look) in self.curves.iter().zip(self.looks()) {
             let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
             if x > left && x + width > WIDTH {
                 (x, line) = (left, line + 1.0);
             }
             let y = LEGEND_LINE * (line + 0.5);
+            if curve.points.len() > 1 {
+                let _ = write!(text, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", look.line());
+            }
+            if !curve.intervals.is_empty() {
+                text.push_str(&look.mark(x + SAMPLE / 2.0, y));
+            }
+            // A name that is too long is condensed.
+            let room = WIDTH - x - SAMPLE - 8.0;
+            let condensed = if width > WIDTH - left {
+                format!(" textLength=\"{room:.1}\" lengthAdjust=\"spacingAndGlyphs\"")
+            } else {
+                String::new()
+            };
             let _ = writeln!(
                 text,
-                "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                style(index),
+                "<text x=\"{:.1}\" y=\"{:.1}\"{condensed}>{}</text>",
                 x + SAMPLE + 6.0,
                 y + 4.0,
                 escape(&curve.name)
@@ -164,11 +182,6 @@ impl Plot<'_> {
 fn left(y: &Range<'_>) -> f64 {
     let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
     (Y_TITLE + LETTER * letters as f64).max(LEFT)
-}
-
-/// Colour and dashes of a curve.
-fn style(index: usize) -> String {
-    format!("l{} d{}", colour(index), index % DASHES + 1)
 }
 
 /// Where the curves are.
@@ -240,26 +253,35 @@ impl Area<'_> {
         text
     }
 
-    /// A dot for each point, and its interval.
-    fn intervals(&self, curve: &Curve, colour: usize) -> String {
+    /// A mark for each point, and its interval.
+    fn intervals(&self, curve: &Curve, look: Look) -> String {
         let mut text = String::new();
         for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
             let (x, y) = (self.at_x(x) + self.shift, self.at_y(y));
-            let _ = writeln!(text, "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
             if let Some((low, high)) = interval {
-                let caps = [low, high].map(|end| if self.y.shows(end) { CAP } else { 0.0 });
-                let [low, high] = [low, high].map(|end| self.at_y(end));
+                let [top, bottom] = [high, low].map(|end| self.at_y(end));
+                let ends = [(high, top, 1.0), (low, bottom, -1.0)]
+                    .map(|(end, y, inside)| self.end(end, x, y, inside));
                 let _ = writeln!(
                     text,
-                    "<path class=\"curve l{colour}\" d=\"M{x:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h{}M{:.1} {high:.1}h{}\"/>",
-                    x - caps[0],
-                    2.0 * caps[0],
-                    x - caps[1],
-                    2.0 * caps[1]
+                    "<path class=\"whisker {}\" d=\"M{x:.1} {bottom:.1}V{top:.1}{}\"/>",
+                    look.stroke(),
+                    ends.concat()
                 );
             }
+            text.push_str(&look.mark(x, y));
         }
         text
+    }
+
+    /// The end of an interval: a bar, or an arrow if it is outside. `inside`: 1 if the interval is below it.
+    fn end(&self, value: f64, x: f64, y: f64, inside: f64) -> String {
+        if self.y.shows(value) {
+            return format!("M{:.1} {y:.1}h{}", x - CAP, 2.0 * CAP);
+        }
+        let (length, half) = ARROW;
+        let back = y + inside * length;
+        format!("M{:.1} {back:.1}L{x:.1} {y:.1}L{:.1} {back:.1}", x - half, x + half)
     }
 
     /// Of points that are at one place of the drawing, one is drawn.

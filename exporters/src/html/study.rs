@@ -16,7 +16,7 @@ use crate::study::{Agreement, energy_note, table as table_of, verdicts};
 use crate::text::words::capital;
 
 /// A value this many times as large as another hides it on a linear axis.
-const HIDES: f64 = 20.0;
+const HIDES: f64 = 10.0;
 
 /// The study as a page.
 pub fn study(study: &Study) -> String {
@@ -111,13 +111,14 @@ fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
         })
     };
     let rows: Vec<Bar> = experiment.cells.iter().filter_map(bar).collect();
-    let line = if rows.iter().any(|row| row.published.is_some()) { "; upright line: the paper" } else { "" };
+    let line = if rows.iter().any(|row| row.published.is_some()) { "; thick line: the paper" } else { "" };
     let bars = Bars {
         file: format!("{}-{}", experiment.description.name, quantity.name()),
         caption: format!(
-            "{} by {}{}: mean and 95 % interval, number of runs{line}",
-            capital(quantity.title()),
-            wanted.over,
+            "{}: {} by {}{}: mean and 95 % interval, number of runs{line}",
+            capital(&experiment.description.name),
+            quantity.title(),
+            factor_title(&wanted.over),
             energy_mark(study, quantity)
         ),
         axis: value_axis(quantity, rows.iter().map(|row| (row.value, row.interval))),
@@ -133,9 +134,10 @@ fn bar_name(experiment: &Experiment, cell: &Cell, over: &str) -> String {
     let varies = |factor: &&Factor| experiment.values_of(&factor.name).len() > 1;
     let (first, others): (Vec<_>, Vec<_>) =
         cell.factors.iter().filter(varies).partition(|factor| factor.name == over);
-    let words = first.into_iter().chain(others).map(|Factor { name, value }| {
-        let is_clear = value.len() > 3 && value.parse::<f64>().is_err() || value == "tcp";
-        if is_clear { value.clone() } else { format!("{name} {value}") }
+    let words = first.into_iter().chain(others).map(|factor| {
+        let value = &factor.value;
+        let is_clear = value.len() > 3 && value.parse::<f64>().is_err();
+        if is_clear { value.clone() } else { with_unit(factor) }
     });
     words.collect::<Vec<_>>().join(", ")
 }
@@ -168,13 +170,27 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
         }
     }
     let curves = groups.iter().map(|(name, points)| measured_curve(name, points, quantity));
-    let papers = groups.iter().flat_map(|(_, points)| paper_curves(experiment, points, quantity));
+    let of_one = groups.len() == 1;
+    let papers = groups.iter().flat_map(|(name, points)| {
+        let name = if of_one { "" } else { name };
+        paper_curves(experiment, name, points, quantity)
+    });
     let note = energy_mark(study, quantity);
     let curves: Vec<Curve> = curves.chain(papers).collect();
     let plot = Plot {
         file: format!("{}-{}", experiment.description.name, quantity.name()),
-        caption: format!("{} by {}{note}: mean and 95 % interval", capital(quantity.title()), wanted.over),
-        x: Axis { title: &wanted.over, unit: unit_of(&wanted.over), column: &wanted.over, log: wanted.log },
+        caption: format!(
+            "{}: {} by {}{note}: mean and 95 % interval",
+            capital(&experiment.description.name),
+            quantity.title(),
+            factor_title(&wanted.over)
+        ),
+        x: Axis {
+            title: factor_title(&wanted.over),
+            unit: unit_of(&wanted.over),
+            column: &wanted.over,
+            log: wanted.log,
+        },
         y: value_axis(
             quantity,
             curves.iter().flat_map(Curve::with_intervals).map(|((_, y), interval)| (y, interval)),
@@ -193,16 +209,18 @@ fn measured_curve(name: &str, points: &Points<'_>, quantity: Quantity) -> Curve 
         points: known.iter().map(|(x, measured)| (*x, measured.mean)).collect(),
         steps: false,
         intervals: known.iter().map(|(_, measured)| measured.interval).collect(),
+        paper: false,
     }
 }
 
 /// The paper's values for these cells, a curve for each of its machines or networks. A change begins at the cell of comparison.
-fn paper_curves(experiment: &Experiment, points: &Points<'_>, quantity: Quantity) -> Vec<Curve> {
+fn paper_curves(experiment: &Experiment, of: &str, points: &Points<'_>, quantity: Quantity) -> Vec<Curve> {
+    let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
     let mut curves: Vec<Curve> = Vec::new();
     for (x, cell) in points {
         for published in cell.measured(quantity).map_or(&[][..], |measured| &measured.published) {
             let Some(value) = experiment.absolute(cell, quantity, published.value) else { continue };
-            let name = format!("paper: {}", published.setup);
+            let name = format!("paper{of}: {}", published.setup);
             match curves.iter_mut().find(|curve| curve.name == name) {
                 Some(curve) => {
                     curve.points.push((*x, value));
@@ -213,6 +231,7 @@ fn paper_curves(experiment: &Experiment, points: &Points<'_>, quantity: Quantity
                     points: vec![(*x, value)],
                     steps: false,
                     intervals: vec![None],
+                    paper: true,
                 }),
             }
         }
@@ -223,8 +242,29 @@ fn paper_curves(experiment: &Experiment, points: &Points<'_>, quantity: Quantity
 /// The factors of a cell but the one of the horizontal axis.
 fn curve_name(cell: &Cell, over: &str) -> String {
     let others = cell.factors.iter().filter(|factor| factor.name != over);
-    let words: Vec<String> = others.map(|factor| format!("{} {}", factor.name, factor.value)).collect();
-    words.join(", ")
+    others.map(with_unit).collect::<Vec<_>>().join(", ")
+}
+
+/// The value of a factor with its unit, or with its name if it says nothing alone.
+fn with_unit(Factor { name, value }: &Factor) -> String {
+    match name.as_str() {
+        "rate" => format!("{value} Mbit/s"),
+        "rtt_ms" => format!("RTT {value} ms"),
+        "transport" | "topology" | "traffic" | "method" | "congestion" => value.clone(),
+        _ => format!("{name} {value}"),
+    }
+}
+
+/// The title of a factor on an axis.
+fn factor_title(name: &str) -> &str {
+    match name {
+        "rtt_ms" => "RTT (ms)",
+        "rate" => "rate (Mbit/s)",
+        "background" => "background flows",
+        "paths" => "number of paths",
+        "subflows" => "number of subflows",
+        _ => name,
+    }
 }
 
 /// The unit of a factor.

@@ -91,8 +91,11 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
         return None;
     }
     let mut subflows = connection.subflows.iter();
-    let reset = subflows.find(|subflow| outage::closed_with_connection(connection, subflow))?;
-    let by_this_host = reset.closed.is_some_and(|closed| closed.reason == CloseReason::ResetSent);
+    let reset = subflows.find(|subflow| {
+        outage::closed_with_connection(connection, subflow)
+            || outage::removed_with_connection(connection, subflow)
+    })?;
+    let by_this_host = reset.closed.is_some_and(|closed| closed.reason != CloseReason::ResetReceived);
     let was_refused = reset.handshake.is_none() && connection.seen_open;
     Some(if was_refused { Fact::Refused } else { Fact::Aborted { by_this_host } })
 }

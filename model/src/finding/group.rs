@@ -6,11 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::connection::Connection;
 use crate::energy::FlowEnergy;
-use crate::lifecycle::Role;
+use crate::lifecycle::{CloseReason, Role};
 use crate::metric::{Unit, count, display};
 use crate::outage;
 use crate::pairing::{Flow, flows};
 use crate::snapshot::Report;
+use crate::subflow::Subflow;
 use crate::unit::Micros;
 
 use super::detect;
@@ -87,13 +88,18 @@ pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
 fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
     let of = |end: &Connection, other: Option<&Connection>| {
         let mut findings = detect::of_connection(end);
-        findings.retain(|finding| !other.is_some_and(|other| failed_there(finding, end, other)));
+        findings.retain(|finding| !other.is_some_and(|other| is_explained(finding, end, other)));
         (Peer::of(end), findings)
     };
     let (peer, findings) = of(flow.end, flow.other);
     let kinds: Vec<_> = findings.iter().map(Finding::rank).collect();
     let (other_peer, others) = flow.other.map(|other| of(other, Some(flow.end))).unwrap_or_default();
-    let new = others.into_iter().filter(|finding| !kinds.contains(&finding.rank()));
+    let is_new = |finding: &Finding| match (&finding.fact, flow.other) {
+        (Fact::PathFailed(failed), Some(other)) => !counterpart(other, failed.subflow, flow.end)
+            .is_some_and(|there| outage::has_failed(flow.end, there)),
+        _ => !kinds.contains(&finding.rank()),
+    };
+    let new = others.into_iter().filter(is_new);
     findings
         .into_iter()
         .map(|finding| (peer, finding))
@@ -101,13 +107,30 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
         .collect()
 }
 
-/// Whether a subflow was closed late at this end because its path had failed, which the other end reports.
-fn failed_there(finding: &Finding, end: &Connection, other: &Connection) -> bool {
-    let Fact::ClosedLate { subflow, .. } = finding.fact else { return false };
-    let Some(here) = subflow.checked_sub(1).and_then(|index| end.subflows.get(index)) else { return false };
-    let mut there = other.subflows.iter();
-    let same = there.find(|there| (there.local, there.remote) == (here.remote, here.local));
-    same.is_some_and(|there| outage::has_failed(other, there))
+/// Whether the other end says more of the same: a subflow that was closed late here has a failed path there, and one that was reset here was
+/// removed there on purpose.
+fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool {
+    match &finding.fact {
+        Fact::ClosedLate { subflow, .. } => {
+            counterpart(end, *subflow, other).is_some_and(|there| outage::has_failed(other, there))
+        }
+        Fact::PathFailed(failed) => {
+            let was_reset = failed.ended.is_some_and(|(reason, at)| {
+                reason == CloseReason::ResetReceived && failed.noticed == Some(at)
+            });
+            let removed = |there: &Subflow| {
+                there.closed.is_some_and(|closed| closed.reason == CloseReason::RemovedByAdmin)
+            };
+            was_reset && counterpart(end, failed.subflow, other).is_some_and(removed)
+        }
+        _ => false,
+    }
+}
+
+/// The subflow with this number as the other end has it. `None`: it has none, or addresses are translated in between.
+fn counterpart<'a>(end: &Connection, number: usize, other: &'a Connection) -> Option<&'a Subflow> {
+    let here = end.subflows.get(number.checked_sub(1)?)?;
+    other.subflows.iter().find(|there| (there.local, there.remote) == (here.remote, here.local))
 }
 
 impl ProblemGroup {

@@ -44,7 +44,7 @@ quantities! {
     Rtt "rtt_s" "RTT" Seconds true "Median round-trip time of the sending subflows, weighted by their samples.";
     SecondSubflow "second_subflow_s" "second subflow after" Seconds true "Time until the second subflow was established.";
     SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes true "Payload sent when the second subflow was established.";
-    EffectiveBytes "effective_bytes" "bytes until it is effective" Bytes true "Payload that had arrived when the second subflow had carried 10 % of it.";
+    EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes true "Payload that had arrived when the second subflow had carried 10 % of it.";
     Outage "outage_s" "outage" Seconds true "Longest outage of a connection: how long no subflow made progress.";
     Completed "completed_ratio" "completed" Ratio false "Share of the connections whose payload arrived completely.";
     Jain "jain_index" "Jain index" Ratio false "Jain's fairness index of the subflows' rates (1: equal).";

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Curves that differ in print too: by dashes, and by the shape of the marks at their points. Values of a paper are black, with hollow
+//! diamonds.
+
+use super::drawing::colour;
+
+/// Number of dash patterns of the style sheet, and of shapes.
+const KINDS: usize = 6;
+
+/// The look of a curve.
+#[derive(Clone, Copy)]
+pub(super) enum Look {
+    /// Measured, by its number among those.
+    Measured(usize),
+    /// Reported by a paper, by its number among those.
+    Paper(usize),
+}
+
+impl Look {
+    /// Of each curve in order; `true`: a paper reports it.
+    pub(super) fn of(papers: impl Iterator<Item = bool>) -> Vec<Self> {
+        let (mut measured, mut paper) = (0.., 0..);
+        let look = |is_paper: bool| {
+            if is_paper { paper.next().map(Self::Paper) } else { measured.next().map(Self::Measured) }
+        };
+        papers.filter_map(look).collect()
+    }
+
+    /// Classes of its line. Curves of one colour have different dashes.
+    pub(super) fn line(self) -> String {
+        match self {
+            Self::Measured(nth) => format!("l{} d{}", colour(nth), (nth + nth / KINDS) % KINDS + 1),
+            Self::Paper(nth) => format!("paper d{}", nth % KINDS + 1),
+        }
+    }
+
+    /// Class of its colour, for intervals.
+    pub(super) fn stroke(self) -> String {
+        match self {
+            Self::Measured(nth) => format!("l{}", colour(nth)),
+            Self::Paper(_) => "paper".to_owned(),
+        }
+    }
+
+    /// The mark of a point.
+    pub(super) fn mark(self, x: f64, y: f64) -> String {
+        let nth = match self {
+            Self::Measured(nth) => nth,
+            Self::Paper(_) => {
+                return format!(
+                    "<path class=\"hollow paper\" d=\"M{x:.1} {:.1}l4.5 4.5l-4.5 4.5l-4.5-4.5z\"/>\n",
+                    y - 4.5
+                );
+            }
+        };
+        let colour = colour(nth);
+        let [left, top] = [x - 2.6, y - 2.6];
+        match nth % KINDS {
+            0 => format!("<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
+            1 => format!("<path class=\"f{colour}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
+            2 => format!("<path class=\"f{colour}\" d=\"M{x:.1} {:.1}l3.6 6.2h-7.2z\"/>\n", y - 3.8),
+            3 => format!("<circle class=\"hollow l{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
+            4 => format!(
+                "<path class=\"hollow l{colour}\" d=\"M{left:.1} {top:.1}l5.2 5.2m0-5.2l-5.2 5.2\"/>\n"
+            ),
+            _ => format!("<path class=\"hollow l{colour}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twelve_measured_curves_and_a_paper_have_different_looks() {
+        let looks = Look::of((0..12).map(|_| false).chain([true]));
+        let all: std::collections::BTreeSet<(String, String)> =
+            looks.iter().map(|look| (look.line(), look.stroke())).collect();
+        assert_eq!(all.len(), 13);
+        assert!(looks[12].mark(0.0, 0.0).contains("hollow paper"));
+    }
+
+    #[test]
+    fn without_colours_six_curves_differ_by_mark_and_by_dash() {
+        let without = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
+        let looks = Look::of((0..6).map(|_| false));
+        let dashes: std::collections::BTreeSet<String> =
+            looks.iter().map(|look| look.line().split(' ').nth(1).unwrap_or_default().to_owned()).collect();
+        let marks: std::collections::BTreeSet<String> =
+            looks.iter().map(|look| without(look.mark(9.0, 9.0))).collect();
+        assert_eq!((dashes.len(), marks.len()), (6, 6));
+    }
+}
