@@ -136,6 +136,6 @@ mod tests {
 
     #[test]
     fn of_an_older_flow_what_was_in_flight_and_what_it_carried_since_then_is_observed() {
-        assert_eq!(observe(false), observed(800, 1_500, 27));
+        assert_eq!(observe(false), observed(800, 1_500, 22));
     }
 }
