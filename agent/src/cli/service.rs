@@ -50,7 +50,7 @@ pub(crate) struct DaemonOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check the configuration and report the first error
+    /// Check the configuration and report its errors
     Check(DaemonOptions),
     /// Print the values in effect
     Show {

@@ -46,8 +46,9 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
         let _ = write!(text, " [{} to {}]", joules(lo), joules(hi));
     }
     let _ = write!(text, ", {mark}{} with idle share", joules(full));
-    if let Some(active) = energy.active.filter(|_| connection.age_s > 0.0) {
-        let _ = write!(text, "; {mark}{}", metric::watts(active.joules() / connection.age_s));
+    let seconds = connection.observed.map_or(connection.age_s, |observed| observed.duration.seconds());
+    if let Some(active) = energy.active.filter(|_| seconds > 0.0) {
+        let _ = write!(text, "; {mark}{}", metric::watts(active.joules() / seconds));
     }
     if let Some(ratio) = energy.j_per_gb {
         let _ = write!(text, ", {mark}{}", metric::display(Unit::JoulesPerGigabyte, Some(ratio)));

@@ -74,7 +74,11 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
 /// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
-    (sent > received && flow.age_s > 0.0).then(|| sent.0 as f64 * 8.0 / flow.age_s)
+    // Of what was observed; a record by an earlier mpwatch has its whole life only.
+    let observed =
+        flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
+    let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
+    (sent > received && seconds > 0.0).then(|| carried.0 as f64 * 8.0 / seconds)
 }
 
 fn retransmitted(flow: &Connection) -> Option<f64> {
