@@ -89,13 +89,18 @@ fn retransmitted(flow: &Connection) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::unit::Bytes;
+    use mpwatch_model::observed::Observed;
+    use mpwatch_model::unit::{Bytes, Nanos};
 
     use super::*;
 
     fn flow(token: u32, bytes: u64) -> Connection {
         let mut flow = fixture::connection(token, 2);
-        (flow.flow_class, flow.age_s, flow.bytes_sent) = (FlowClass::Long, 8.0, Some(Bytes(bytes)));
+        (flow.flow_class, flow.age_s, flow.bytes_sent) = (FlowClass::Long, 80.0, Some(Bytes(bytes)));
+        // Only its last 8 s were observed.
+        let bytes = Bytes(bytes);
+        let duration = Nanos(8_000_000_000);
+        flow.observed = Some(Observed { bytes, bytes_sent: Some(bytes), duration, ..Observed::default() });
         flow
     }
 
