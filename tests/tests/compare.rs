@@ -104,6 +104,15 @@ fn an_error_says_what_cannot_be_compared() {
     let copy = folder.path().join("copy.mpw").display().to_string();
     std::fs::copy(FALLBACK, &copy).unwrap();
     assert_fails(&mpwatch(&["compare", REQUESTS, &copy, "-o", &copy]), 1, &["the same file"]);
+    // Whoever reads a pipe gets the report.
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let written = mpwatch(&["compare", REQUESTS, TWO_PATHS, "-o", &pipe.display().to_string()]);
+    assert!(written.code == Some(0) && reader.join().unwrap().contains("compared with A"), "{written:?}");
     let database = database(&folder, REQUESTS);
     for (file, what) in [(&copy, "recording"), (&database, "database")] {
         let before = std::fs::read(file).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How paths fail, recover and end on the real kernel: the orders of events at both ends, and what mpwatch finds in them. All scenarios run
-//! side by side. Each order is printed in the syntax of the table in `model/tests/outage.rs`.
+//! side by side. Each order is printed in the syntax of the table in `model/tests/orders`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod observed;
