@@ -40,6 +40,7 @@ const METRICS_INTRODUCTION: &str = "\
 
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
 bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only what came after the daemon started.
+If both ends of a connection are on this machine, sums have both: its payload once as sent and once as received.
 
 The number of series does not grow with the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each; the
 rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N

@@ -147,6 +147,12 @@ impl Subflow {
         Some(self.send? + self.receive?)
     }
 
+    /// Smoothed RTT of a path that works. `None`: unknown, the path gets no acknowledgements, or the subflow closed after a failure.
+    pub fn current_srtt(&self) -> Option<Micros> {
+        let has_failed = self.stale || (self.closed.is_some() && self.path_failures > 0);
+        self.srtt.filter(|_| !has_failed)
+    }
+
     /// Payload that was observed, each byte once. Of a record by an earlier mpwatch, all of it.
     pub fn observed_payload(&self) -> Bytes {
         self.observed.map_or_else(|| self.unique_sent() + self.bytes_received, |observed| observed.bytes)

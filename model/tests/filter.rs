@@ -5,6 +5,7 @@
 use mpwatch_fixtures as fixture;
 use mpwatch_model::connection::Connection;
 use mpwatch_model::filter::{Filter, HELP};
+use mpwatch_model::subflow::Subflow;
 use proptest::prelude::*;
 
 fn passes(filter: &str, connection: &Connection) -> bool {
@@ -98,6 +99,20 @@ fn a_comparison_with_an_unknown_value_does_not_hold() {
     for either in ["rtt>0us", "rtt<100s", "bytes>0", "bytes<1T"] {
         assert!(!passes(either, &connection), "{either}");
     }
+}
+
+#[test]
+fn the_rtt_of_a_failed_path_is_an_old_one() {
+    let mut connection = fixture::connection(1, 2);
+    connection.subflows.iter_mut().for_each(|subflow| subflow.stale = true);
+    assert!(!passes("rtt>0us", &connection));
+    connection.subflows[1].stale = false;
+    assert!(passes("rtt>0us", &connection));
+    let failed = Subflow { path_failures: 1, ..connection.subflows[1].clone() };
+    assert!(failed.current_srtt().is_some(), "the path works again");
+    let closed = fixture::closed(1).subflows[0].clone();
+    assert!(closed.current_srtt().is_some());
+    assert_eq!(Subflow { path_failures: 1, ..closed }.current_srtt(), None);
 }
 
 #[test]

@@ -140,6 +140,31 @@ fn debug_symbols_are_in_a_package_of_their_own() {
     assert!(readelf(&symbols.path().join(file), "--sections").contains(".debug_line"));
 }
 
+/// The links of the documents of a package to other documents, pictures and data of this repository's `docs`.
+fn links_between_documents(doc: &Path) -> Vec<(PathBuf, String)> {
+    let folders = [doc.to_owned(), doc.join("docs"), doc.join("docs/measurements")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let documents =
+        files.map(|file| file.unwrap().path()).filter(|path| path.extension() == Some("md".as_ref()));
+    let mut links = Vec::new();
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let is_ours =
+            |link: &&str| !link.is_empty() && !link.contains("://") && in_docs(&document, link, doc);
+        links.extend(targets.filter(is_ours).map(|link| (document.clone(), link.to_owned())));
+    }
+    assert!(links.len() > 100, "{links:?}");
+    links
+}
+
+/// Whether a link leads to `docs` of the repository; other folders are not in the package.
+fn in_docs(document: &Path, link: &str, doc: &Path) -> bool {
+    let here = document.parent().unwrap().strip_prefix(doc).unwrap();
+    let there = fs::canonicalize(in_checkout("").join(here).join(link));
+    there.is_ok_and(|there| there.starts_with(fs::canonicalize(in_checkout("docs")).unwrap()))
+}
+
 #[test]
 fn the_package_has_documents_manuals_and_absolute_runbook_urls() {
     let Some(package) = package() else { return };
@@ -157,6 +182,10 @@ fn the_package_has_documents_manuals_and_absolute_runbook_urls() {
         documents.iter().filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "md"))
     {
         assert!(doc.join("docs").join(file).exists(), "docs/{file}");
+    }
+    for (document, link) in links_between_documents(&doc) {
+        let file = document.parent().unwrap().join(&link);
+        assert!(file.exists(), "{link} of {} is not in the package", document.display());
     }
     let pages = names(&folder.path().join("usr/share/man/man1"));
     for page in ["mpwatch.1.gz", "mpwatch-top.1.gz", "mpwatch-daemon.1.gz", "mpwatch-report.1.gz"] {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::connection::Connection;
+use crate::subflow::Subflow;
 use crate::words;
 
 words! {
@@ -28,13 +29,13 @@ words! {
 }
 
 impl Subject {
-    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow for the RTT; none if unknown.
+    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow with a working path for the RTT; none if unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
             Self::Rate => c.rate().map(|rate| rate.0).into_iter().collect(),
             Self::Rtt => {
                 let open = c.subflows.iter().filter(|s| s.closed.is_none());
-                open.filter_map(|s| s.srtt).map(|srtt| srtt.0).collect()
+                open.filter_map(Subflow::current_srtt).map(|srtt| srtt.0).collect()
             }
             Self::Bytes => c
                 .bytes_sent

@@ -87,8 +87,7 @@ impl Column {
                 shown(row, metric.unit, (metric.read)(connection))
             }
             (Value::Metric(_, Some(metric)), Subject::Subflow { subflow, .. }) => {
-                let is_old = self.key == "srtt_seconds" && row.is_stale();
-                shown(row, metric.unit, (metric.read)(subflow).filter(|_| !is_old))
+                shown(row, metric.unit, (metric.read)(subflow))
             }
             (Value::Metric(..) | Value::Sum(..), _) => Text::default(),
         }

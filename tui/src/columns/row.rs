@@ -128,11 +128,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether it is a subflow without acknowledgements: its RTT is an old one.
-    pub(super) fn is_stale(&self) -> bool {
-        matches!(self.subject, Subject::Subflow { subflow, .. } if subflow.stale)
-    }
-
     /// Whether its connection or subflow has closed.
     pub(crate) fn is_closed(&self) -> bool {
         let subflow_closed =

@@ -43,7 +43,7 @@ fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
     let findings = take((found + 1).min((rows / 5).max(3)));
     let left = usize::from(area.bottom().saturating_sub(findings.bottom()));
     let unused = left.saturating_sub(connection.timeline.len() + 1);
-    let charts = take(if left >= 11 { unused.max(left / 2).clamp(6, 24) } else { 0 });
+    let charts = take(if left >= 11 { unused.max(left / 2) } else { 0 });
     let timeline = take(usize::MAX);
     Parts { facts, subflows, findings, charts, timeline }
 }
