@@ -3,6 +3,7 @@
 //! [`run`] executes one (`network`, `traffic`, `application`), [`measure`] computes its values.
 
 mod application;
+pub(crate) mod details;
 pub(crate) mod experiment;
 pub(crate) mod experiments;
 mod judge;

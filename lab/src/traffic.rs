@@ -57,7 +57,9 @@ impl Transfer {
         control: &Arc<Control>,
     ) -> Result<Self> {
         let mut transfer = Self { control: Arc::clone(control), client: None, server: None };
-        let arguments = (spec.clone(), Arc::clone(control));
+        let of_server =
+            TrafficSpec { transport: spec.server_transport.unwrap_or(spec.transport), ..spec.clone() };
+        let arguments = (of_server, Arc::clone(control));
         let serving = server.spawn("lab-server", move || run_server(&arguments.0, &arguments.1))?;
         let ready = poll_until("the lab's server to listen", Duration::from_secs(5), || {
             (control.listening() || serving.is_finished()).then_some(())

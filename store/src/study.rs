@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mpwatch_model::energy::EnergySource;
+use mpwatch_model::study::detail::{Detail, Series};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Factor, Origin, RunRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -52,6 +53,17 @@ CREATE VIEW result AS
     FROM run JOIN value ON value.run_id = run.id WHERE run.error IS NULL;
 ";
 
+/// Also of a file of an earlier mpwatch, which has no details.
+const DETAILS: &str = "
+CREATE TABLE IF NOT EXISTS detail (
+    run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    series TEXT NOT NULL,
+    at_s REAL,
+    value REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS detail_run ON detail (run_id);
+";
+
 /// An open file of results.
 #[derive(Debug)]
 pub struct StudyFile {
@@ -92,6 +104,7 @@ impl StudyFile {
         let origin = origin.ok_or_else(|| {
             StoreError::refused(path, "it is no file of a study", "name a folder that mpwatch study wrote")
         })?;
+        file.database.execute_batch(DETAILS).map_err(|error| StoreError::open(path, &error, None))?;
         Ok((file, origin))
     }
 
@@ -110,6 +123,7 @@ impl StudyFile {
         self.database.pragma_update(None, "application_id", APPLICATION)?;
         self.database.pragma_update(None, "user_version", VERSION)?;
         self.database.execute_batch(SCHEMA)?;
+        self.database.execute_batch(DETAILS)?;
         let origin = serde_json::to_string(origin).unwrap_or_default();
         self.database.execute("INSERT INTO study VALUES (?)", [origin])?;
         Ok(())
@@ -160,6 +174,10 @@ impl StudyFile {
         for (quantity, value) in &run.values {
             transaction.execute("INSERT INTO value VALUES (?, ?, ?)", params![id, quantity.name(), value])?;
         }
+        for Detail { series, at_s, value } in &run.details {
+            let row = params![id, series.as_str(), at_s, value];
+            transaction.execute("INSERT INTO detail VALUES (?, ?, ?, ?)", row)?;
+        }
         transaction.commit()
     }
 
@@ -178,13 +196,23 @@ impl StudyFile {
         let mut factors =
             self.database.prepare("SELECT name, value FROM factor WHERE run_id = ? ORDER BY position")?;
         let mut values = self.database.prepare("SELECT quantity, value FROM value WHERE run_id = ?")?;
+        let mut details = self
+            .database
+            .prepare("SELECT series, at_s, value FROM detail WHERE run_id = ? ORDER BY rowid")?;
         let rows = runs.query_map([], |row| {
             let id: i64 = row.get(0)?;
             let factor = |row: &rusqlite::Row<'_>| Ok(Factor { name: row.get(0)?, value: row.get(1)? });
             let value = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?));
             let known: Vec<(String, f64)> =
                 values.query_map([id], value)?.collect::<rusqlite::Result<_>>()?;
+            let detail = |row: &rusqlite::Row<'_>| {
+                let series = Series::from_word(&row.get::<_, String>(0)?);
+                let (at_s, value) = (row.get(1)?, row.get(2)?);
+                Ok(series.map(|series| Detail { series, at_s, value }))
+            };
+            let details = details.query_map([id], detail)?.filter_map(Result::transpose);
             Ok(RunRecord {
+                details: details.collect::<rusqlite::Result<_>>()?,
                 experiment: row.get(1)?,
                 factors: factors.query_map([id], factor)?.collect::<rusqlite::Result<_>>()?,
                 repetition: row.get(2)?,
@@ -225,8 +253,26 @@ mod tests {
             } else {
                 vec![(Quantity::Goodput, 4e7), (Quantity::Power, 21.5)]
             },
+            details: vec![
+                Detail { series: Series::FirstSubflow, at_s: Some(0.5), value: 4e7 },
+                Detail { series: Series::CompletionTimes, at_s: None, value: 1.5 },
+            ],
             error: error.map(str::to_owned),
         }
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_mpwatch_is_read_and_gets_details() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("study.db");
+        let mut file = StudyFile::create(&path, &Origin::default()).unwrap();
+        file.add(&run(0, None)).unwrap();
+        file.database.execute_batch("DROP TABLE detail").unwrap();
+        drop(file);
+        let (mut file, _) = StudyFile::resume(&path).unwrap();
+        assert_eq!(file.runs().unwrap(), [RunRecord { details: Vec::new(), ..run(0, None) }]);
+        file.add(&run(1, None)).unwrap();
+        assert_eq!(file.runs().unwrap()[1], run(1, None));
     }
 
     #[test]

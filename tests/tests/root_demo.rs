@@ -187,6 +187,20 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
 }
 
 #[test]
+fn the_fallback_scenario_shows_the_reason_beside_a_connection_that_keeps_mptcp() {
+    if !may_run_as_root() {
+        return;
+    }
+    let report = Demo::start("fallback", "3").report();
+    let connections = list(&report, "connections");
+    let fell_back: Vec<_> = connections.iter().filter(|one| !one["fallback"].is_null()).collect();
+    let [one] = fell_back[..] else { panic!("{report:#}") };
+    assert_eq!(text(&one["fallback"], "reason"), "no_mp_capable_in_syn_ack", "{one:#}");
+    assert_eq!((text(one, "role"), list(one, "subflows").len()), ("client", 1), "{one:#}");
+    assert!(connections.len() == 3 && number(one, "bytes_acked") > 1_000_000, "{report:#}");
+}
+
+#[test]
 fn the_requests_scenario_opens_many_connections() {
     if !may_run_as_root() {
         return;

@@ -372,6 +372,8 @@ pub(crate) enum Scenario {
     Failover,
     /// Many small requests
     Requests,
+    /// One connection to a server without MPTCP, beside one to a server with it
+    Fallback,
 }
 
 #[cfg(test)]

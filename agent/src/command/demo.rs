@@ -31,6 +31,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
+/// Port of the server that MPTCP falls back to TCP with.
+const SERVER_WITHOUT_MPTCP: u16 = TCP_PORT + 1;
 
 pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let DemoOptions { filter, trace, label, store, .. } = options;
@@ -101,6 +103,7 @@ fn open_screen(options: &DemoOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<
         Scenario::Shared => "upload with three subflows",
         Scenario::Failover => "upload over two links, one fails halfway",
         Scenario::Requests => "many small requests over two links",
+        Scenario::Fallback => "uploads to two servers, one without MPTCP",
     };
     let banner = format!("DEMO, {} s: {what}; private namespaces", options.seconds);
     Screen::open(Settings { banner: Some(banner), ..load_settings()? }, Arc::clone(stop))
@@ -110,7 +113,9 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
     let queue = Duration::from_millis(50);
     let path = |mbit: f64, rtt: u64| LinkSpec::rate(mbit, queue).rtt(Duration::from_millis(rtt));
     match scenario {
-        Scenario::TwoPaths | Scenario::Requests => Topology::two_paths(path(40.0, 10), path(20.0, 30)),
+        Scenario::TwoPaths | Scenario::Requests | Scenario::Fallback => {
+            Topology::two_paths(path(40.0, 10), path(20.0, 30))
+        }
         Scenario::Failover => {
             let paths = [path(30.0, 10), path(30.0, 20)].map(|link| PathSpec { link, ..PathSpec::default() });
             // The kernel gives up the failed path within the demo, not after a quarter of an hour.
@@ -139,6 +144,11 @@ impl Traffic {
         let mut traffic = Self { transfers: Vec::new(), path_failed: false, ended_at: None };
         let spec = spec(topology, options)?;
         traffic.add(topology, &spec)?;
+        if options.scenario == Scenario::Fallback {
+            let mut to_tcp = TrafficSpec { server_transport: Some(Transport::Tcp), ..spec.clone() };
+            to_tcp.server.set_port(SERVER_WITHOUT_MPTCP);
+            traffic.add(topology, &to_tcp)?;
+        }
         if tcp_too {
             let mut tcp = TrafficSpec { transport: Transport::Tcp, ..spec };
             tcp.server.set_port(TCP_PORT);

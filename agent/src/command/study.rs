@@ -31,7 +31,7 @@ use crate::study::own::message::Role;
 use crate::study::own::{drive, endpoint};
 use crate::study::plan::{self, PlannedRun};
 use crate::study::programs::SKIPPED;
-use crate::study::{measure, run};
+use crate::study::{details, measure, run};
 
 const DATABASE: &str = "study.db";
 /// A copy of the file of an own experiment.
@@ -218,22 +218,26 @@ fn one(
     let description = &planned.experiment.description;
     let took_s = started.elapsed().as_secs_f64();
     let record = |(method, cell): (usize, &Cell)| {
-        let (energy, values, error) = match &outcome {
-            Ok(evidence) => {
-                (evidence.energy, measure::values(evidence, method, &description.quantities), None)
-            }
-            Err(error) => (EnergySource::Absent, Vec::new(), Some(format!("{error:#}"))),
-        };
-        RunRecord {
+        let run = RunRecord {
             experiment: description.name.clone(),
             factors: cell.factors.clone(),
             repetition: planned.repetition,
             seed: planned.seed,
             began,
             took_s,
-            energy,
-            values,
-            error,
+            energy: EnergySource::Absent,
+            values: Vec::new(),
+            details: Vec::new(),
+            error: None,
+        };
+        match &outcome {
+            Ok(evidence) => RunRecord {
+                energy: evidence.energy,
+                values: measure::values(evidence, method, &description.quantities),
+                details: details::details(evidence),
+                ..run
+            },
+            Err(error) => RunRecord { error: Some(format!("{error:#}")), ..run },
         }
     };
     Ok(Some(planned.cells.iter().enumerate().map(record).collect()))

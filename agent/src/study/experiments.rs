@@ -42,7 +42,7 @@ static DECLARED: &[Declared] = &[
 mod tests {
     use std::collections::HashSet;
 
-    use mpwatch_model::study::key;
+    use mpwatch_model::study::{Factor, key};
 
     use super::super::experiment::{Network, Role, Scale, Work};
     use super::*;
@@ -62,6 +62,14 @@ mod tests {
                         |name: &str| cells.iter().all(|cell| cell.factors.iter().any(|f| f.name == name));
                     assert!(has_factor(plot.over), "{}: {}", description.name, plot.over);
                     assert!(description.quantities.contains(&plot.quantity), "{}", description.name);
+                }
+                for (shape, factors) in description.detail_plots {
+                    let wanted: Vec<Factor> =
+                        factors.iter().map(|(name, value)| Factor::new(name, value)).collect();
+                    let has_all = |cell: &super::super::experiment::Cell| {
+                        wanted.iter().all(|factor| cell.factors.contains(factor))
+                    };
+                    assert!(cells.iter().any(has_all), "{}: {shape:?}", description.name);
                 }
                 for cell in &cells {
                     let Work::Lab(scenario) = &cell.work else { panic!("in the lab") };

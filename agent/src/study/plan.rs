@@ -133,6 +133,7 @@ mod tests {
             took_s: 1.0,
             energy: EnergySource::Absent,
             values: Vec::new(),
+            details: Vec::new(),
             error,
         }
     }

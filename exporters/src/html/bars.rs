@@ -62,7 +62,7 @@ impl Bars<'_> {
         }
         let size = (WIDTH, ROW * self.rows.len() as f64 + 40.0);
         let (body, caption) = (self.body(), escape(&self.caption));
-        let links = download::links(&self.file, &download::standalone(size, &body), &self.csv());
+        let links = download::links(&self.file, &download::standalone(size, &caption, &body), &self.csv());
         figure("plot", &caption, &format!("{}{links}", svg("", &caption, size, &body)))
     }
 

@@ -4,16 +4,31 @@
 use std::fmt::Write as _;
 
 use super::style::{DRAWINGS, PAGE};
+use crate::text::fit::wrapped;
 
 /// Margin of a drawing in a file of its own, pixels.
 const MARGIN: f64 = 8.0;
+/// Height of a line of its caption.
+const LINE: f64 = 16.0;
+/// Estimated width of a letter.
+const LETTER: f64 = 6.2;
 
-/// A drawing as an SVG file of its own, in the light colours of the page.
-pub(super) fn standalone((width, height): (f64, f64), body: &str) -> String {
-    let [width, height] = [width, height].map(|side| side + 2.0 * MARGIN);
+/// A drawing as an SVG file of its own, below its caption (HTML), in the light colours of the page.
+pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of letters")]
+    let letters = (width / LETTER) as usize;
+    let lines = wrapped(caption, letters);
+    let above = lines.lines().count() as f64 * LINE + MARGIN;
+    let caption = lines.lines().zip(1_u8..).fold(String::new(), |mut texts, (line, nth)| {
+        let y = f64::from(nth) * LINE - above - 4.0;
+        let _ = write!(texts, "<text y=\"{y:.0}\">{}</text>", line.trim());
+        texts
+    });
+    let (width, height) = (width + 2.0 * MARGIN, height + 2.0 * MARGIN + above);
+    let top = -MARGIN - above;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"-{MARGIN} -{MARGIN} {width:.0} {height:.0}\">\
-         <style>{}</style><rect x=\"-{MARGIN}\" y=\"-{MARGIN}\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{body}</svg>",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"-{MARGIN} {top:.0} {width:.0} {height:.0}\">\
+         <style>{}</style><rect x=\"-{MARGIN}\" y=\"{top:.0}\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{caption}{body}</svg>",
         style()
     )
 }
@@ -94,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_saved_drawing_has_colours_instead_of_variables() {
-        let file = standalone((10.0, 20.0), "<path class=\"l1\" d=\"M0 0\"/>");
+        let file = standalone((100.0, 20.0), "Energy of a &lt; b and c", "<path class=\"l1\" d=\"M0 0\"/>");
+        assert!(file.contains(">Energy of a &lt;</text>") && file.contains("viewBox=\"-8 -48 116 76\""), "{file}");
         assert!(!file.contains("var(") && file.contains(".l1 { stroke: #2a6fc9; }"), "{file}");
         assert!(file.starts_with("<svg xmlns=") && file.ends_with("</svg>"));
     }

@@ -136,7 +136,7 @@ fn ranges(
     let header = std::iter::once("subflow").chain(columns).map(str::to_owned).collect();
     let data = crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default();
     let file = format!("{quantity}-{}", connection.id.short());
-    let links = download::links(&file, &download::standalone(size, &body), &data);
+    let links = download::links(&file, &download::standalone(size, caption, &body), &data);
     figure("ranges", caption, &format!("{}{links}", svg("", caption, size, &body)))
 }
 

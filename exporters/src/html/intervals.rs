@@ -26,7 +26,7 @@ pub(super) fn intervals(file: &str, caption: &str, rows: &[Row]) -> String {
     let size = (WIDTH, ROW * known.len() as f64 + BOTTOM);
     let body = body(&known);
     let caption = escape(caption);
-    let links = download::links(file, &download::standalone(size, &body), &csv(&known));
+    let links = download::links(file, &download::standalone(size, &caption, &body), &csv(&known));
     figure("plot", &caption, &format!("{}{links}", svg("", &caption, size, &body)))
 }
 

@@ -82,7 +82,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
         drawn.iter().map(|((size, body), layout)| svg(layout.class, &caption, *size, body)).collect();
     let (size, body) = &drawn[0].0;
     let file = format!("lanes-{}", connection.id.short());
-    let link = download::drawing_link(&file, &download::standalone(*size, body));
+    let link = download::drawing_link(&file, &download::standalone(*size, &caption, body));
     figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 

@@ -17,6 +17,8 @@ mod page;
 mod plot;
 mod rates;
 mod study;
+mod study_details;
+mod study_labels;
 mod style;
 
 pub use comparison::comparison;

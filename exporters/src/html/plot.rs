@@ -80,7 +80,7 @@ impl Plot<'_> {
         let (size, body) = self.drawing();
         let caption = escape(&self.caption);
         let drawing = svg("", &caption, size, &body);
-        let links = download::links(&self.file, &download::standalone(size, &body), &self.csv());
+        let links = download::links(&self.file, &download::standalone(size, &caption, &body), &self.csv());
         figure("plot", &caption, &format!("{drawing}{links}"))
     }
 

@@ -3,20 +3,19 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::metric::Unit;
+use mpwatch_model::energy::EnergySource;
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Cell, Experiment, Factor, Origin, Plot as Wanted, Study};
+use mpwatch_model::study::{Cell, Experiment, Origin, Plot as Wanted, Study};
 
 use super::axis::Axis;
 use super::bars::{Bar, Bars};
 use super::markup::{escape, facts, list, table};
 use super::page::frame;
 use super::plot::{Curve, Plot};
+use super::study_details;
+use super::study_labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
 use crate::study::{Agreement, energy_note, table as table_of, verdicts};
 use crate::text::words::capital;
-
-/// A value this many times as large as another hides it on a linear axis.
-const HIDES: f64 = 10.0;
 
 /// The study as a page.
 pub fn study(study: &Study) -> String {
@@ -68,10 +67,12 @@ fn section(study: &Study, experiment: &Experiment) -> String {
         text
     });
     let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, wanted)).collect();
+    let details: String =
+        about.detail_plots.iter().map(|one| study_details::plots(experiment, one)).collect();
     let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
     format!(
         "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\
-         <div class=\"plots\">{plots}</div>\n{}{}</section>\n",
+         <div class=\"plots\">{plots}{details}</div>\n{}{}</section>\n",
         escape(&about.name),
         escape(&about.title),
         escape(&about.question),
@@ -119,9 +120,9 @@ fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
             capital(&experiment.description.name),
             quantity.title(),
             factor_title(&wanted.over),
-            energy_mark(study, quantity)
+            energy_mark(study, experiment, quantity)
         ),
-        axis: value_axis(quantity, rows.iter().map(|row| (row.value, row.interval))),
+        axis: quantity_axis(quantity, rows.iter().map(|row| (row.value, row.interval))),
         of: "cell",
         counted: "runs",
         rows,
@@ -129,32 +130,22 @@ fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
     bars.html()
 }
 
-/// The values of the factors that vary, this one first. Values that say nothing alone have the name of their factor.
-fn bar_name(experiment: &Experiment, cell: &Cell, over: &str) -> String {
-    let varies = |factor: &&Factor| experiment.values_of(&factor.name).len() > 1;
-    let (first, others): (Vec<_>, Vec<_>) =
-        cell.factors.iter().filter(varies).partition(|factor| factor.name == over);
-    let words = first.into_iter().chain(others).map(|factor| {
-        let value = &factor.value;
-        let is_clear = value.len() > 3 && value.parse::<f64>().is_err();
-        if is_clear { value.clone() } else { with_unit(factor) }
-    });
-    words.collect::<Vec<_>>().join(", ")
+fn quantity_axis(
+    quantity: Quantity,
+    values: impl Iterator<Item = (f64, Option<(f64, f64)>)>,
+) -> Axis<'static> {
+    value_axis(quantity.title(), quantity.unit(), quantity.name(), values)
 }
 
-/// The axis of a quantity with these values and intervals: logarithmic if the largest would hide the smallest.
-fn value_axis(quantity: Quantity, values: impl Iterator<Item = (f64, Option<(f64, f64)>)>) -> Axis<'static> {
-    let ends = values.map(|(value, interval)| (value, interval.map_or(value, |(_, high)| high)));
-    let (smallest, largest) = ends.fold((f64::INFINITY, 0.0_f64), |(smallest, largest), (value, end)| {
-        (smallest.min(value), largest.max(end))
-    });
-    let log = smallest > 0.0 && largest > smallest * HIDES;
-    Axis { title: quantity.title(), unit: quantity.unit(), column: quantity.name(), log }
-}
-
-/// What a caption says of simulated joules.
-fn energy_mark(study: &Study, quantity: Quantity) -> &'static str {
-    if quantity.is_energy() && study.origin.simulated_energy { " (energy is simulated)" } else { "" }
+/// What a caption says of the source of joules: the least reliable of all cells.
+fn energy_mark(study: &Study, experiment: &Experiment, quantity: Quantity) -> String {
+    let source = experiment.cells.iter().map(|cell| cell.energy).max().filter(|_| quantity.is_energy());
+    match source {
+        None | Some(EnergySource::Absent) => String::new(),
+        Some(_) if study.origin.simulated_energy => " (energy is simulated)".to_owned(),
+        Some(EnergySource::Model) => " (energy is estimated by a model)".to_owned(),
+        Some(source) => format!(" (energy: {})", source.as_str()),
+    }
 }
 
 /// A curve for each combination of the other factors, and one for what the paper says.
@@ -175,7 +166,7 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
         let name = if of_one { "" } else { name };
         paper_curves(experiment, name, points, quantity)
     });
-    let note = energy_mark(study, quantity);
+    let note = energy_mark(study, experiment, quantity);
     let curves: Vec<Curve> = curves.chain(papers).collect();
     let plot = Plot {
         file: format!("{}-{}", experiment.description.name, quantity.name()),
@@ -191,7 +182,7 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
             column: &wanted.over,
             log: wanted.log,
         },
-        y: value_axis(
+        y: quantity_axis(
             quantity,
             curves.iter().flat_map(Curve::with_intervals).map(|((_, y), interval)| (y, interval)),
         ),
@@ -243,31 +234,4 @@ fn paper_curves(experiment: &Experiment, of: &str, points: &Points<'_>, quantity
 fn curve_name(cell: &Cell, over: &str) -> String {
     let others = cell.factors.iter().filter(|factor| factor.name != over);
     others.map(with_unit).collect::<Vec<_>>().join(", ")
-}
-
-/// The value of a factor with its unit, or with its name if it says nothing alone.
-fn with_unit(Factor { name, value }: &Factor) -> String {
-    match name.as_str() {
-        "rate" => format!("{value} Mbit/s"),
-        "rtt_ms" => format!("RTT {value} ms"),
-        "transport" | "topology" | "traffic" | "method" | "congestion" => value.clone(),
-        _ => format!("{name} {value}"),
-    }
-}
-
-/// The title of a factor on an axis.
-fn factor_title(name: &str) -> &str {
-    match name {
-        "rtt_ms" => "RTT (ms)",
-        "rate" => "rate (Mbit/s)",
-        "background" => "background flows",
-        "paths" => "number of paths",
-        "subflows" => "number of subflows",
-        _ => name,
-    }
-}
-
-/// The unit of a factor.
-fn unit_of(factor: &str) -> Unit {
-    if factor == "bytes" { Unit::Bytes } else { Unit::Count }
 }

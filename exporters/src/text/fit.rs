@@ -4,7 +4,7 @@
 use unicode_width::UnicodeWidthStr;
 
 /// The text with its longer lines wrapped at spaces. What follows is indented as far as the text after the line's label.
-pub(super) fn wrapped(text: &str, width: usize) -> String {
+pub(crate) fn wrapped(text: &str, width: usize) -> String {
     text.lines().map(|line| wrapped_line(line, width) + "\n").collect()
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod comparison;
 pub(crate) mod connection;
 mod cost;
 mod fairness;
-mod fit;
+pub(crate) mod fit;
 mod goodput;
 pub(crate) mod grid;
 mod peers;

@@ -91,6 +91,9 @@ pub enum Close {
 pub struct TrafficSpec {
     /// The transport protocol.
     pub transport: Transport,
+    /// That of the server's socket. `None`: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_transport: Option<Transport>,
     /// The address that the client connects to. The server listens on this port of all its addresses.
     pub server: SocketAddr,
     /// The client's address. `None`: the routes decide.
@@ -146,6 +149,7 @@ impl TrafficSpec {
     pub fn new(server: IpAddr, workload: Workload) -> Self {
         Self {
             transport: Transport::Mptcp,
+            server_transport: None,
             server: SocketAddr::new(server, PORT),
             client: None,
             mapped: false,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptions of experiments as tables of a program, which become those of results. `results.rs` says what each field means.
 
+use super::detail::Shape;
 use super::quantity::Quantity;
 use super::results::{self, Factor, PublishedValue};
 
@@ -23,6 +24,8 @@ pub struct Description {
     pub baseline: &'static [(&'static str, &'static str)],
     /// Its plots.
     pub plots: &'static [Plot],
+    /// Its plots of single values, each with the factors that its cells have in common.
+    pub detail_plots: &'static [(Shape, &'static [(&'static str, &'static str)])],
     /// What the paper reports.
     pub published: &'static [Published],
 }
@@ -62,6 +65,11 @@ impl From<&Description> for results::Description {
             quantities: table.quantities.to_vec(),
             baseline: factors(table.baseline),
             plots: table.plots.iter().map(results::Plot::from).collect(),
+            detail_plots: table
+                .detail_plots
+                .iter()
+                .map(|(shape, cells)| results::DetailPlot { shape: *shape, cells: factors(cells) })
+                .collect(),
             published: table.published.iter().map(results::Published::from).collect(),
         }
     }

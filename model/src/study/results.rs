@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::detail::{Detail, Shape};
 use super::quantity::Quantity;
 use crate::energy::EnergySource;
 use crate::host::Host;
@@ -32,6 +33,9 @@ pub struct Description {
     /// Its plots.
     #[serde(skip)]
     pub plots: Vec<Plot>,
+    /// Its plots of single values.
+    #[serde(skip)]
+    pub detail_plots: Vec<DetailPlot>,
     /// What the paper reports.
     #[serde(skip)]
     pub published: Vec<Published>,
@@ -46,6 +50,15 @@ pub struct Plot {
     pub over: String,
     /// Whether the horizontal axis is logarithmic.
     pub log: bool,
+}
+
+/// Single values of the runs of some cells.
+#[derive(Clone, Debug)]
+pub struct DetailPlot {
+    /// What is drawn.
+    pub shape: Shape,
+    /// The factors that its cells have in common. Empty: all cells.
+    pub cells: Vec<Factor>,
 }
 
 /// A value that a paper reports for a cell.
@@ -112,6 +125,8 @@ pub struct RunRecord {
     pub energy: EnergySource,
     /// What was measured. Empty: it failed.
     pub values: Vec<(Quantity, f64)>,
+    /// Single values, for plots.
+    pub details: Vec<Detail>,
     /// Why it failed.
     pub error: Option<String>,
 }
@@ -174,6 +189,9 @@ pub struct Cell {
     pub energy: EnergySource,
     /// A value for each quantity that was measured.
     pub measured: Vec<Measured>,
+    /// The single values of each run that succeeded. Not in JSON: `study.db` has them.
+    #[serde(skip)]
+    pub details: Vec<Vec<Detail>>,
 }
 
 /// A quantity over all runs of a cell.

@@ -58,6 +58,7 @@ impl Cell {
             failures: own().filter_map(|run| run.error.clone()).collect(),
             energy: succeeded().map(|run| run.energy).max().unwrap_or(EnergySource::Absent),
             measured: measured.collect(),
+            details: succeeded().map(|run| run.details.clone()).collect(),
             factors: factors.to_vec(),
         }
     }
@@ -129,6 +130,7 @@ mod tests {
         quantities: &[Quantity::Power, Quantity::Goodput],
         baseline: &[("paths", "1")],
         plots: &[],
+        detail_plots: &[],
         published: &[declared::Published {
             cell: &[("paths", "2")],
             quantity: Quantity::Power,
@@ -147,6 +149,7 @@ mod tests {
             took_s: 1.0,
             energy: EnergySource::Model,
             values: vec![(Quantity::Power, power)],
+            details: Vec::new(),
             error: None,
         }
     }

@@ -37,6 +37,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::Requests, over: "program", log: false },
         Plot { quantity: Quantity::CompletionTime, over: "program", log: false },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("program", "redis"), ("transport", "mptcp")],

@@ -28,6 +28,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::Goodput, over: "background", log: false },
         Plot { quantity: Quantity::CompletionTime, over: "background", log: false },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("transport", "mptcp"), ("background", "1")],

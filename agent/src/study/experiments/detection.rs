@@ -44,6 +44,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::FalselyClosed, over: "subflows", log: false },
         Plot { quantity: Quantity::DecisionTime, over: "subflows", log: false },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("subflows", "2"), ("method", "ese")],

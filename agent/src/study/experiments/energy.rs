@@ -40,6 +40,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::MachineEnergy, over: "paths", log: false },
         Plot { quantity: Quantity::CompletionTime, over: "paths", log: false },
     ],
+    detail_plots: &[],
     published: PUBLISHED,
 };
 

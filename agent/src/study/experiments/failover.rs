@@ -7,6 +7,7 @@ use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Plot, Published};
+use mpwatch_model::study::detail::Shape;
 use mpwatch_model::study::quantity::Quantity;
 
 use super::super::experiment::{
@@ -38,6 +39,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::CompletionTime, over: "transport", log: false },
         Plot { quantity: Quantity::Completed, over: "transport", log: false },
     ],
+    detail_plots: &[(Shape::RatesOverTime, &[("transport", "mptcp"), ("failure", "yes")])],
     published: &[
         Published {
             cell: &[("transport", "mptcp"), ("failure", "yes")],

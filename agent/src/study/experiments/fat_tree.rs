@@ -43,6 +43,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::CompletionTime, over: "class", log: false },
         Plot { quantity: Quantity::Excess, over: "class", log: false },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("network", "silent"), ("class", "query"), ("transport", "tcp"), ("forwarding", "ecmp")],

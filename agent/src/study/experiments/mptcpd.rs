@@ -9,6 +9,7 @@ use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Plot, Published};
+use mpwatch_model::study::detail::{Series, Shape};
 use mpwatch_model::study::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
@@ -49,6 +50,10 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::Power, over: "congestion", log: false },
         Plot { quantity: Quantity::CompletionTime, over: "congestion", log: false },
     ],
+    detail_plots: &[(
+        Shape::Distribution(Series::CompletionTimes),
+        &[("flows", "short"), ("elimination", "off")],
+    )],
     published: &[
         Published {
             cell: &[("flows", "long"), ("congestion", NAME), ("elimination", "on")],

@@ -38,6 +38,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::Groups, over: "subflows", log: false },
         Plot { quantity: Quantity::CpuPerPayload, over: "subflows", log: false },
     ],
+    detail_plots: &[],
     published: &[Published {
         cell: &[("subflows", "8")],
         quantity: Quantity::Goodput,

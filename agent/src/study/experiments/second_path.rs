@@ -31,6 +31,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::SecondSubflowBytes, over: "rtt_ms", log: true },
         Plot { quantity: Quantity::EffectiveBytes, over: "rtt_ms", log: true },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("rate", "1000"), ("rtt_ms", "1")],

@@ -7,6 +7,7 @@ use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Plot, Published};
+use mpwatch_model::study::detail::{Series, Shape};
 use mpwatch_model::study::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
@@ -46,6 +47,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::EnergyPerPayload, over: "subflows", log: false },
         Plot { quantity: Quantity::ShortCompletion, over: "subflows", log: false },
     ],
+    detail_plots: &[(Shape::Distribution(Series::ShortCompletionTimes), &[("links", "1")])],
     published: &[
         Published {
             cell: &[("links", "1"), ("subflows", "8"), ("connections", "50")],

@@ -33,6 +33,7 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::Goodput, over: "bytes", log: true },
         Plot { quantity: Quantity::EnergyPerPayload, over: "bytes", log: true },
     ],
+    detail_plots: &[],
     published: &[
         Published {
             cell: &[("bytes", "100000"), ("transport", "mptcp")],

@@ -7,6 +7,7 @@ use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Published};
+use mpwatch_model::study::detail::Shape;
 use mpwatch_model::study::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
@@ -24,6 +25,7 @@ static DESCRIPTION: Description = Description {
     quantities: &[Quantity::RateCorrelation, Quantity::Goodput, Quantity::Jain, Quantity::Groups],
     baseline: &[],
     plots: &[],
+    detail_plots: &[(Shape::RatesOverTime, &[])],
     published: &[Published {
         cell: &[("cap", "shared")],
         quantity: Quantity::RateCorrelation,

@@ -7,6 +7,7 @@ use mpwatch_lab::fabric::{FabricSpec, Forwarding, Kind};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Plot, Published};
+use mpwatch_model::study::detail::{Series, Shape};
 use mpwatch_model::study::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
@@ -43,6 +44,10 @@ static DESCRIPTION: Description = Description {
         Plot { quantity: Quantity::FlowJain, over: "subflows", log: false },
         Plot { quantity: Quantity::SlowestFlow, over: "subflows", log: false },
     ],
+    detail_plots: &[(
+        Shape::Distribution(Series::FlowGoodput),
+        &[("topology", "fat-tree"), ("traffic", "permutation")],
+    )],
     published: &[
         Published {
             cell: &[("topology", "fat-tree"), ("traffic", "permutation"), ("subflows", "8")],

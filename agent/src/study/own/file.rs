@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use mpwatch_lab::traffic::{Amount, PORT, Sender, TrafficSpec, Transport, Workload};
+use mpwatch_model::study::detail::{Series, Shape};
 use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, Factor, Plot};
+use mpwatch_model::study::{Description, DetailPlot, Factor, Plot};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -172,6 +173,10 @@ impl OwnExperiment {
             quantities,
             baseline,
             plots,
+            detail_plots: vec![DetailPlot {
+                shape: Shape::Distribution(Series::CompletionTimes),
+                cells: Vec::new(),
+            }],
             published: Vec::new(),
         };
         let experiment = Experiment::own(description, cells);

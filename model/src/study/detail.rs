@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values of a run that are drawn one by one, not summarized: of each connection, and over time.
+
+use crate::metric::Unit;
+use crate::words;
+
+words! {
+    /// What a detail is a value of.
+    pub enum Series {
+        /// Of each measured connection: from connect to the last byte at the receiver, seconds.
+        CompletionTimes = "completion_s",
+        /// The same of each short flow.
+        ShortCompletionTimes = "short_completion_s",
+        /// Goodput of each measured connection, bits per second.
+        FlowGoodput = "flow_goodput_bps",
+        /// Rate of the first subflow of the first measured connection over time, bits per second.
+        FirstSubflow = "first_subflow_bps",
+        /// Rate of its second subflow.
+        SecondSubflow = "second_subflow_bps",
+    }
+}
+
+impl Series {
+    /// Its title on an axis.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::CompletionTimes => "completion time",
+            Self::ShortCompletionTimes => "completion time of short flows",
+            Self::FlowGoodput => "goodput of a flow",
+            Self::FirstSubflow => "first subflow",
+            Self::SecondSubflow => "second subflow",
+        }
+    }
+
+    /// Its unit.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::CompletionTimes | Self::ShortCompletionTimes => Unit::Seconds,
+            Self::FlowGoodput | Self::FirstSubflow | Self::SecondSubflow => Unit::BitsPerSecond,
+        }
+    }
+}
+
+/// One value of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Detail {
+    /// What it is a value of.
+    pub series: Series,
+    /// When, in seconds after the start of the traffic. `None`: it is of no time in particular.
+    pub at_s: Option<f64>,
+    /// In the unit of the series.
+    pub value: f64,
+}
+
+/// A plot of details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The cumulative distribution over all runs, a curve for each cell.
+    Distribution(Series),
+    /// The rates of both subflows over time in the first run, a plot for each cell.
+    RatesOverTime,
+}
