@@ -42,12 +42,13 @@ pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     // struct btf_ext_header: the CO-RE part comes after those of functions and lines. It begins with the size of a record.
     let start = word(ext, 4)? + word(ext, 24)?;
     let mut rest = ext.get(start..start + word(ext, 28)?)?;
-    let record_bytes = word(rest, 0)?;
+    let record_bytes = word(rest, 0).filter(|bytes| *bytes > 0)?;
     rest = rest.get(4..)?;
     let mut found = Vec::new();
     while !rest.is_empty() {
         let section = elf.section_by_name(text(strings, word(rest, 0)?)?)?;
-        let code = section.data().ok()?;
+        // `None`: a section without bytes in the file.
+        let code = usize::try_from(section.file_range()?.0).ok()?;
         let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
         for record in records.chunks_exact(record_bytes) {
@@ -55,7 +56,7 @@ pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
                 continue;
             }
             let access = access(record, section.index().0, strings, &types)?;
-            let at = (place(record) + KIND, place(code) + access.offset + CONSTANT);
+            let at = (place(record) + KIND, code.checked_add(access.offset)? + CONSTANT);
             found.push(Access { at, ..access });
         }
         rest = behind;

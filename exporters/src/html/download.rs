@@ -110,7 +110,10 @@ mod tests {
     #[test]
     fn a_saved_drawing_has_colours_instead_of_variables() {
         let file = standalone((100.0, 20.0), "Energy of a &lt; b and c", "<path class=\"l1\" d=\"M0 0\"/>");
-        assert!(file.contains(">Energy of a &lt;</text>") && file.contains("viewBox=\"-8 -48 116 76\""), "{file}");
+        assert!(
+            file.contains(">Energy of a &lt;</text>") && file.contains("viewBox=\"-8 -48 116 76\""),
+            "{file}"
+        );
         assert!(!file.contains("var(") && file.contains(".l1 { stroke: #2a6fc9; }"), "{file}");
         assert!(file.starts_with("<svg xmlns=") && file.ends_with("</svg>"));
     }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The arithmetic of `mptcpd` in the kernel against the reference.
+
+use mpwatch_ebpf::congestion::{Arithmetic, Step};
+use mpwatch_engine::congestion::{Connection, MAX_CWND, MAX_RTT_US, Path, increase_per_segment, rate};
+use mpwatch_tests::emulation;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::may_run;
+
+/// The kernel runs the same integers as the reference, over whole traces of ACKs.
+#[test]
+fn the_arithmetic_in_the_kernel_is_that_of_the_reference() {
+    if !may_run() {
+        return;
+    }
+    let kernel = Arithmetic::load().unwrap();
+    let numbers = (0..=8_u64 << 56, any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+    let usual = (0..1_u64 << 40, 0..=MAX_CWND, 0..=MAX_RTT_US, 0..=MAX_RTT_US, 0..1_000_u32);
+    let input = (prop_oneof![numbers, usual], 0..1_u64 << 40, 1_usize..20);
+    let compare = |((others_rate, cwnd, rtt_us, min_rtt_us, acked), credit, acks): (_, u64, usize)| {
+        let mut path = Path { cwnd, rtt_us, credit };
+        for _ in 0..acks {
+            let step = Step {
+                others_rate,
+                min_rtt_us,
+                acked,
+                cwnd: path.cwnd,
+                rtt_us,
+                credit: path.credit,
+                ..Step::default()
+            };
+            let computed = kernel.run(&step).unwrap();
+            let own = rate(path.cwnd, rtt_us);
+            let increase = increase_per_segment(path.cwnd, rtt_us, others_rate + own, min_rtt_us);
+            let growth = path.grow(acked, increase);
+            let expected = Step { rate: own, increase, growth, credit: path.credit, ..step };
+            prop_assert_eq!(computed, expected);
+        }
+        Ok(())
+    };
+    let cases = u32::try_from(emulation::amount(4_000).max(200)).unwrap();
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config).run(&input, compare).unwrap();
+}
+
+/// Window in segments and RTT in microseconds of each path.
+type Windows = Vec<(u32, u32)>;
+
+/// What happens on a path.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Acknowledged(u32),
+    Lost,
+}
+
+/// Whole connections: the windows of all paths stay equal over traces of ACKs and losses. On a loss the kernel's Reno halves the window
+/// (`tcp_reno_ssthresh`), and `mptcpd_ssthresh` sets the credit to zero.
+#[test]
+fn windows_of_all_paths_are_those_of_the_reference_over_acks_and_losses() {
+    if !may_run() {
+        return;
+    }
+    let kernel = Arithmetic::load().unwrap();
+    let path = (2..=10_000_u32, 1..=2_000_000_u32);
+    let event = prop_oneof![4 => (1..200_u32).prop_map(Event::Acknowledged), 1 => Just(Event::Lost)];
+    let input = (vec(path, 1..=8), vec((any::<Index>(), event), 1..60));
+    let compare = |(paths, events): (Windows, Vec<(Index, Event)>)| {
+        let paths: Vec<Path> = paths.into_iter().map(|(cwnd, rtt_us)| Path::new(cwnd, rtt_us)).collect();
+        let mut reference = Connection { paths: paths.clone() };
+        let mut own = paths;
+        for (index, event) in events {
+            let on = index.index(own.len());
+            match event {
+                Event::Acknowledged(acked) => {
+                    let rate_of = |path: &Path| {
+                        let step = Step { cwnd: path.cwnd, rtt_us: path.rtt_us, ..Step::default() };
+                        kernel.run(&step).unwrap().rate
+                    };
+                    let others = own.iter().enumerate().filter(|(other, _)| *other != on);
+                    let step = Step {
+                        others_rate: others.map(|(_, path)| rate_of(path)).sum(),
+                        min_rtt_us: own.iter().map(|path| path.rtt_us).min().unwrap(),
+                        acked,
+                        cwnd: own[on].cwnd,
+                        rtt_us: own[on].rtt_us,
+                        credit: own[on].credit,
+                        ..Step::default()
+                    };
+                    let computed = kernel.run(&step).unwrap();
+                    own[on].cwnd += computed.growth;
+                    own[on].credit = computed.credit;
+                    prop_assert_eq!(reference.acknowledge(on, acked), Some(computed.growth));
+                }
+                Event::Lost => {
+                    own[on] = Path::new((own[on].cwnd >> 1).max(2), own[on].rtt_us);
+                    reference.lose(on);
+                }
+            }
+            prop_assert_eq!(&reference.paths, &own);
+        }
+        Ok(())
+    };
+    let cases = u32::try_from(emulation::amount(500).max(50)).unwrap();
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config).run(&input, compare).unwrap();
+}
