@@ -8,6 +8,7 @@ mod capability;
 mod cli;
 mod clock;
 mod command;
+mod compression;
 mod config;
 mod congestion;
 mod control;

@@ -24,6 +24,7 @@ pub(crate) fn parse_sample(text: &str) -> Result<u64, String> {
 }
 
 /// How long something is kept, in whole days or hours.
+#[cfg(feature = "clickhouse")]
 pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     let seconds = parse_whole(text, TIMES).filter(|seconds| (3_600..=3_650 * 86_400).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| "use a whole number with d or h, 1h to 3650d".to_owned())

@@ -6,7 +6,6 @@
 pub mod clickhouse;
 pub mod comparison;
 pub mod csv;
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
 pub mod html;
 pub mod http;
 pub mod json;

@@ -73,11 +73,13 @@ pub fn read(stream: &mut impl Read) -> Option<Request> {
     let length = lines.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
     let mut sent = vec![0; length.unwrap_or_default()];
     input.read_exact(&mut sent).ok()?;
-    if !lines.iter().any(|line| line == "content-encoding: gzip") {
-        return Some(Request { head, body: sent });
-    }
     let mut body = Vec::new();
-    GzDecoder::new(&sent[..]).read_to_end(&mut body).unwrap();
+    match lines.iter().find_map(|line| line.strip_prefix("content-encoding: ")) {
+        Some("gzip") => drop(GzDecoder::new(&sent[..]).read_to_end(&mut body).unwrap()),
+        Some("zstd") => body = zstd::decode_all(&sent[..]).unwrap(),
+        Some(other) => panic!("compressed with {other}"),
+        None => body = sent,
+    }
     Some(Request { head, body })
 }
 

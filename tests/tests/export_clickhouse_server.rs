@@ -138,7 +138,8 @@ fn a_server_takes_every_row_once_with_the_right_password_and_after_sigkill() {
     store.deliver(&Arc::new(fixture::snapshot(connections)));
     store.close();
     let url = format!("http://127.0.0.1:{}", server.port);
-    let fixed = ["export", "clickhouse", "--batch", "7", "--user", "mpwatch", "--url", &url];
+    let fixed =
+        ["export", "clickhouse", "--batch", "7", "--compression", "gzip", "--user", "mpwatch", "--url", &url];
     let files = ["--db", db.to_str().unwrap(), "--password-file", secret.to_str().unwrap()];
     let export = |more: &[&str]| mpwatch(&[&fixed[..], &files, more].concat());
     fs::write(&secret, "wrong").unwrap();

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 pub(crate) use nearest::suggest;
-pub(crate) use values::{Config, ExportTarget};
+pub(crate) use values::Config;
+#[cfg(feature = "http-client")]
+pub(crate) use values::ExportTarget;
 
 use crate::control::switch::Switch;
 use crate::error::Failure;

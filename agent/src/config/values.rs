@@ -13,6 +13,7 @@ use mpwatch_model::elimination::EliminationAction;
 use mpwatch_model::filter::Filter;
 use tracing::level_filters::LevelFilter;
 
+use crate::compression::Compression;
 use crate::control::switch::Switch;
 use crate::credentials::Credentials;
 use crate::paths;
@@ -82,6 +83,7 @@ pub(crate) struct ExportTarget {
     pub(crate) credentials: Credentials,
     /// Connections in a request.
     pub(crate) batch: u32,
+    pub(crate) compression: Compression,
     /// How long connections wait for a request.
     pub(crate) every: Duration,
     pub(crate) timeout: Duration,
@@ -94,6 +96,7 @@ impl Default for ExportTarget {
             database: "mpwatch".to_owned(),
             credentials: Credentials::default(),
             batch: 2_000,
+            compression: Compression::Gzip,
             every: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
         }
@@ -133,7 +136,7 @@ impl Default for Config {
             log_level: LevelFilter::INFO,
             log_json: false,
             export_sample: None,
-            clickhouse: ExportTarget::default(),
+            clickhouse: ExportTarget { compression: Compression::Zstd, ..ExportTarget::default() },
             otlp: ExportTarget::default(),
             otlp_spans: ExportTarget::default(),
         }

@@ -47,12 +47,13 @@ pub(crate) fn of(config: &Config) -> anyhow::Result<Vec<Export>> {
 }
 
 fn target(kind: &str, url: &str, one: &ExportTarget, sampling: Option<Sampling>) -> anyhow::Result<Target> {
-    let ExportTarget { database, credentials, batch, timeout, .. } = one;
-    let delivery = Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, sampling };
+    let ExportTarget { credentials, batch, compression, timeout, .. } = one;
+    let (timeout, batch, compression) = (*timeout, *batch, *compression);
+    let delivery = Delivery { credentials: credentials.clone(), timeout, batch, compression, sampling };
     let url = Url::parse(url).map_err(Failure::usage)?;
     match kind {
         #[cfg(feature = "clickhouse")]
-        "clickhouse" => Target::clickhouse(url, database, delivery),
+        "clickhouse" => Target::clickhouse(url, &one.database, delivery),
         #[cfg(feature = "otlp")]
         "otlp" => Target::otlp(url, Signal::Logs, delivery),
         #[cfg(feature = "otlp")]

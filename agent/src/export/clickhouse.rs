@@ -6,9 +6,11 @@ use mpwatch_exporters::clickhouse::{rows, schema};
 use mpwatch_model::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
+use super::compression::Compressor;
 use super::http::{Answer, Post};
 use super::percent::percent_encoded;
-use super::sender::{Compressor, Engine, shown};
+use super::sender::{Engine, shown};
+use crate::compression::Compression;
 
 /// What the server does with an insertion. It confirms when the rows are stored, also those of other shards. Replicated tables do not ignore
 /// a batch that comes again: they would not pass it on to `pair_states`, which may be what had failed.
@@ -19,12 +21,13 @@ const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, o
 /// A database of a server.
 pub(crate) struct Clickhouse {
     pub(crate) database: String,
+    pub(crate) compression: Compression,
 }
 
 /// The request for the answer to a query.
 pub(super) fn asking(query: &str) -> Post {
     let query = format!("query={}", percent_encoded(query));
-    Post { query, body: Bytes::new(), content_type: CONTENT_TYPE, gzip: false }
+    Post { query, body: Bytes::new(), content_type: CONTENT_TYPE, compression: None }
 }
 
 /// An error can follow a status that was sent before it occurred.
@@ -65,7 +68,7 @@ impl Engine for Clickhouse {
             return Ok(None);
         }
         // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
-        let mut compressed = Compressor::new();
+        let mut compressed = Compressor::new(self.compression)?;
         compressed.write(schema::insertion(&self.database, columns).as_bytes())?;
         let mut line = Vec::new();
         for StoredEnd { end, version } in &ends {
@@ -74,7 +77,8 @@ impl Engine for Clickhouse {
             compressed.write(&line)?;
         }
         let body = compressed.finish()?;
-        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, gzip: true }, count)))
+        let compression = Some(self.compression);
+        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
     }
 
     fn is_success(&self, answer: &Answer) -> bool {

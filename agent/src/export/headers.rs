@@ -4,13 +4,15 @@
 use std::fs;
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+#[cfg(feature = "otlp")]
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::credentials::Credentials;
 
+#[cfg(feature = "clickhouse")]
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
+#[cfg(feature = "clickhouse")]
 const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
 const AUTHORIZATION: HeaderName = HeaderName::from_static("authorization");
 

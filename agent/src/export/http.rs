@@ -18,6 +18,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::headers::{self, Scheme};
 use super::tls;
 use super::url::Url;
+use crate::compression::Compression;
 use crate::credentials::Credentials;
 
 /// More of an answer is of no use: it is a confirmation, or an error message.
@@ -43,8 +44,8 @@ pub(crate) struct Post {
     pub(crate) body: Bytes,
     /// Type of the body.
     pub(crate) content_type: &'static str,
-    /// The body is compressed.
-    pub(crate) gzip: bool,
+    /// How the body is compressed. `None`: it is not.
+    pub(crate) compression: Option<Compression>,
 }
 
 /// An answer that was read to its end.
@@ -121,8 +122,8 @@ impl Client {
             // ClickHouse refuses a request without it, and hyper leaves it out if the body is empty.
             .header("content-length", post.body.len())
             .header("user-agent", concat!("mpwatch/", env!("CARGO_PKG_VERSION")));
-        if post.gzip {
-            request = request.header("content-encoding", "gzip");
+        if let Some(compression) = post.compression {
+            request = request.header("content-encoding", compression.as_str());
         }
         for (name, value) in headers::of(&self.credentials, self.scheme).map_err(HttpError::Credentials)? {
             request = request.header(name, value);

@@ -4,6 +4,8 @@
 #[cfg(feature = "clickhouse")]
 mod clickhouse;
 #[cfg(feature = "http-client")]
+pub(crate) mod compression;
+#[cfg(feature = "http-client")]
 mod headers;
 #[cfg(feature = "http-client")]
 mod http;

@@ -5,8 +5,10 @@ use mpwatch_exporters::otlp;
 use mpwatch_model::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
+use super::compression::Compressor;
 use super::http::{Answer, Post};
-use super::sender::{Compressor, Engine};
+use super::sender::Engine;
+use crate::compression::Compression;
 
 /// What is sent of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,7 @@ impl Signal {
 
 pub(crate) struct Otlp {
     pub(crate) signal: Signal,
+    pub(crate) compression: Compression,
 }
 
 impl Engine for Otlp {
@@ -62,11 +65,12 @@ impl Engine for Otlp {
             }
             Signal::Traces => otlp::spans(ends.iter().map(|stored| &stored.end), columns, VERSION),
         };
-        let mut compressed = Compressor::new();
+        let mut compressed = Compressor::new(self.compression)?;
         compressed.write(&body)?;
         let body = compressed.finish()?;
         let content_type = "application/x-protobuf";
-        Ok(Some((Post { query: String::new(), body, content_type, gzip: true }, count)))
+        let compression = Some(self.compression);
+        Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
     }
 
     fn is_success(&self, answer: &Answer) -> bool {

@@ -2,11 +2,6 @@
 //! Sends what a target has not confirmed, one batch at a time. A batch is kept until it is confirmed; who calls decides when a failed one
 //! is repeated, and for how long.
 
-use std::io::{self, Write as _};
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use hyper::body::Bytes;
 use jiff::Timestamp;
 use mpwatch_exporters::sample::Sampling;
 use mpwatch_model::end::EndColumns;
@@ -16,8 +11,6 @@ use mpwatch_store::{Outbox, StoreError, StoredEnd, end_columns};
 
 use super::http::{Answer, Client, HttpError, Post};
 
-/// A compromise between CPU time and size: docs/measurements/2026-11-fleet.md.
-const COMPRESSION: Compression = Compression::new(5);
 /// Of a server's error message, so many characters are shown.
 const MAX_MESSAGE: usize = 300;
 
@@ -213,21 +206,4 @@ impl Sender {
 pub(super) fn shown(text: &str) -> String {
     let text: String = text.chars().take(MAX_MESSAGE).collect();
     printable(&text).into_owned()
-}
-
-/// Compresses a body with gzip.
-pub(super) struct Compressor(GzEncoder<Vec<u8>>);
-
-impl Compressor {
-    pub(super) fn new() -> Self {
-        Self(GzEncoder::new(Vec::new(), COMPRESSION))
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
-    }
-
-    pub(super) fn finish(self) -> io::Result<Bytes> {
-        Ok(self.0.finish()?.into())
-    }
 }

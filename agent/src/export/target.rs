@@ -15,6 +15,7 @@ use super::sender::Sender;
 #[cfg(feature = "clickhouse")]
 use super::sender::shown;
 use super::url::Url;
+use crate::compression::Compression;
 use crate::credentials::Credentials;
 
 /// How requests are made.
@@ -24,6 +25,7 @@ pub(crate) struct Delivery {
     pub(crate) timeout: Duration,
     /// Connections in a request.
     pub(crate) batch: u32,
+    pub(crate) compression: Compression,
     /// `None`: all connections are sent.
     pub(crate) sampling: Option<Sampling>,
 }
@@ -50,9 +52,9 @@ impl Target {
     #[cfg(feature = "clickhouse")]
     pub(crate) fn clickhouse(url: Url, database: &str, delivery: Delivery) -> anyhow::Result<Self> {
         let name = format!("clickhouse {url} {database}");
-        let Delivery { credentials, timeout, batch, sampling } = delivery;
+        let Delivery { credentials, timeout, batch, compression, sampling } = delivery;
         let client = Client::new(url, credentials, Scheme::Clickhouse, timeout)?;
-        let engine = Clickhouse { database: database.to_owned() };
+        let engine = Clickhouse { database: database.to_owned(), compression };
         Ok(Self { name, sender: Sender::new(client, Box::new(engine), batch, sampling) })
     }
 
@@ -60,8 +62,11 @@ impl Target {
     pub(crate) fn otlp(url: Url, signal: Signal, delivery: Delivery) -> anyhow::Result<Self> {
         let url = url.with_default_path(signal.path());
         let name = format!("otlp {url}");
-        let Delivery { credentials, timeout, batch, sampling } = delivery;
+        let Delivery { credentials, timeout, batch, compression, sampling } = delivery;
         let client = Client::new(url, credentials, Scheme::Basic, timeout)?;
-        Ok(Self { name, sender: Sender::new(client, Box::new(Otlp { signal }), batch, sampling) })
+        Ok(Self {
+            name,
+            sender: Sender::new(client, Box::new(Otlp { signal, compression }), batch, sampling),
+        })
     }
 }

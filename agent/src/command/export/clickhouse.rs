@@ -7,6 +7,7 @@ use mpwatch_exporters::clickhouse::schema::{self, Place};
 use super::send::{delivery, send};
 use crate::cli::ClickhouseOptions;
 use crate::command::output::print;
+use crate::compression::Compression;
 use crate::error::{Failure, RUNTIME};
 use crate::export::sender::columns;
 use crate::export::target::{Target, answer_of_clickhouse};
@@ -23,19 +24,30 @@ pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     if options.check {
         return check(options, url);
     }
-    send(Target::clickhouse(url, &options.database, delivery(&options.delivery))?, &options.delivery)
+    send(
+        Target::clickhouse(url, &options.database, delivery(&options.delivery, Compression::Zstd))?,
+        &options.delivery,
+    )
 }
 
 /// Prints the statements that bring the server's tables up to date; fails if there are any.
 fn check(options: &ClickhouseOptions, url: Url) -> anyhow::Result<()> {
     let place = Place { database: &options.database, cluster: options.cluster.as_deref() };
     let columns = columns();
-    let found =
-        answer_of_clickhouse(url.clone(), delivery(&options.delivery), &check::query(place.database))?;
+    let found = answer_of_clickhouse(
+        url.clone(),
+        delivery(&options.delivery, Compression::Zstd),
+        &check::query(place.database),
+    )?;
     let differences = check::differences(&columns, place, &found);
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));
-    let version =
-        || answer_of_clickhouse(url, delivery(&options.delivery), &schema::version_query(place.database));
+    let version = || {
+        answer_of_clickhouse(
+            url,
+            delivery(&options.delivery, Compression::Zstd),
+            &schema::version_query(place.database),
+        )
+    };
     let version = if has_tables { Some(version()?) } else { None };
     let (known, database) = (schema::VERSION.to_string(), &options.database);
     match version.filter(|version| *version != known) {

@@ -10,15 +10,18 @@ use mpwatch_exporters::sample::Sampling;
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
+use crate::compression::Compression;
 use crate::error::Failure;
 use crate::export::retry::Backoff;
 use crate::export::sender::Step;
 use crate::export::target::{Delivery, Target};
 
-pub(super) fn delivery(options: &DeliveryOptions) -> Delivery {
-    let DeliveryOptions { credentials, timeout, batch, sample, .. } = options;
-    let sampling = sample.map(|threshold| Sampling { threshold });
-    Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, sampling }
+/// `usual`: compression of this target without an option.
+pub(super) fn delivery(options: &DeliveryOptions, usual: Compression) -> Delivery {
+    let DeliveryOptions { credentials, timeout, batch, compression, sample, .. } = options;
+    let (sampling, compression) =
+        (sample.map(|threshold| Sampling { threshold }), compression.unwrap_or(usual));
+    Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, compression, sampling }
 }
 
 pub(super) fn send(mut target: Target, options: &DeliveryOptions) -> anyhow::Result<()> {
