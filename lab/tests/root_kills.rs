@@ -48,6 +48,7 @@ fn fail_during_transfer(
     assert_eq!(outcome.client.first_error(), None);
     let (ours, theirs) = (&outcome.client.connections[0], &outcome.server.connections[0]);
     assert_eq!((ours.sent, ours.sent_hash), (theirs.received, theirs.received_hash));
+    assert!(theirs.receive_time < theirs.transfer_time, "the stream ended after the last byte: {theirs:?}");
     outcome
 }
 

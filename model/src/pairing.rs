@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::cpu::CpuTimes;
 use crate::energy::FlowEnergy;
 use crate::id::Token;
-use crate::lifecycle::Role;
+use crate::lifecycle::{CarriedBy, Role};
 use crate::unit::Bytes;
 
 /// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are used again.
@@ -107,6 +107,11 @@ impl Key {
     }
 }
 
+/// Whether it is plain TCP on the wire. The client of a server without MPTCP has fallen back, the server's end never was MPTCP.
+fn is_plain(connection: &Connection) -> bool {
+    connection.carried_by() != CarriedBy::Mptcp
+}
+
 /// Whether two records with one key are the two ends of a connection.
 fn are_ends(a: &Connection, b: &Connection) -> bool {
     if a.id == b.id {
@@ -124,7 +129,7 @@ fn are_ends(a: &Connection, b: &Connection) -> bool {
     };
     a.local == b.remote
         && a.remote == b.local
-        && a.protocol == b.protocol
+        && is_plain(a) == is_plain(b)
         && begin_together
         && (!is_loopback || a.netns_inode == b.netns_inode)
 }

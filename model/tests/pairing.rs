@@ -89,6 +89,18 @@ fn ends_of_plain_tcp_have_their_addresses_swapped_and_begin_together() {
 }
 
 #[test]
+fn a_fallback_and_the_servers_plain_tcp_are_one_connection() {
+    let [mut client, server] = plain_tcp();
+    client.protocol = Protocol::Mptcp;
+    client.token = fixture::connection(1, 1).token;
+    assert_eq!(flows(&[client.clone(), server.clone()]).len(), 2, "MPTCP and TCP");
+    client.fallback = fixture::fallen_back(1).fallback;
+    let ends = [server, client];
+    let flows = flows(&ends);
+    assert_eq!((flows.len(), flows[0].end.role), (1, Some(Role::Client)));
+}
+
+#[test]
 fn loopback_addresses_of_two_namespaces_are_two_connections() {
     let mut ends = plain_tcp();
     let (a, b) = ("127.0.0.1:40000".parse().unwrap(), "127.0.0.1:80".parse().unwrap());

@@ -53,7 +53,7 @@ CREATE VIEW result AS
     FROM run JOIN value ON value.run_id = run.id WHERE run.error IS NULL;
 ";
 
-/// Also of a file of an earlier mpwatch, which has no details.
+/// A file of an earlier mpwatch has no details until runs are added.
 const DETAILS: &str = "
 CREATE TABLE IF NOT EXISTS detail (
     run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -104,7 +104,6 @@ impl StudyFile {
         let origin = origin.ok_or_else(|| {
             StoreError::refused(path, "it is no file of a study", "name a folder that mpwatch study wrote")
         })?;
-        file.database.execute_batch(DETAILS).map_err(|error| StoreError::open(path, &error, None))?;
         Ok((file, origin))
     }
 
@@ -149,6 +148,7 @@ impl StudyFile {
 
     fn insert(&mut self, run: &RunRecord) -> rusqlite::Result<()> {
         let cell = mpwatch_model::study::key(&run.factors);
+        self.database.execute_batch(DETAILS)?;
         let transaction = self.database.transaction()?;
         let same = params![run.experiment, cell, run.repetition];
         transaction.execute("DELETE FROM run WHERE experiment = ? AND cell = ? AND repetition = ?", same)?;
@@ -196,9 +196,12 @@ impl StudyFile {
         let mut factors =
             self.database.prepare("SELECT name, value FROM factor WHERE run_id = ? ORDER BY position")?;
         let mut values = self.database.prepare("SELECT quantity, value FROM value WHERE run_id = ?")?;
-        let mut details = self
-            .database
-            .prepare("SELECT series, at_s, value FROM detail WHERE run_id = ? ORDER BY rowid")?;
+        let details = if self.database.table_exists(None, "detail")? {
+            "SELECT series, at_s, value FROM detail WHERE run_id = ? ORDER BY rowid"
+        } else {
+            "SELECT '', NULL, 0.0 WHERE ? IS NULL"
+        };
+        let mut details = self.database.prepare(details)?;
         let rows = runs.query_map([], |row| {
             let id: i64 = row.get(0)?;
             let factor = |row: &rusqlite::Row<'_>| Ok(Factor { name: row.get(0)?, value: row.get(1)? });

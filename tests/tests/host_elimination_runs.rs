@@ -14,8 +14,8 @@ use mpwatch_tests::elimination::Elimination;
 use mpwatch_tests::may_run_as_root;
 
 const SECONDS: u32 = 12;
-/// A verdict has to be stable for this time.
-const STABLE: Duration = Duration::from_secs(3);
+/// A verdict has to be stable for this time, by default.
+const STABLE: Duration = Duration::from_millis(2_500);
 
 /// Layouts alternate. The seed determines RTTs and the length of queues.
 fn cell(run: u32) -> Cell {

@@ -127,8 +127,8 @@ fn the_examples_in_the_document_run() {
     let document = fs::read_to_string(in_checkout("docs/research.md")).unwrap();
     let examples: Vec<&str> =
         document.split("```python\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 2);
-    for (example, expected) in examples.into_iter().zip(["j_per_gb", "send_bps"]) {
+    assert_eq!(examples.len(), 3);
+    for (example, expected) in examples.into_iter().zip(["j_per_gb", "send_bps", "send_bps"]) {
         assert_eq!(example.lines().count(), 5, "five lines: {example}");
         let output = Command::new(&python).args(["-c", example]).current_dir(folder.path()).output().unwrap();
         let [printed, errors] =

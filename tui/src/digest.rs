@@ -200,7 +200,7 @@ impl SubflowDigest {
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
             observed: subflow.observed_payload(),
-            rtt: subflow.srtt.filter(|_| subflow.closed.is_none() && !has_failed),
+            rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
             energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
             is_open: subflow.closed.is_none(),
             has_failed,

@@ -88,9 +88,9 @@ fn is_complete(one: &ConnectionReport) -> bool {
 fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64, u64)> {
     let is_other_end = |one: &&ConnectionReport| one.remote == client.local;
     let server = server.connections.iter().find(is_other_end).filter(|one| one.received == client.sent)?;
-    // The client of an upload also waits until every subflow has its acknowledgements, which a failed one never gets.
-    let transfer = if client.sent > client.received { server.transfer_time } else { client.transfer_time };
-    Some(((client.connect_time + transfer).as_secs_f64(), client.sent + client.received))
+    // Not until the end of the stream: the sender first waits until every subflow has its acknowledgements, which a failed one never gets.
+    let receiver = if client.sent > client.received { server } else { client };
+    Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }
 
 #[cfg(test)]

@@ -139,9 +139,10 @@ fn quantity_axis(
 
 /// What a caption says of the source of joules: the least reliable of all cells.
 fn energy_mark(study: &Study, experiment: &Experiment, quantity: Quantity) -> String {
-    let source = experiment.cells.iter().map(|cell| cell.energy).max().filter(|_| quantity.is_energy());
-    match source {
-        None | Some(EnergySource::Absent) => String::new(),
+    let known =
+        experiment.cells.iter().map(|cell| cell.energy).filter(|source| *source != EnergySource::Absent);
+    match known.max().filter(|_| quantity.is_energy()) {
+        None => String::new(),
         Some(_) if study.origin.simulated_energy => " (energy is simulated)".to_owned(),
         Some(EnergySource::Model) => " (energy is estimated by a model)".to_owned(),
         Some(source) => format!(" (energy: {})", source.as_str()),
@@ -234,4 +235,39 @@ fn paper_curves(experiment: &Experiment, of: &str, points: &Points<'_>, quantity
 fn curve_name(cell: &Cell, over: &str) -> String {
     let others = cell.factors.iter().filter(|factor| factor.name != over);
     others.map(with_unit).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::study::Description;
+
+    use super::*;
+
+    #[test]
+    fn a_caption_of_energy_names_the_source_also_if_a_cell_failed() {
+        let cell = |energy| Cell {
+            factors: Vec::new(),
+            runs: 1,
+            failures: Vec::new(),
+            energy,
+            measured: Vec::new(),
+            details: Vec::new(),
+        };
+        let mark = |cells: Vec<Cell>, simulated_energy| {
+            let study = Study {
+                schema: 1,
+                origin: Origin { simulated_energy, ..Origin::default() },
+                from: None,
+                to: None,
+                experiments: Vec::new(),
+            };
+            let experiment = Experiment { description: Description::default(), cells };
+            energy_mark(&study, &experiment, Quantity::Power)
+        };
+        let failed = || cell(EnergySource::Absent);
+        let simulated = mark(vec![cell(EnergySource::Simulated), failed()], true);
+        assert_eq!(simulated, " (energy is simulated)");
+        assert_eq!(mark(vec![cell(EnergySource::Model)], false), " (energy is estimated by a model)");
+        assert_eq!(mark(vec![failed()], false), "");
+    }
 }

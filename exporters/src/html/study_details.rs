@@ -53,7 +53,8 @@ fn of_cells<'a>(experiment: &Experiment, series: Series, cells: impl Iterator<It
 
 /// The rates of both subflows in the first run of a cell.
 fn rates(experiment: &Experiment, cell: &Cell) -> String {
-    let Some(run) = cell.details.first() else { return String::new() };
+    let has_rates = |run: &&Vec<Detail>| run.iter().any(|one| one.series == Series::FirstSubflow);
+    let Some(run) = cell.details.iter().find(has_rates) else { return String::new() };
     let name = cell_name(experiment, cell);
     let curve = |series: Series| {
         let is_one = |one: &&Detail| one.series == series;
@@ -70,7 +71,7 @@ fn rates(experiment: &Experiment, cell: &Cell) -> String {
     let plot = Plot {
         file: format!("{experiment}-rates-{}", name.replace(", ", "-").replace(' ', "-")),
         caption: format!(
-            "{}, {name}: rates of both subflows over time in the first of {}",
+            "{}, {name}: rates of the first two subflows over time in one of {}",
             capital(experiment),
             count(cell.details.len(), "run")
         ),
@@ -99,18 +100,7 @@ mod tests {
             measured: Vec::new(),
             details,
         };
-        let description = Description {
-            name: "sharing".to_owned(),
-            title: String::new(),
-            paper: String::new(),
-            question: String::new(),
-            method: String::new(),
-            quantities: Vec::new(),
-            baseline: Vec::new(),
-            plots: Vec::new(),
-            detail_plots: Vec::new(),
-            published: Vec::new(),
-        };
+        let description = Description { name: "sharing".to_owned(), ..Description::default() };
         Experiment { description, cells: vec![cell(1, details), cell(2, Vec::new())] }
     }
 

@@ -2,16 +2,17 @@
 //! Names of cells and factors in the plots of a study, and their axes.
 
 use mpwatch_model::metric::Unit;
-use mpwatch_model::study::{Cell, Experiment, Factor};
+use mpwatch_model::study::{Cell, Experiment, Factor, key};
 
 use super::axis::Axis;
 
 /// A value this many times as large as another hides it on a linear axis.
 const HIDES: f64 = 10.0;
 
-/// The values of the factors that vary.
+/// The values of the factors that vary, or if none does, all factors.
 pub(super) fn cell_name(experiment: &Experiment, cell: &Cell) -> String {
-    bar_name(experiment, cell, "")
+    let name = bar_name(experiment, cell, "");
+    if name.is_empty() { key(&cell.factors) } else { name }
 }
 
 /// The values of the factors that vary, this one first. Values that say nothing alone have the name of their factor.

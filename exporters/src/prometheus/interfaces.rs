@@ -55,7 +55,7 @@ impl Paths {
             self.open += 1;
             self.stale += usize::from(path.is_stale);
             self.backup += usize::from(path.is_backup);
-            path.rtt().into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
+            path.rtt.into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
         }
     }
 
@@ -66,7 +66,7 @@ impl Paths {
             self.open -= 1;
             self.stale -= usize::from(path.is_stale);
             self.backup -= usize::from(path.is_backup);
-            if let Some(rtt) = path.rtt()
+            if let Some(rtt) = path.rtt
                 && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
             {
                 *count.get_mut() -= 1;
@@ -121,7 +121,8 @@ pub(super) struct Path {
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,
-    srtt: Option<Micros>,
+    /// Of a path that gets acknowledgements.
+    rtt: Option<Micros>,
 }
 
 impl Path {
@@ -132,13 +133,8 @@ impl Path {
             size: (subflow.bytes_sent + subflow.bytes_received).0,
             is_stale: subflow.stale,
             is_backup: subflow.backup,
-            srtt: subflow.srtt,
+            rtt: subflow.current_srtt(),
         }
-    }
-
-    /// The RTT of a path that gets acknowledgements.
-    fn rtt(&self) -> Option<Micros> {
-        self.srtt.filter(|_| !self.is_stale)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct ConnectionReport {
     pub open_time: Duration,
     /// From connected until all data was received, or sent and acknowledged.
     pub transfer_time: Duration,
+    /// From connected until the last byte was read; zero if none was.
+    pub receive_time: Duration,
     /// Whether the peer reset it.
     pub reset: bool,
     /// The kernel's information just before the close, with all data acknowledged. `None`: not requested, or not available.

@@ -28,6 +28,7 @@ pub(super) struct Stream<'a> {
     control: &'a Control,
     opened: Instant,
     transferred: Option<Instant>,
+    last_read: Option<Instant>,
     deadline: Instant,
     buffer: Vec<u8>,
     contents: Random,
@@ -59,6 +60,7 @@ impl<'a> Stream<'a> {
             control,
             opened: Instant::now(),
             transferred: None,
+            last_read: None,
             deadline,
             buffer: vec![0; CHUNK],
             contents: Random::new(spec.seed),
@@ -116,6 +118,9 @@ impl<'a> Stream<'a> {
             self.check()?;
             match (&self.socket).read(&mut self.buffer[..max.min(CHUNK)]) {
                 Ok(count) => {
+                    if count > 0 {
+                        self.last_read = Some(Instant::now());
+                    }
                     self.received.add(&self.buffer[..count]);
                     self.control.count_received(count);
                     return Ok(count);
@@ -208,6 +213,7 @@ impl<'a> Stream<'a> {
             connect_time: self.connect_time,
             open_time: self.opened.elapsed(),
             transfer_time: self.transferred.map_or(self.opened.elapsed(), |end| end - self.opened),
+            receive_time: self.last_read.map_or(Duration::ZERO, |read| read - self.opened),
             reset,
             socket_info: self.socket_info,
             error: outcome.err().filter(|_| !expected).map(|error| error.to_string()),

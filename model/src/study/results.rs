@@ -14,7 +14,7 @@ use crate::statistics::Shift;
 pub const SCHEMA: u32 = 1;
 
 /// What an experiment is about, and how to show it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Description {
     /// Name on the command line.
     pub name: String,

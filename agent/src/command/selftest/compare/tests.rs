@@ -43,6 +43,7 @@ fn reported(ours: &Connection, token: u32) -> ConnectionReport {
         connect_time: Duration::ZERO,
         open_time: Duration::ZERO,
         transfer_time: Duration::from_millis(101),
+        receive_time: Duration::from_millis(100),
         reset: false,
         socket_info: Some(SocketInfo { mptcp: Some(mptcp), subflows: subflows.collect() }),
         error: None,
