@@ -43,7 +43,7 @@ pub(crate) struct EliminateOptions {
     #[arg(long, value_name = "ACTION", value_parser = actions(), default_value = EliminationAction::Close.as_str())]
     pub(crate) action: EliminationAction,
     /// Act on verdicts that have been stable for this long, 100ms to 600s
-    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "2500ms")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s")]
     pub(crate) stable: Duration,
     /// Act on verdicts with this probability or a higher one, 0.5 to 1
     #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.95)]
