@@ -138,16 +138,18 @@ fn a_server_takes_every_row_once_with_the_right_password_and_after_sigkill() {
     store.deliver(&Arc::new(fixture::snapshot(connections)));
     store.close();
     let url = format!("http://127.0.0.1:{}", server.port);
-    let fixed =
-        ["export", "clickhouse", "--batch", "7", "--compression", "gzip", "--user", "mpwatch", "--url", &url];
+    let fixed = ["export", "clickhouse", "--batch", "7", "--user", "mpwatch", "--url", &url];
     let files = ["--db", db.to_str().unwrap(), "--password-file", secret.to_str().unwrap()];
-    let export = |more: &[&str]| mpwatch(&[&fixed[..], &files, more].concat());
+    let with = |more: &[&str]| mpwatch(&[&fixed[..], &files, more].concat());
+    let export = |more: &[&str]| with(&[&["--compression", "gzip"], more].concat());
     fs::write(&secret, "wrong").unwrap();
     // Version 18 answers a wrong password with 500, which could be temporary.
     let refused = export(&["--retry-max-time", "100ms"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("Wrong password"), "{refused:?}");
     assert!(!refused.stderr.contains("wrong\n"), "{refused:?}");
     fs::write(&secret, "hunter2\n").unwrap();
+    let too_new = with(&["--retry-max-time", "100ms"]);
+    assert!(too_new.code == Some(1) && too_new.stderr.contains("set `compression` to gzip"), "{too_new:?}");
     // The server is killed, and comes back while the export tries again.
     server.kill();
     let exported = thread::scope(|scope| {

@@ -89,7 +89,7 @@ pub(crate) struct DeliveryOptions {
     /// Send at most so many connections in a request
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) batch: u32,
-    /// Compress requests with zstd or, for servers that lack it and ten times the CPU time, with gzip [default: zstd for ClickHouse, gzip for OTLP]
+    /// Compress requests with zstd, or with gzip for servers that lack it [default: zstd for ClickHouse, gzip for OTLP]
     #[arg(long, value_name = "METHOD", value_parser = compressions())]
     pub(crate) compression: Option<Compression>,
     /// Send connections with less payload than this with a probability in proportion to it, and record their weight, for example 10M

@@ -96,7 +96,7 @@ impl Default for ExportTarget {
             database: "mpwatch".to_owned(),
             credentials: Credentials::default(),
             batch: 2_000,
-            compression: Compression::Gzip,
+            compression: Compression::OF_OTLP,
             every: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
         }
@@ -136,7 +136,7 @@ impl Default for Config {
             log_level: LevelFilter::INFO,
             log_json: false,
             export_sample: None,
-            clickhouse: ExportTarget { compression: Compression::Zstd, ..ExportTarget::default() },
+            clickhouse: ExportTarget { compression: Compression::OF_CLICKHOUSE, ..ExportTarget::default() },
             otlp: ExportTarget::default(),
             otlp_spans: ExportTarget::default(),
         }

@@ -11,6 +11,8 @@ use mpwatch_store::{Outbox, StoreError, StoredEnd, end_columns};
 
 use super::http::{Answer, Client, HttpError, Post};
 
+/// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
+const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 /// Of a server's error message, so many characters are shown.
 const MAX_MESSAGE: usize = 300;
 
@@ -197,7 +199,10 @@ impl Sender {
         if self.engine.is_success(&answer) {
             return Ok(answer);
         }
-        let (status, text, is_temporary) = (answer.status, shown(&answer.text()), answer.is_temporary());
+        let (status, mut text, is_temporary) = (answer.status, shown(&answer.text()), answer.is_temporary());
+        if status == UNSUPPORTED_MEDIA_TYPE || text.contains("Content-Encoding") {
+            text.push_str(" (if the server lacks zstd, set `compression` to gzip)");
+        }
         Err(SendError::Answer { status, text, is_temporary })
     }
 }

@@ -10,7 +10,7 @@ use crate::command::output::print;
 use crate::compression::Compression;
 use crate::error::{Failure, RUNTIME};
 use crate::export::sender::columns;
-use crate::export::target::{Target, answer_of_clickhouse};
+use crate::export::target::{Delivery, Target, answer_of_clickhouse};
 use crate::export::url::Url;
 
 pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
@@ -24,30 +24,21 @@ pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     if options.check {
         return check(options, url);
     }
-    send(
-        Target::clickhouse(url, &options.database, delivery(&options.delivery, Compression::Zstd))?,
-        &options.delivery,
-    )
+    send(Target::clickhouse(url, &options.database, delivered(options))?, &options.delivery)
+}
+
+fn delivered(options: &ClickhouseOptions) -> Delivery {
+    delivery(&options.delivery, Compression::OF_CLICKHOUSE)
 }
 
 /// Prints the statements that bring the server's tables up to date; fails if there are any.
 fn check(options: &ClickhouseOptions, url: Url) -> anyhow::Result<()> {
     let place = Place { database: &options.database, cluster: options.cluster.as_deref() };
     let columns = columns();
-    let found = answer_of_clickhouse(
-        url.clone(),
-        delivery(&options.delivery, Compression::Zstd),
-        &check::query(place.database),
-    )?;
+    let found = answer_of_clickhouse(url.clone(), delivered(options), &check::query(place.database))?;
     let differences = check::differences(&columns, place, &found);
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));
-    let version = || {
-        answer_of_clickhouse(
-            url,
-            delivery(&options.delivery, Compression::Zstd),
-            &schema::version_query(place.database),
-        )
-    };
+    let version = || answer_of_clickhouse(url, delivered(options), &schema::version_query(place.database));
     let version = if has_tables { Some(version()?) } else { None };
     let (known, database) = (schema::VERSION.to_string(), &options.database);
     match version.filter(|version| *version != known) {

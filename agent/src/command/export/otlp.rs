@@ -12,5 +12,5 @@ use crate::export::url::Url;
 pub(super) fn run(options: &OtlpOptions) -> anyhow::Result<()> {
     let url = Url::parse(&options.url).map_err(Failure::usage)?;
     let signal = if options.spans { Signal::Traces } else { Signal::Logs };
-    send(Target::otlp(url, signal, delivery(&options.delivery, Compression::Gzip))?, &options.delivery)
+    send(Target::otlp(url, signal, delivery(&options.delivery, Compression::OF_OTLP))?, &options.delivery)
 }
