@@ -225,10 +225,12 @@ fn headers(subflow: &Value) -> u64 {
 
 /// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. This assumes that they work only for
 /// the lab.
-struct KernelThreads(BTreeMap<i32, TaskClock>);
+pub struct KernelThreads(BTreeMap<i32, TaskClock>);
 
 impl KernelThreads {
-    fn start() -> Self {
+    /// Starts to count.
+    #[must_use]
+    pub fn start() -> Self {
         Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::of(tid).ok()?))).collect())
     }
 
@@ -243,7 +245,7 @@ impl KernelThreads {
     }
 
     /// CPU time since the start. For threads created later it is that of schedstat, which is slightly too high.
-    fn used(&self) -> u64 {
+    pub fn used(&self) -> u64 {
         let of_new = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
             stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)

@@ -5,19 +5,32 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use mpwatch_bench::energy::processes::{self, Bystander};
+use mpwatch_bench::energy::run::KernelThreads;
 use mpwatch_lab::Topology;
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::live::LoadScope;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{TrafficSpec, Workload};
 use mpwatch_tests::simulated_counters::{SimulatedCounters, cpus};
-use mpwatch_tests::{Observer, list, may_run_as_root, number, text};
+use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
 
 use super::exclusive::exclusive;
 
-/// Relative error of the energy of a transfer, after two minutes of varying load and beside a last load. The truth follows the CPU time that
-/// the kernel counts for both ends, of which flows have the part that mpwatch gives them.
-fn error_beside(percent: u32, options: &[&str]) -> f64 {
+/// Transfers beside each load: what flows cost varies from one to the next, because the links have no limit.
+const ROUNDS: usize = 3;
+const LENGTH: Duration = Duration::from_secs(10);
+
+/// What both ends of a transfer were charged, and the bounds of it; microjoules.
+struct Charged {
+    energy: u64,
+    bounds: [u64; 2],
+}
+
+/// Relative errors of the energy of transfers, after two minutes of varying load and beside a process that uses this share of a CPU.
+///
+/// The truth follows the CPU time that the kernel counts for both ends and for its own threads. Flows have the part of it that mpwatch
+/// gives them; the rest is that of the applications, and of packets before their socket is known.
+fn errors_beside(percent: u32, options: &[&str]) -> Vec<f64> {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.start(LoadScope::Machine);
@@ -29,57 +42,76 @@ fn error_beside(percent: u32, options: &[&str]) -> f64 {
         sleep(Duration::from_secs(2));
         drop(load);
     }
-    let bystander = Bystander::start(other, percent);
-    let workload = Workload::upload_for(Duration::from_secs(10));
-    let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), workload);
-    (spec.read_socket_info, spec.cpus) = (false, Some([0, 0]));
-    let endpoints = processes::run(&topology, &spec);
-    drop(bystander);
+    let times: Vec<u64> = (0..ROUNDS).map(|_| transfer(&topology, other, percent)).collect();
     let report = observer.finish_after_close(&topology);
-    let (mut charged, mut time, mut bounds) = (0, 0, [0, 0]);
-    for end in [topology.client(), topology.server()] {
-        for connection in report.connections_in(end.name()) {
-            let energy = &connection["energy"];
-            assert_eq!(text(energy, "idle"), "fitted", "{energy:#}");
-            charged += number(energy, "active_uj");
-            time += number(energy, "cpu_ns");
-            bounds[0] += number(energy, "lo_uj");
-            bounds[1] += number(energy, "hi_uj");
-        }
-    }
-    let others =
-        |account: &str| list(&report.json, "cpus").iter().map(|cpu| number(cpu, account)).sum::<u64>();
-    let part = time as f64 / (time + others("app_ns") + others("net_shared_ns")) as f64;
-    let truth = simulated.machine().active(endpoints).unwrap() as f64 / 1e6 * part;
-    assert!(bounds[0] as f64 <= truth && truth <= bounds[1] as f64, "{truth} not in {bounds:?}");
-    let error = charged as f64 / truth - 1.0;
-    println!(
-        "beside {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
-        charged as f64 / 1e6,
-        truth / 1e6,
-        error * 100.0
-    );
-    error
+    let part = part_of_flows(&report);
+    let error = |(index, time): (usize, u64)| {
+        let truth = simulated.machine().active(time).unwrap() as f64 / 1e6 * part;
+        let Charged { energy, bounds } = charged(&report, &topology, index);
+        let error = energy as f64 / truth - 1.0;
+        println!(
+            "beside {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
+            energy as f64 / 1e6,
+            truth / 1e6,
+            error * 100.0
+        );
+        assert!(bounds[0] as f64 <= truth && truth <= bounds[1] as f64, "{truth} not in {bounds:?}");
+        error
+    };
+    times.into_iter().enumerate().map(error).collect()
 }
 
-fn assert_close(options: &[&str]) {
+/// Returns the CPU time of both ends and of the kernel's threads, nanoseconds.
+fn transfer(topology: &Topology, other: usize, percent: u32) -> u64 {
+    let _bystander = Bystander::start(other, percent);
+    let server = topology.path(0).unwrap().server_address();
+    let mut spec = TrafficSpec::new(server, Workload::upload_for(LENGTH));
+    (spec.read_socket_info, spec.cpus) = (false, Some([0, 0]));
+    let threads = KernelThreads::start();
+    processes::run(topology, &spec) + threads.used()
+}
+
+/// The part of flows in the CPU time of the traffic.
+fn part_of_flows(report: &Report) -> f64 {
+    let sum = |account: &str| list(&report.json, "cpus").iter().map(|cpu| number(cpu, account)).sum::<u64>();
+    sum("flow_ns") as f64 / ["flow_ns", "app_ns", "net_shared_ns"].map(sum).iter().sum::<u64>() as f64
+}
+
+/// Of the transfer with this number.
+fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
+    let mut sum = Charged { energy: 0, bounds: [0, 0] };
+    for end in [topology.client(), topology.server()] {
+        let energy = &report.connections_in(end.name())[index]["energy"];
+        assert_eq!(text(energy, "idle"), "fitted", "{energy:#}");
+        sum.energy += number(energy, "active_uj");
+        sum.bounds[0] += number(energy, "lo_uj");
+        sum.bounds[1] += number(energy, "hi_uj");
+    }
+    sum
+}
+
+/// Asserts that no transfer is off by more than `worst`, and that the means beside both loads are close to the truth and to each other.
+fn assert_close(options: &[&str], worst: f64) {
     if !may_run_as_root() {
         return;
     }
     let _guard = exclusive();
-    let [quiet, busy] = [10, 100].map(|percent| error_beside(percent, options));
-    assert!(quiet.abs() <= 0.05 && busy.abs() <= 0.05, "{quiet} {busy}");
-    assert!((busy - quiet).abs() <= 0.03, "{quiet} {busy}");
+    let errors = [10, 100].map(|percent| errors_beside(percent, options));
+    let [quiet, busy] = errors.each_ref().map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
+    println!("means {:+.2} % and {:+.2} %", quiet * 100.0, busy * 100.0);
+    assert!(errors.iter().flatten().all(|error| error.abs() <= worst), "{errors:?}");
+    assert!(quiet.abs() <= 0.05 && busy.abs() <= 0.05, "{errors:?}");
+    assert!((busy - quiet).abs() <= 0.03, "{errors:?}");
 }
 
 #[test]
 #[ignore = "takes five minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_on_a_machine_that_is_never_idle() {
-    assert_close(&["--ledger", "exact"]);
+    assert_close(&["--ledger", "exact"], 0.05);
 }
 
 #[test]
 #[ignore = "takes five minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_with_default_settings() {
-    assert_close(&[]);
+    assert_close(&[], 0.15);
 }
