@@ -74,7 +74,7 @@ pub(crate) fn name(cell: &Cell) -> String {
 }
 
 fn row(name: &str, cell: &Cell, measured: &Measured) -> Vec<String> {
-    let Measured { quantity, values, mean, interval, change, published } = measured;
+    let Measured { quantity, values, mean, interval, change, published, repetitions: _ } = measured;
     let mark = if quantity.is_energy() { cell.energy.mark() } else { "" };
     let interval =
         interval.map(|(low, high)| format!("{} to {}", quantity.display(low), quantity.display(high)));
@@ -119,19 +119,21 @@ fn paper(quantity: Quantity, reported: &Reported) -> String {
 /// Whether the measured change confirms that of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
-    /// The interval excludes 0 on the side of the paper, and the change is of half to twice the size; or the paper has no change, and ours is
-    /// within 5 %.
+    /// The interval excludes 0 on the side of the paper, and the change is of half to twice the size; or the paper has no change, ours is
+    /// within 5 %, and the interval within 25 %.
     Agrees,
     /// The interval excludes 0 on the side of the paper, but the change is smaller or larger.
     OtherSize,
     /// The interval excludes 0 on the other side; or the paper has no change, and ours has.
     Differs,
-    /// Too few runs, or the interval contains 0.
+    /// Too few runs, or the interval is too wide.
     Undecided,
 }
 
 /// A change of less than this is none.
 const NO_CHANGE: f64 = 0.05;
+/// A change that may be larger than this is not shown to be none.
+const MAX_OF_NO_CHANGE: f64 = 0.25;
 
 impl Agreement {
     /// `None`: the paper has no change of this value.
@@ -139,8 +141,9 @@ impl Agreement {
         let PublishedValue::Change(paper) = published.value else { return None };
         let Some(change) = measured.change else { return Some(Self::Undecided) };
         let is_none = change.estimate.abs() <= NO_CHANGE;
+        let is_narrow = change.low.abs().max(change.high.abs()) <= MAX_OF_NO_CHANGE;
         Some(match (paper.abs() <= NO_CHANGE, change.is_shown()) {
-            (true, _) if is_none => Self::Agrees,
+            (true, _) if is_none && is_narrow => Self::Agrees,
             (_, false) => Self::Undecided,
             (false, true) if (0.5..=2.0).contains(&(change.estimate / paper)) => Self::Agrees,
             (false, true) if (change.estimate > 0.0) == (paper > 0.0) => Self::OtherSize,
@@ -190,12 +193,12 @@ pub fn csv(study: &Study) -> Result<String, ::csv::Error> {
     for experiment in &study.experiments {
         for cell in &experiment.cells {
             for measured in &cell.measured {
-                for (run, value) in measured.values.iter().enumerate() {
+                for (run, value) in measured.repetitions.iter().zip(&measured.values) {
                     let source = if measured.quantity.is_energy() { cell.energy.as_str() } else { "" };
                     rows.push(vec![
                         experiment.description.name.clone().into(),
                         mpwatch_model::study::key(&cell.factors).into(),
-                        run.into(),
+                        (*run).into(),
                         measured.quantity.name().into(),
                         (*value).into(),
                         source.into(),

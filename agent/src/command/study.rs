@@ -138,11 +138,20 @@ fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
         }
     }
     if stop.load(Ordering::Relaxed) {
-        let folder = options.out.display();
-        eprintln!("mpwatch: interrupted; continue with: mpwatch study run NAME... --resume --out {folder}");
+        eprintln!("mpwatch: interrupted; continue with: {}", continuation(options));
     }
     let known = if own.is_some() { experiments } else { experiments::all() };
     report(&file, &known, origin, &options.out)
+}
+
+/// The command that continues an interrupted study.
+fn continuation(options: &StudyRunOptions) -> String {
+    let what = options
+        .file
+        .as_ref()
+        .map_or_else(|| options.names.join(" "), |file| format!("--file {}", file.display()));
+    let repeat = options.repeat.map(|repeat| format!(" --repeat {repeat}")).unwrap_or_default();
+    format!("mpwatch study run {what}{repeat} --resume --out {}", options.out.display())
 }
 
 /// Prepares the lab. `None`: this machine has energy counters, so none are simulated. Fails before there are results if this user may not

@@ -32,6 +32,7 @@ use crate::cli::{CounterOptions, TraceOptions};
 use crate::congestion;
 use crate::control::driver::{Driver, Mode};
 use crate::control::kernel::{self, Kernel};
+use crate::error::{Failure, KERNEL};
 use crate::live::Live;
 use crate::session;
 use crate::source::EventSource as _;
@@ -100,9 +101,9 @@ pub(crate) fn run(
     counters: &CounterOptions,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Evidence> {
-    let _registration = register(scenario)?;
+    let _registration = register(scenario).map_err(skip_if_kernel_lacks_it)?;
     require(scenario)?;
-    let mut eliminator = scenario.eliminate.then(elimination).transpose()?;
+    let mut eliminator = scenario.eliminate.then(elimination).transpose().map_err(skip_if_kernel_lacks_it)?;
     let network = Running::build(&scenario.network, seed)?;
     let options = TraceOptions {
         tcp: true,
@@ -167,6 +168,14 @@ fn require(scenario: &Scenario) -> anyhow::Result<()> {
         application::require(application)?;
     }
     Ok(())
+}
+
+/// What this kernel lacks is needed by some runs only; the others go on.
+fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Failure>() {
+        Some(failure) if failure.code == KERNEL => Skip(failure.message.clone()).into(),
+        _ => error,
+    }
 }
 
 /// Closes extra subflows sooner than the command does by default: transfers of a study are short.

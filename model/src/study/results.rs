@@ -199,8 +199,10 @@ pub struct Cell {
 pub struct Measured {
     /// What was measured.
     pub quantity: Quantity,
-    /// One value for each run.
+    /// One value for each run that has one.
     pub values: Vec<f64>,
+    /// Which run each of these values is of, from 0.
+    pub repetitions: Vec<u32>,
     /// Their mean.
     pub mean: f64,
     /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.

@@ -46,11 +46,15 @@ impl Cell {
         let own = || of_cell(runs, &description.name, factors);
         let baseline = baseline(description, factors);
         let measured = description.quantities.iter().filter_map(|&quantity| {
-            let values = values_of(own(), quantity);
+            let (repetitions, values): (Vec<u32>, Vec<f64>) = values_of(own(), quantity).into_iter().unzip();
             let compared = baseline.as_deref().map(|cell| of_cell(runs, &description.name, cell));
-            let change = compared.and_then(|runs| relative_change(&values_of(runs, quantity), &values));
+            let change = compared.and_then(|runs| {
+                let compared: Vec<f64> =
+                    values_of(runs, quantity).into_iter().map(|(_, value)| value).collect();
+                relative_change(&compared, &values)
+            });
             let published = published(description, factors, quantity);
-            Measured::of(quantity, values, change, published)
+            Measured::of(quantity, (repetitions, values), change, published)
         });
         let succeeded = || own().filter(|run| run.error.is_none());
         Self {
@@ -68,7 +72,7 @@ impl Measured {
     /// `None`: no run has a value.
     fn of(
         quantity: Quantity,
-        values: Vec<f64>,
+        (repetitions, values): (Vec<u32>, Vec<f64>),
         change: Option<Shift>,
         published: Vec<Reported>,
     ) -> Option<Self> {
@@ -76,7 +80,15 @@ impl Measured {
         let (smallest, largest) = quantity.range();
         let within = |(low, high): (f64, f64)| (low.max(smallest), high.min(largest));
         let interval = mean_interval(&values).map(within);
-        (!values.is_empty()).then_some(Self { quantity, values, mean, interval, change, published })
+        (!values.is_empty()).then_some(Self {
+            quantity,
+            values,
+            repetitions,
+            mean,
+            interval,
+            change,
+            published,
+        })
     }
 }
 
@@ -89,11 +101,15 @@ fn of_cell<'a>(
     runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
 }
 
-fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<f64> {
-    runs.flat_map(|run| &run.values)
-        .filter(|(found, value)| *found == quantity && value.is_finite())
-        .map(|(_, value)| *value)
-        .collect()
+/// The number of each run that has a value, and the value, by number: a repeated run comes later in the file.
+fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<(u32, f64)> {
+    let of_run = |run: &'a RunRecord| {
+        let wanted = run.values.iter().filter(move |(found, value)| *found == quantity && value.is_finite());
+        wanted.map(|(_, value)| (run.repetition, *value))
+    };
+    let mut values: Vec<(u32, f64)> = runs.flat_map(of_run).collect();
+    values.sort_by_key(|(repetition, _)| *repetition);
+    values
 }
 
 /// The cell that a cell is compared with. `None`: none, or it is that cell.
@@ -180,5 +196,18 @@ mod tests {
         assert!((paper - 10.64).abs() < 1e-9, "{paper}");
         assert_eq!(found.absolute(one, Quantity::Power, PublishedValue::Change(0.1)), None);
         assert_eq!(SCHEMA, 1);
+    }
+
+    #[test]
+    fn values_are_in_the_order_of_runs_and_keep_their_numbers() {
+        let without = RunRecord { values: Vec::new(), ..run(1, 1, 0.0) };
+        // Run 0 failed at first, and was repeated when the study was resumed.
+        let failed =
+            RunRecord { error: Some("interrupted".to_owned()), values: Vec::new(), ..run(1, 0, 0.0) };
+        let runs = [failed, without, run(1, 2, 12.0), run(1, 0, 10.0)];
+        let cells = [vec![Factor::new("paths", &1)]];
+        let found = Experiment::of(&Description::from(&DESCRIPTION), &cells, &runs);
+        let power = found.cells[0].measured(Quantity::Power).unwrap();
+        assert_eq!((&power.repetitions[..], &power.values[..]), (&[0, 2][..], &[10.0, 12.0][..]));
     }
 }
