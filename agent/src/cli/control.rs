@@ -43,15 +43,15 @@ pub(crate) struct EliminateOptions {
     #[arg(long, value_name = "ACTION", value_parser = actions(), default_value = EliminationAction::Close.as_str())]
     pub(crate) action: EliminationAction,
     /// Act on verdicts that have been stable for this long, 100ms to 600s
-    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "2500ms")]
     pub(crate) stable: Duration,
     /// Act on verdicts with this probability or a higher one, 0.5 to 1
-    #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.95)]
+    #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.99)]
     pub(crate) probability: f64,
     /// Remove at most this many subflows per minute, over all connections
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 10)]
     pub(crate) max_per_minute: u32,
-    /// Set the time between two decisions, 100ms to 60s [default: 500ms]
+    /// Set the time between two decisions, 100ms to 60s [default: 250ms]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,
     /// Stop after this time, up to 600s

@@ -52,15 +52,22 @@ impl Driver {
         Self { eliminator: Eliminator::new(policy), mode, actuator }
     }
 
-    /// Takes a snapshot; only selected connections are touched.
+    /// Takes a snapshot. Subflows are removed from selected connections only. A watch after a removal goes on also if its connection is no
+    /// longer selected: a filter may select by rate or by the number of subflows, which the removal has changed.
     pub(crate) fn step(
         &mut self,
         snapshot: &Snapshot,
         is_selected: &dyn Fn(&Connection) -> bool,
     ) -> Vec<Happened> {
-        let selected = snapshot.connections.iter().filter(|connection| is_selected(connection));
-        let (states, known): (Vec<ConnectionState>, BTreeMap<ConnectionId, &Connection>) = selected
-            .filter_map(|connection| Some((ConnectionState::of(connection)?, (connection.id, connection))))
+        let state = |connection: &Connection| {
+            let is_selected = is_selected(connection);
+            let is_wanted = is_selected || self.eliminator.is_watching(connection.id);
+            is_wanted.then(|| ConnectionState::of(connection, is_selected)).flatten()
+        };
+        let (states, known): (Vec<ConnectionState>, BTreeMap<ConnectionId, &Connection>) = snapshot
+            .connections
+            .iter()
+            .filter_map(|connection| Some((state(connection)?, (connection.id, connection))))
             .unzip();
         let decisions = self.eliminator.decide(snapshot.boot_time(), &states);
         let mut failed = BTreeSet::new();

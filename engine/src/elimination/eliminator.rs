@@ -86,7 +86,12 @@ impl Eliminator {
         Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeSet::new() }
     }
 
-    /// Takes a snapshot. A connection that is missing in it is forgotten.
+    /// Whether the throughput of a connection is being watched after an action.
+    pub fn is_watching(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|watched| watched.phase != Phase::Free)
+    }
+
+    /// Takes a snapshot. A connection that is missing in it is forgotten. While [`Self::is_watching`] one, it must not be left out.
     pub fn decide(&mut self, at: Nanos, states: &[ConnectionState]) -> Vec<Decision> {
         let present: BTreeSet<ConnectionId> = states.iter().map(|state| state.id).collect();
         self.connections.retain(|id, _| present.contains(id));
@@ -105,7 +110,7 @@ impl Eliminator {
                 self.left_alone.insert(state.id);
             }
             decisions.extend(judged);
-            if self.left_alone.contains(&state.id) {
+            if self.left_alone.contains(&state.id) || !state.is_selected {
                 continue;
             }
             for removal in watched.candidates(at, state, &self.policy) {
@@ -174,8 +179,8 @@ impl Watched {
         if self.phase != Phase::Free || self.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
-        let mut all = select::removals(at, state, &self.history, &self.stability, policy);
-        all.retain(|removal| !self.decided.contains(&removal.removed.subflow));
-        all
+        let known =
+            select::Known { history: &self.history, stability: &self.stability, decided: &self.decided };
+        select::removals(at, state, &known, policy)
     }
 }

@@ -21,8 +21,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             action: EliminationAction::default(),
-            stable: Nanos(3_000_000_000),
-            probability: 0.95,
+            stable: Nanos(2_500_000_000),
+            probability: 0.99,
             max_per_minute: 10,
         }
     }

@@ -13,18 +13,26 @@ use super::policy::Policy;
 use super::stability::Stability;
 use super::state::ConnectionState;
 
+/// What is known of a connection from earlier snapshots.
+pub(super) struct Known<'a> {
+    pub(super) history: &'a History,
+    pub(super) stability: &'a Stability,
+    /// Subflows that are to go already: none of them is kept instead of another.
+    pub(super) decided: &'a BTreeSet<SubflowId>,
+}
+
 /// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last one.
 pub(super) fn removals(
     at: Nanos,
     state: &ConnectionState,
-    history: &History,
-    stability: &Stability,
+    known: &Known<'_>,
     policy: &Policy,
 ) -> Vec<Removal> {
     let mut all = Vec::new();
     let mut kept = BTreeSet::new();
     for group in &state.groups {
-        let members = members(state, group, history);
+        let mut members = members(state, group, known.history);
+        members.retain(|member| !known.decided.contains(&member.subflow));
         let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
         kept.insert(best.subflow);
         // Where nothing flows, there is nothing to gain, and no best subflow either.
@@ -33,7 +41,7 @@ pub(super) fn removals(
         }
         let others = members.iter().filter(|member| member.subflow != best.subflow);
         all.extend(others.filter_map(|extra| {
-            let stable = stability.duration(best.subflow, extra.subflow, at)?;
+            let stable = known.stability.duration(best.subflow, extra.subflow, at)?;
             (stable >= policy.stable).then(|| removal(state, group, [best, *extra], stable, policy))
         }));
     }

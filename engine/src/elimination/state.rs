@@ -15,6 +15,8 @@ use mpwatch_model::unit::{Bytes, Micros};
 pub struct ConnectionState {
     /// Its id.
     pub id: ConnectionId,
+    /// Whether subflows may be removed from it. If not, only the watch after an earlier action goes on.
+    pub is_selected: bool,
     /// The method that found the groups.
     pub method: DetectionMethod,
     /// Payload that the peer has acknowledged.
@@ -46,7 +48,7 @@ pub struct SubflowState {
 
 impl ConnectionState {
     /// `None`: it is no MPTCP connection that can send.
-    pub fn of(connection: &Connection) -> Option<Self> {
+    pub fn of(connection: &Connection, is_selected: bool) -> Option<Self> {
         let is_sending = connection.is_open()
             && connection.state == TcpState::Established
             && connection.carried_by() == CarriedBy::Mptcp;
@@ -58,6 +60,7 @@ impl ConnectionState {
         let found = connection.bottlenecks.as_ref();
         Some(Self {
             id: connection.id,
+            is_selected,
             method: found.map(|found| found.method).unwrap_or_default(),
             acked: connection.bytes_acked.unwrap_or_else(of_subflows),
             subflows: connection

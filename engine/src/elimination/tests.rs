@@ -175,6 +175,44 @@ fn after_a_drop_the_connection_is_left_alone_and_backups_are_undone() {
 }
 
 #[test]
+fn a_dry_run_plans_no_more_than_would_be_removed() {
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    let mut eliminator = Eliminator::new(POLICY);
+    let (decisions, _) = first_decisions(&mut network, &mut eliminator);
+    assert_eq!(removed(&decisions), [1]);
+    report(&mut eliminator, &decisions, Outcome::Planned);
+    // In the dry run subflow 1 goes on, and carries more than the other now.
+    network.rates = vec![90, 20];
+    assert_eq!(first_decisions(&mut network, &mut eliminator).0, []);
+}
+
+#[test]
+fn the_throughput_is_watched_also_when_the_connection_is_no_longer_selected() {
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    let mut eliminator = Eliminator::new(Policy { action: EliminationAction::Backup, ..POLICY });
+    let (decisions, _) = first_decisions(&mut network, &mut eliminator);
+    report(&mut eliminator, &decisions, Outcome::Done);
+    assert!(eliminator.is_watching(network.state().id));
+    network.rates = vec![0, 10];
+    network.is_selected = false;
+    let (decisions, _) = first_decisions(&mut network, &mut eliminator);
+    let [Decision::Record(_, EliminationStep::LeftAlone(_)), Decision::Undo(..)] = &decisions[..] else {
+        panic!("{decisions:?}")
+    };
+    assert!(!eliminator.is_watching(network.state().id));
+}
+
+#[test]
+fn nothing_is_removed_from_a_connection_that_is_not_selected() {
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    network.is_selected = false;
+    assert_eq!(first_decisions(&mut network, &mut Eliminator::new(POLICY)).0, []);
+}
+
+#[test]
 fn a_connection_that_nearly_stops_is_not_watched_to_the_end() {
     let mut network = Network::with_rates(&[10, 20]);
     network.share(&[1, 2], 0.99);

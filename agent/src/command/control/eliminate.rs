@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mpwatch_engine::elimination::Policy;
@@ -21,7 +22,8 @@ use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
 
-const DEFAULT_INTERVAL: Duration = Duration::from_millis(500);
+/// As often as verdicts are evaluated: a longer one only delays a removal.
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> {
     let EliminateOptions { store, filter, trace, .. } = options;
@@ -35,7 +37,8 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     }
     filter.warn_about_unknown_namespace();
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
-    let mut live = trace.start(interval, stop_flag()?)?.without_backoff();
+    let stop = stop_flag()?;
+    let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
     let mut driver = Driver::new(policy(options), mode, Box::new(Kernel));
@@ -44,14 +47,18 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
     let end = options.duration.map(|duration| Instant::now() + duration);
     session::run(&mut source, trace.tracker(Closed::Forget), None, |snapshot| {
-        for happened in driver.step(&snapshot, &|connection| filter.selects(connection)) {
-            print(&line(&happened, options.json)?)?;
-            journal.add(happened.record);
+        let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
+        // What happened at the last snapshot would be in no later one, so not in the database either.
+        if goes_on {
+            for happened in driver.step(&snapshot, &|connection| filter.selects(connection)) {
+                print(&line(&happened, options.json)?)?;
+                journal.add(happened.record);
+            }
         }
         if let Some(database) = &mut database {
             database.offer(&Arc::new(snapshot));
         }
-        Ok(end.is_none_or(|end| Instant::now() < end))
+        Ok(goes_on)
     })?;
     database.map(|database| database.close(None)).transpose()?;
     Ok(())

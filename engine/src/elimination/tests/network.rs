@@ -32,6 +32,7 @@ pub(super) struct Network {
     pub(super) rates: Vec<u64>,
     pub(super) groups: Vec<Vec<SubflowId>>,
     pub(super) pairs: Vec<PairVerdict>,
+    pub(super) is_selected: bool,
     acked: Bytes,
     number: u64,
 }
@@ -49,6 +50,7 @@ impl Network {
             rates: Vec::new(),
             groups: Vec::new(),
             pairs: Vec::new(),
+            is_selected: true,
             acked: Bytes(0),
             number,
         };
@@ -86,6 +88,7 @@ impl Network {
     pub(super) fn state(&self) -> ConnectionState {
         ConnectionState {
             id: ConnectionId { netns: NetnsCookie(1), token: Token(7), birth: SocketCookie(self.number) },
+            is_selected: self.is_selected,
             method: DetectionMethod::Concordance,
             acked: self.acked,
             subflows: self.subflows.clone(),
