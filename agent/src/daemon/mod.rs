@@ -65,7 +65,7 @@ pub(crate) fn run(
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     #[cfg(feature = "http-client")]
     without_any(|| export::start(config, &status))?;
-    let mut live = trace(config, stop)?;
+    let mut live = trace(config, Arc::clone(&stop))?;
     let congestion = config.congestion.then(congestion::register).transpose()?;
     let journal = Journal::default();
     let elimination = Elimination::start(config, journal.clone(), Arc::clone(&status))?;
@@ -87,7 +87,7 @@ pub(crate) fn run(
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
-    let mut outputs = Outputs { sinks, elimination };
+    let mut outputs = Outputs { sinks, elimination, stop };
     let mut source = journal.around(&mut live);
     let outcome = serve(&mut source, settings, &mut outputs, &reloaded, &status);
     notify::send("STOPPING=1");
@@ -107,12 +107,14 @@ pub(crate) fn run(
 struct Outputs {
     sinks: Vec<Box<dyn SnapshotSink>>,
     elimination: Option<Elimination>,
+    /// Whether this snapshot is the last one.
+    stop: Arc<AtomicBool>,
 }
 
 fn serve(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    Outputs { sinks, elimination }: &mut Outputs,
+    Outputs { sinks, elimination, stop }: &mut Outputs,
     reloaded: &Reloaded,
     status: &Status,
 ) -> anyhow::Result<()> {
@@ -128,7 +130,10 @@ fn serve(
         for sink in sinks.iter() {
             sink.add_losses(&mut snapshot.losses);
         }
-        if let Some(elimination) = elimination {
+        // What happened at the last snapshot would be in no later one, so not in the database either.
+        if let Some(elimination) = elimination
+            && !stop.load(Ordering::Relaxed)
+        {
             elimination.take(&snapshot);
         }
         let snapshot = Arc::new(snapshot);

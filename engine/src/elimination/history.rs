@@ -10,6 +10,8 @@ use super::state::ConnectionState;
 
 /// Rates are means over this time.
 const WINDOW: Nanos = Nanos(5_000_000_000);
+/// A subflow whose peer has acknowledged nothing for this time may have failed, before the kernel says so.
+const RECENT: Nanos = Nanos(1_000_000_000);
 
 struct Sample {
     at: Nanos,
@@ -47,6 +49,14 @@ impl History {
     /// Mean rate of a subflow since the begin of the window, or since it joined.
     pub(super) fn goodput(&self, subflow: SubflowId) -> BitsPerSecond {
         self.rate(|sample| sample.subflows.get(&subflow).copied())
+    }
+
+    /// Whether the peer has acknowledged payload on a subflow in the last second (with a longer interval: since the snapshot before).
+    pub(super) fn is_progressing(&self, subflow: SubflowId) -> bool {
+        let Some(last) = self.samples.back() else { return false };
+        let before = self.samples.iter().rev().find(|sample| last.at.since(sample.at) >= RECENT);
+        let acked = |sample: &Sample| sample.subflows.get(&subflow).copied();
+        before.and_then(acked).zip(acked(last)).is_some_and(|(before, after)| after > before)
     }
 
     fn rate(&self, read: impl Fn(&Sample) -> Option<Bytes>) -> BitsPerSecond {

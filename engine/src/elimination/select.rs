@@ -35,8 +35,9 @@ pub(super) fn removals(
         members.retain(|member| !known.decided.contains(&member.subflow));
         let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
         kept.insert(best.subflow);
-        // Where nothing flows, there is nothing to gain, and no best subflow either.
-        if best.goodput == BitsPerSecond(0) {
+        // Where nothing flows, there is nothing to gain, and no best subflow either. The path of one that has just stopped may have failed:
+        // the others are needed then.
+        if !known.history.is_progressing(best.subflow) {
             continue;
         }
         let others = members.iter().filter(|member| member.subflow != best.subflow);

@@ -86,6 +86,21 @@ fn nothing_is_removed_without_a_stable_and_probable_verdict() {
 }
 
 #[test]
+fn nothing_is_removed_while_the_best_subflow_makes_no_progress() {
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    let mut eliminator = Eliminator::new(POLICY);
+    for _ in 0..3 {
+        assert_eq!(network.second(&mut eliminator), []);
+    }
+    // Its path fails. Over 5 s it is still the best one, and the verdict is as before.
+    network.rates = vec![10, 0];
+    assert_eq!(network.second(&mut eliminator), []);
+    network.rates = vec![10, 20];
+    assert_eq!(removed(&network.second(&mut eliminator)), [1]);
+}
+
+#[test]
 fn a_verdict_that_changes_starts_again() {
     let mut network = Network::with_rates(&[10, 20]);
     let mut eliminator = Eliminator::new(POLICY);
