@@ -221,3 +221,18 @@ pub(super) fn sample(
         judgements: std::iter::once(snapshot).chain(of_others).map(judge).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::PERMISSION;
+
+    #[test]
+    fn a_run_that_needs_what_the_kernel_lacks_is_skipped_and_a_missing_permission_ends_the_study() {
+        let failure = |code| anyhow::Error::from(Failure { code, message: "no SOCK_DESTROY".to_owned() });
+        let skipped = skip_if_kernel_lacks_it(failure(KERNEL));
+        assert_eq!(skipped.to_string(), "SKIP: no SOCK_DESTROY");
+        assert!(skipped.downcast_ref::<Skip>().is_some());
+        assert!(skip_if_kernel_lacks_it(failure(PERMISSION)).downcast_ref::<Failure>().is_some());
+    }
+}
