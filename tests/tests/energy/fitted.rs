@@ -16,8 +16,6 @@ use mpwatch_tests::{Observer, Report, list, may_run_as_root, number, text};
 
 use super::exclusive::exclusive;
 
-/// Transfers beside each load: what flows cost varies from one to the next, because the links have no limit.
-const ROUNDS: usize = 3;
 const LENGTH: Duration = Duration::from_secs(10);
 
 /// What both ends of a transfer were charged, and the bounds of it; microjoules.
@@ -30,7 +28,7 @@ struct Charged {
 ///
 /// The truth follows the CPU time that the kernel counts for both ends and for its own threads. Flows have the part of it that mpwatch
 /// gives them; the rest is that of the applications, and of packets before their socket is known.
-fn errors_beside(percent: u32, options: &[&str]) -> Vec<f64> {
+fn errors_beside(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.start(LoadScope::Machine);
@@ -42,7 +40,7 @@ fn errors_beside(percent: u32, options: &[&str]) -> Vec<f64> {
         sleep(Duration::from_secs(2));
         drop(load);
     }
-    let times: Vec<u64> = (0..ROUNDS).map(|_| transfer(&topology, other, percent)).collect();
+    let times: Vec<u64> = (0..rounds).map(|_| transfer(&topology, other, percent)).collect();
     let report = observer.finish_after_close(&topology);
     let part = part_of_flows(&report);
     let error = |(index, time): (usize, u64)| {
@@ -90,28 +88,35 @@ fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
     sum
 }
 
-/// Asserts that no transfer is off by more than `worst`, and that the means beside both loads are close to the truth and to each other.
-fn assert_close(options: &[&str], worst: f64) {
-    if !may_run_as_root() {
-        return;
-    }
-    let _guard = exclusive();
-    let errors = [10, 100].map(|percent| errors_beside(percent, options));
+/// Asserts that the means of the errors of some transfers beside both loads are close to the truth and to each other. Returns all errors.
+fn assert_means_are_close(options: &[&str], rounds: usize) -> Vec<f64> {
+    let errors = [10, 100].map(|percent| errors_beside(percent, options, rounds));
     let [quiet, busy] = errors.each_ref().map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
     println!("means {:+.2} % and {:+.2} %", quiet * 100.0, busy * 100.0);
-    assert!(errors.iter().flatten().all(|error| error.abs() <= worst), "{errors:?}");
     assert!(quiet.abs() <= 0.05 && busy.abs() <= 0.05, "{errors:?}");
     assert!((busy - quiet).abs() <= 0.03, "{errors:?}");
+    errors.concat()
 }
 
 #[test]
 #[ignore = "takes five minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_on_a_machine_that_is_never_idle() {
-    assert_close(&["--ledger", "exact"], 0.05);
+    if !may_run_as_root() {
+        return;
+    }
+    let _guard = exclusive();
+    let errors = assert_means_are_close(&["--ledger", "exact"], 3);
+    assert!(errors.iter().all(|error| error.abs() <= 0.05), "{errors:?}");
 }
 
+/// The default ledger measures some ten windows of each transfer. Without a limit of its rate, a transfer beside a busy CPU comes in bursts,
+/// and ten windows are off by 3 to 5 % (one standard deviation). So many transfers are measured here, and a single one has its interval only.
 #[test]
-#[ignore = "takes five minutes"]
+#[ignore = "takes ten minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_with_default_settings() {
-    assert_close(&[], 0.15);
+    if !may_run_as_root() {
+        return;
+    }
+    let _guard = exclusive();
+    assert_means_are_close(&[], 12);
 }
