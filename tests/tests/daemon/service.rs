@@ -172,7 +172,9 @@ impl Daemon {
     #[track_caller]
     pub(crate) fn wait_for_metric(&self, series: &str, is_expected: impl Fn(f64) -> bool) -> f64 {
         let found = poll_until(series, TIMEOUT, || self.metric(series).filter(|value| is_expected(*value)));
-        found.unwrap_or_else(|error| panic!("{error}; its value is {:?}", self.metric(series)))
+        found.unwrap_or_else(|error| {
+            panic!("{error}; its value is {:?}; {}", self.metric(series), self.log_text())
+        })
     }
 
     /// Waits for a log entry with this message.
