@@ -7,10 +7,10 @@ mod observed;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use mpwatch_lab::ImpairerKind;
 use mpwatch_lab::endpoint::{self, Endpoint, Purpose};
 use mpwatch_lab::topology::{JoinBy, PathFailure};
 use mpwatch_lab::traffic::{Close, ConnectionReport, Control, TrafficSpec, Workload, run_client};
+use mpwatch_lab::{ImpairerKind, mib};
 use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, text};
 use observed::{
     ObservedTransfer, TransferResult, all_on_path, events, lab, on_path, reason, show, timeline_entries,
@@ -61,6 +61,12 @@ fn a_subflow_that_the_peer_destroyed_received_the_reset() {
 #[test]
 fn a_deleted_endpoint_is_removed_by_admin_at_the_client_and_by_the_peer_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::EndpointDeleted, 1) else { return };
+    // The option is not acknowledged, and sometimes it does not arrive. The server then sees a close like any other.
+    if mib::read(result.lab.server()).unwrap()["MPTcpExtRmAddr"] == 0 {
+        println!("the server has received no REMOVE_ADDR");
+        assert_eq!(reasons(&result, 2), ["removed_by_admin", "closed_by_peer"], "{}", show(result.server()));
+        return;
+    }
     assert_eq!(reasons(&result, 2), ["removed_by_admin", "removed_by_peer"], "{}", show(result.server()));
     assert_eq!(number(timeline_entries(result.server(), "peer_address_removed")[0], "address_id"), 2);
 }
