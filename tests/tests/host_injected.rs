@@ -242,6 +242,8 @@ const NOT_INJECTED: &[&str] = &[
     "close",
     "munmap",
     "unlink",
+    // SQLite's locks: the kernel never refuses to release one. SQLite takes a lock that it could not release for that of another program.
+    "fcntl",
     "epoll_ctl",
     // A process cannot go on without memory of its own, and the others cannot fail in the kernel.
     "mmap",
