@@ -89,6 +89,10 @@ impl Thread {
     fn is_beside_web_server(&self) -> bool {
         !self.name.starts_with("mpwatch-http")
     }
+
+    fn is_beside_store(&self) -> bool {
+        self.name != "mpwatch-store"
+    }
 }
 
 /// Options of strace for all threads, also for new ones.
@@ -97,8 +101,13 @@ fn all_threads(daemon: &Daemon) -> Vec<String> {
 }
 
 fn threads_beside_web_server(daemon: &Daemon) -> Vec<String> {
-    let others = threads(daemon.pid()).into_iter().filter(Thread::is_beside_web_server);
-    others.flat_map(|thread| ["-p".to_owned(), thread.id]).collect()
+    some_threads(daemon, Thread::is_beside_web_server)
+}
+
+/// Options of strace for the threads that are chosen.
+fn some_threads(daemon: &Daemon, is_chosen: fn(&Thread) -> bool) -> Vec<String> {
+    let chosen = threads(daemon.pid()).into_iter().filter(is_chosen);
+    chosen.flat_map(|thread| ["-p".to_owned(), thread.id]).collect()
 }
 
 fn threads(pid: u32) -> Vec<Thread> {
@@ -242,8 +251,6 @@ const NOT_INJECTED: &[&str] = &[
     "close",
     "munmap",
     "unlink",
-    // SQLite's locks: the kernel never refuses to release one. SQLite takes a lock that it could not release for that of another program.
-    "fcntl",
     "epoll_ctl",
     // A process cannot go on without memory of its own, and the others cannot fail in the kernel.
     "mmap",
@@ -326,9 +333,11 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
 
 /// Lets a call fail while the daemon works, then waits until it works as usual. Returns how often the call failed.
 fn fail(call: &str, error: &str, daemon: &Daemon, exercise: impl FnOnce()) -> usize {
-    // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
     let (threads, is_traced): (_, fn(&Thread) -> bool) = match call {
+        // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
         "epoll_wait" | "write" => (threads_beside_web_server(daemon), Thread::is_beside_web_server),
+        // The kernel always releases a file lock. SQLite takes one that it could not release for that of another program, for ever.
+        "fcntl" => (some_threads(daemon, Thread::is_beside_store), Thread::is_beside_store),
         _ => (all_threads(daemon), |_| true),
     };
     let rules =
