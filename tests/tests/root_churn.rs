@@ -202,16 +202,16 @@ fn aborted_connections_keep_their_tokens_at_both_ends() {
 /// Linux 7.2 may crash if the iterator over socket storage meets the storage of a socket that the kernel is destroying.
 #[test]
 fn snapshots_survive_sockets_that_are_destroyed_meanwhile() {
+    const CONNECTIONS: u32 = 500;
     if !may_run_as_root() {
         return;
     }
-    let count = u32::try_from(emulation::amount(500).max(250)).unwrap();
     let (topology, _) = lab();
     let observer = Observer::start_every("100ms", &["--ledger", "off", "--no-bottlenecks"]);
-    churn(&topology, count);
+    churn(&topology, CONNECTIONS);
     let report = observer.finish_after_close(&topology);
     for end in [topology.client(), topology.server()] {
-        assert_eq!(report.connections_in(end.name()).len(), count as usize);
+        assert_eq!(report.connections_in(end.name()).len(), CONNECTIONS as usize);
     }
 }
 
