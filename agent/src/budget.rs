@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use mpwatch_ebpf::tracer::Pace;
-use mpwatch_model::host::MissingHook;
-use mpwatch_model::overhead::Overhead;
+use mpwatch_model::host::machine::MissingHook;
+use mpwatch_model::host::overhead::Overhead;
 
 use crate::quantity::in_percent;
 use crate::windows::PERIOD;

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::OnceLock;
 
-use mpwatch_model::clock;
+use mpwatch_model::kernel::clock;
 use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 use mpwatch_lab::Error as LabError;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
 use crate::attach::AttachError;

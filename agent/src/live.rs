@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_ebpf::{namespace, system_clock};
-use mpwatch_model::clock::ClockChange;
-use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::event::{KernelEvent, Start, Tick};
-use mpwatch_model::host::{Host, Losses};
-use mpwatch_model::overhead::Overhead;
-use mpwatch_model::setup::Setup;
+use mpwatch_model::host::machine::{Host, Losses};
+use mpwatch_model::host::overhead::Overhead;
+use mpwatch_model::host::setup::Setup;
+use mpwatch_model::kernel::clock::ClockChange;
+use mpwatch_model::kernel::cpu::LedgerMode;
+use mpwatch_model::kernel::event::{KernelEvent, Start, Tick};
 
 use crate::budget::{Budget, Reduces};
 use crate::cli::CounterOptions;

@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use mpwatch_model::event::KernelEvent;
-use mpwatch_model::host::MappingErrors;
+use mpwatch_model::host::machine::MappingErrors;
+use mpwatch_model::kernel::event::KernelEvent;
 
 /// Namespaces read at each tick, in turn. Reading one takes some 40 us.
 const MAX_READS: usize = 16;

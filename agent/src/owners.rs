@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use mpwatch_ebpf::tracer::{Tracer, TracerError};
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::unit::Nanos;
 
 /// Age up to which an owner is searched for: a socket without one for longer is orphaned, or the kernel's own.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mpwatch_ebpf::heap;
 use mpwatch_engine::tracker::{Closed, Tracker};
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::recording::Recorder;

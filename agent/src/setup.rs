@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mpwatch_ebpf::namespace;
-use mpwatch_model::setup::{Setup, cpu_model};
+use mpwatch_model::host::setup::{Setup, cpu_model};
 
 use crate::procfs;
 

@@ -2,7 +2,7 @@
 //! CSV of a report, with the columns of the database's views (docs/store.md).
 
 use mpwatch_exporters::csv;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
 use mpwatch_store::{Sheet, SheetOf};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_lab::raplsim::live::{LiveSimulation, LoadScope, SimulationSettings};
 use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout};
-use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
+use mpwatch_model::host::energy::power::{CurvePoint, MeasuredZone};
 use tempfile::TempDir;
 
 use crate::cli::CounterOptions;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where events come from: the kernel (`live.rs`) or a recording (`recording.rs`). Everything above treats both alike.
 
-use mpwatch_model::event::{KernelEvent, Start};
+use mpwatch_model::kernel::event::{KernelEvent, Start};
 
 /// Receives events in order.
 pub(crate) type EventSink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;

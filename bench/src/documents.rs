@@ -35,7 +35,7 @@ mpwatch ls --json | jq -r '.connections[] | .id as $id | .subflows | max_by(.byt
 const METRICS_INTRODUCTION: &str = "\
 # Metrics
 
-<!-- Generated from model/src/metric.rs and model/src/metric/ by tests/tests/docs_generated.rs. Change the tables there, then run
+<!-- Generated from model/src/metric/mod.rs and model/src/metric/ by tests/tests/docs_generated.rs. Change the tables there, then run
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated -->
 
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use mpwatch_model::setup::cpu_model;
+use mpwatch_model::host::setup::cpu_model;
 
 /// Processor, number of CPUs, kernel.
 pub(crate) fn description() -> String {

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::bottleneck::Bottlenecks;
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::bottleneck::Bottlenecks;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Archive, Limits, Period, Store};
 

@@ -2,7 +2,7 @@
 //! Reads the CPU ledger. The kernel runs `ledger_settle` on each CPU, in an interrupt; then the accounts of all CPUs are read from a map.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
-use mpwatch_model::cpu::CpuAccounts;
+use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::unit::Nanos;
 
 use crate::abi;

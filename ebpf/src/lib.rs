@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel side of mpwatch: all C, libbpf and `unsafe` (but for the lab). Other crates see [`mpwatch_model::event::KernelEvent`]s only.
+//! The kernel side of mpwatch: all C, libbpf and `unsafe` (but for the lab). Other crates see [`mpwatch_model::kernel::event::KernelEvent`]s only.
 //!
 //! From the bottom: [`hook`] (the table of programs), [`support`] (facts about a kernel), [`plan`] (programs to load), `object` (loads and
 //! attaches them), `ring`, `iterator`, `counters` and `ledger` (read results), [`tracer`]. [`decode`] turns bytes into events. [`congestion`] is apart: an object of its own.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which programs to load on a kernel, and what is unknown there: a pure function of the facts in [`crate::support`].
 
-use mpwatch_model::event::Traces;
-use mpwatch_model::host::MissingHook;
+use mpwatch_model::host::machine::MissingHook;
+use mpwatch_model::kernel::event::Traces;
 
 use crate::hook::{HOOKS, Hook, LEDGER_READS, LEDGER_READS_CALLS, Part};
 use crate::support::{KernelSupport, OPTIONAL_FIELDS};

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use libbpf_rs::{Object, RingBuffer, RingBufferBuilder};
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::kernel::event::KernelEvent;
 
 use crate::decode;
 use crate::error::{TracerError, bpf_error};

@@ -2,7 +2,7 @@
 //! What can be chosen before the programs are loaded, and how the object gets it.
 
 use libbpf_rs::OpenObject;
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_getres};
 

@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapFlags, Object};
-use mpwatch_model::cpu::{CpuAccounts, LedgerMode};
-use mpwatch_model::event::{KernelEvent, Traces};
-use mpwatch_model::host::{KernelCounters, Losses, MappingErrors, MissingHook};
+use mpwatch_model::host::machine::{KernelCounters, Losses, MappingErrors, MissingHook};
+use mpwatch_model::kernel::cpu::{CpuAccounts, LedgerMode};
+use mpwatch_model::kernel::event::{KernelEvent, Traces};
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::abi;

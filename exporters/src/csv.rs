@@ -2,7 +2,7 @@
 //! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would take for a formula begins with an apostrophe; control characters are
 //! masked.
 
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::kernel::endpoint::printable;
 use serde_json::Value;
 
 /// A table with a header row. A cell is a number, a text, or null: unknown.

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Bytes;
 
 use crate::csv::{cell, text};

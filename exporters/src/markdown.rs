@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
 use crate::text::connection::{facts as facts_of, heading, tables};

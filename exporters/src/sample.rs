@@ -39,7 +39,7 @@ pub fn mixed(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::end::pair;
+    use mpwatch_model::flow::end::pair;
 
     use super::*;
 

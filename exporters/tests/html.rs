@@ -8,12 +8,12 @@ use jiff::SignedDuration;
 use mpwatch_exporters::comparison::{Comparison, Side};
 use mpwatch_exporters::{html, text};
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::Role;
-use mpwatch_model::observed::Observed;
-use mpwatch_model::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::series::{CounterSample, CounterSeries};
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 /// Counters of each second, growing evenly.

@@ -4,8 +4,8 @@
 use insta::assert_snapshot;
 use mpwatch_exporters::text;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, SnapshotEnergy};
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy, IdleSource, SnapshotEnergy};
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 #[test]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of a connection that follow from its other fields. Whoever builds, merges or restores a connection settles it at the end.
 
-use crate::connection::Connection;
-use crate::outage;
-use crate::ratio::jain_index;
-use crate::subflow::Subflow;
+use crate::flow::connection::Connection;
+use crate::flow::outage;
+use crate::flow::ratio::jain_index;
+use crate::flow::subflow::Subflow;
 use crate::unit::Bytes;
 
 /// Computes path failures, shares, fairness, and whether all of it was observed.

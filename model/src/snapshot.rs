@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::class_totals::{ClassTotals, class_totals};
-use crate::connection::Connection;
-use crate::cpu::CpuAccounts;
-use crate::derived;
-use crate::energy::SnapshotEnergy;
-use crate::host::{Host, KernelCounters, Losses};
-use crate::idle::{IdleConnections, OpenCounts};
-use crate::overhead::Overhead;
-use crate::setup::Setup;
+use crate::flow::class_totals::{ClassTotals, class_totals};
+use crate::flow::connection::Connection;
+use crate::flow::idle::{IdleConnections, OpenCounts};
+use crate::host::energy::SnapshotEnergy;
+use crate::host::machine::{Host, KernelCounters, Losses};
+use crate::host::overhead::Overhead;
+use crate::host::setup::Setup;
+use crate::kernel::cpu::CpuAccounts;
+use crate::metric::derived;
 use crate::unit::Nanos;
 
 /// Version of the JSON format. New fields do not change it; a changed meaning does.

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::clock::{shifted, step};
+use mpwatch_model::kernel::clock::{shifted, step};
 
 #[test]
 fn all_times_of_a_connection_move_together() {

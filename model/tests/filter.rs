@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "the filters here are right")]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
 use mpwatch_model::filter::{Filter, HELP};
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use proptest::prelude::*;
 
 fn passes(filter: &str, connection: &Connection) -> bool {

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{Finding, Format, Severity, of_connection, unmeasured};
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
 fn texts(connection: &Connection) -> Vec<String> {

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::{Connection, Fallback};
 use mpwatch_model::finding::{Format, Peer, ProblemGroup, Severity, problems_of_report};
+use mpwatch_model::flow::connection::{Connection, Fallback};
+use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::id::SocketCookie;
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Role};
-use mpwatch_model::subflow::Closed;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 use mpwatch_model::unit::Micros;
 
 fn lines(connections: Vec<Connection>) -> Vec<String> {
@@ -84,7 +84,7 @@ fn failed_paths_are_grouped_by_path_with_how_long_they_failed() {
 fn outages_are_one_line_with_their_range() {
     let mut connections: Vec<Connection> = (1..=2).map(fixture::failover).collect();
     for entry in &mut connections[1].timeline {
-        if let mpwatch_model::timeline::TimelineEvent::Stalled { gap } = &mut entry.event {
+        if let mpwatch_model::flow::timeline::TimelineEvent::Stalled { gap } = &mut entry.event {
             *gap = Micros(1_200_000);
         }
     }

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::derived::{Tabled, columns};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::metric::derived::{Tabled, columns};
 use mpwatch_model::snapshot::{Report, Snapshot};
 use schemars::JsonSchema;
 use serde_json::json;

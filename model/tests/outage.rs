@@ -5,14 +5,14 @@
 mod orders;
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::finding::{Format, of_connection};
-use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::outage::{
+use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::outage::{
     has_failed, is_failure, longest, main_outage, outages, path_failure, path_failures,
 };
-use mpwatch_model::subflow::Closed;
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::subflow::Closed;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
 use Sign::{Stale, Works};

@@ -4,11 +4,11 @@
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::flows;
+use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::id::SocketCookie;
-use mpwatch_model::lifecycle::{Protocol, Role};
-use mpwatch_model::pairing::flows;
+use mpwatch_model::kernel::lifecycle::{Protocol, Role};
 use mpwatch_model::unit::Bytes;
 
 /// The other end of a connection, in the same report.

@@ -3,7 +3,7 @@
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::series::{CounterSample, MAX_SAMPLES, SeriesCollector};
+use mpwatch_model::flow::series::{CounterSample, MAX_SAMPLES, SeriesCollector};
 
 #[test]
 fn a_long_run_keeps_a_bounded_number_of_evenly_spaced_samples() {

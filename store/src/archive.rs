@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mpwatch_model::energy::SnapshotEnergy;
-use mpwatch_model::host::{Host, Losses};
-use mpwatch_model::series::CounterSeries;
-use mpwatch_model::setup::{Label, Setup};
+use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::host::energy::SnapshotEnergy;
+use mpwatch_model::host::machine::{Host, Losses};
+use mpwatch_model::host::setup::{Label, Setup};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::bottleneck::{Bottlenecks, PairVerdict, SharedCap};
+use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict, SharedCap};
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::subflow::Subflow;
 
 use crate::columns::damaged;
 use crate::rows::{BottleneckColumns, PairRow};

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::capacity::shrink_map;
-use mpwatch_model::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection as Flow;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;

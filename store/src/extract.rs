@@ -174,7 +174,7 @@ mod tests {
 
     use jiff::SignedDuration;
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::connection::Connection as Flow;
+    use mpwatch_model::flow::connection::Connection as Flow;
     use tempfile::TempDir;
 
     use super::*;

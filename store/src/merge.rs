@@ -2,13 +2,13 @@
 //! Merges what several runs recorded of one connection. Pure.
 
 use jiff::Timestamp;
-use mpwatch_model::connection::{Connection, Fallback};
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::lifecycle::FallbackReason;
-use mpwatch_model::observed::Observed;
+use mpwatch_model::flow::connection::{Connection, Fallback};
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::subflow::{Scheduler, Subflow};
+use mpwatch_model::flow::timeline::TimelineEntry;
+use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::kernel::lifecycle::FallbackReason;
 use mpwatch_model::settle;
-use mpwatch_model::subflow::{Scheduler, Subflow};
-use mpwatch_model::timeline::TimelineEntry;
 
 use crate::record::whole_nanos;
 use crate::timeline;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::ColumnType::{Integer, Text};
 use mpwatch_model::table::{Column, Row};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};

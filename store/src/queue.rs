@@ -6,9 +6,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use mpwatch_model::clock;
-use mpwatch_model::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection as Flow;
 use mpwatch_model::id::ConnectionId;
+use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::limits::Limits;

@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::series::CounterSample;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, NetnsCookie};
-use mpwatch_model::series::CounterSample;
 use mpwatch_model::settle;
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Nanos;
 
 use crate::bottlenecks;

@@ -4,16 +4,16 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{DetectionMethod, Evidence, Verdict};
-use mpwatch_model::connection::{Connection, Fallback, SecondPath};
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::event::Process;
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Evidence, Verdict};
+use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::series::CounterSample;
+use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::host::names::Pod;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
-use mpwatch_model::names::Pod;
-use mpwatch_model::observed::Observed;
-use mpwatch_model::series::CounterSample;
-use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::kernel::cpu::CpuTimes;
+use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use crate::columns::{Columns, record};
@@ -69,7 +69,7 @@ pub(crate) struct RunRow {
     pub(crate) samples_lost: u64,
     /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete, or an earlier mpwatch wrote it.
     pub(crate) cut_short: Option<String>,
-    /// The fields of [`mpwatch_model::setup::Setup`]; labels and sysctls are JSON objects. NULL: an earlier mpwatch wrote it.
+    /// The fields of [`mpwatch_model::host::setup::Setup`]; labels and sysctls are JSON objects. NULL: an earlier mpwatch wrote it.
     pub(crate) labels: Option<String>,
     pub(crate) interval: Option<u64>,
     pub(crate) cpu_model: Option<String>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of a report for CSV. They are read from the views of a database in memory, so their columns are those of a file.
 
-use mpwatch_model::connection::Connection as Flow;
-use mpwatch_model::host::Losses;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::host::machine::Losses;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::BitsPerSecond;
 use rusqlite::Connection;
@@ -201,7 +201,7 @@ fn cell(value: ValueRef<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::series::CounterSample;
+    use mpwatch_model::flow::series::CounterSample;
     use mpwatch_model::unit::{Bytes, Micros};
 
     use super::*;

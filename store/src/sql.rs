@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes the rows of a connection and reads them back.
 
-use mpwatch_model::connection::Connection as Flow;
-use mpwatch_model::series::CounterSample;
+use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::series::CounterSample;
 use rusqlite::{CachedStatement, Connection, Params};
 
 use crate::columns::{Binder, Reader};

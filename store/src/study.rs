@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::study::detail::{Detail, Series};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Factor, Origin, RunRecord};

@@ -2,10 +2,10 @@
 //! The timeline of a connection. Opening, establishment and end are columns of connections and subflows; other entries are rows of `event`.
 
 use jiff::Timestamp;
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Closed;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::subflow::Closed;
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use serde_json::{Map, Value};
 
 use crate::columns::damaged;

@@ -4,13 +4,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
-use mpwatch_model::derived::{self, Tabled};
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{Convention, EnergySource, IdleSource};
-use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::metric::derived::{self, Tabled};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
 use crate::columns::{Binder, Column, Columns, Kind, Reader, StoredAs};

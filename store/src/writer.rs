@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::clock;
-use mpwatch_model::connection::Connection as Flow;
-use mpwatch_model::host::Losses;
+use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 use rusqlite::{Connection, params};
 

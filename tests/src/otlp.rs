@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_store::{Limits, Store};
 
 use crate::{CommandOutput, mpwatch};

@@ -11,7 +11,7 @@ use mpwatch_bench::bottleneck::score::{Tally, score};
 use mpwatch_bench::bottleneck::tables::OURS;
 use mpwatch_bench::bottleneck::truth::{Labels, SECOND};
 use mpwatch_bench::bottleneck::verdict::{Evaluation, Verdicts};
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_tests::mpwatch;
 
 fn folder() -> PathBuf {

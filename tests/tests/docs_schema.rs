@@ -5,11 +5,11 @@
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::schema::{report_schema, snapshot_schema};
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::EliminationStep;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::unit::Micros;
 use serde_json::{Value, json};
 

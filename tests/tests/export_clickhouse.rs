@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::Name;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::Token;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store};
 use mpwatch_tests::clickhouse::{engine, rows, schema, statements};

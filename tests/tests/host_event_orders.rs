@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Close, Control, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{Format, of_connection};
-use mpwatch_model::outage::path_failures;
-use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage::path_failures;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_tests::{Observer, Report, may_run_as_root};
 use observed::sockets;
 

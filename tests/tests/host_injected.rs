@@ -19,7 +19,7 @@ use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_tests::{may_run_as_root, skip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};

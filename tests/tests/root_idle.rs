@@ -12,8 +12,8 @@ use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_model::event::{KernelEvent, SubflowRecord};
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::event::{KernelEvent, SubflowRecord};
 use mpwatch_tests::{emulation, may_run_as_root};
 use socket2::{Domain, Protocol, Socket, Type};
 

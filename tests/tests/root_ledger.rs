@@ -11,7 +11,7 @@ use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;

@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{EnergySource, FlowEnergy};
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy};
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};

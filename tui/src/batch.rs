@@ -3,8 +3,8 @@
 
 use std::cmp::Reverse;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::columns::{BATCH, Choice, Fold, LIST, PARTLY_LEGEND, Row, Subject, Table};

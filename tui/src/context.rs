@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What rows and cells read: the snapshot that is shown, what is remembered, and how the user wants it written.
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::Format;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::ConnectionId;
 
 use crate::digest::{Digested, Entry};

@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{EnergySource, FlowEnergy};
 use mpwatch_model::finding;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy};
 use mpwatch_model::id::{ConnectionId, SubflowId};
-use mpwatch_model::lifecycle::Role;
-use mpwatch_model::outage;
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 /// A snapshot with its digest.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::{Name, printable};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::kernel::endpoint::{Name, printable};
 
 /// Pseudonyms, numbered in the order in which names were first seen while the mask was on. Off by default.
 #[derive(Clone, Debug, Default)]

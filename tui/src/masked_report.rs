@@ -3,11 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::event::Process;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::event::Process;
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::timeline::TimelineEvent;
 
 use crate::mask::Mask;
 

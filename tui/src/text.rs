@@ -178,7 +178,7 @@ pub(crate) fn glyph(theme: Theme, number: usize) -> char {
 /// Parts of a whole as one bar of exactly this width.
 pub(crate) fn stacked(parts: &[(u64, Ink)], width: usize, theme: Theme) -> Text {
     let weights: Vec<u64> = parts.iter().map(|(part, _)| *part).collect();
-    let cells = mpwatch_model::cpu::divide(width as u64, &weights);
+    let cells = mpwatch_model::kernel::cpu::divide(width as u64, &weights);
     let piece = |(number, (cells, (_, ink))): (usize, (u64, &(u64, Ink)))| {
         let count = usize::try_from(cells).unwrap_or(0);
         (glyph(theme, number).to_string().repeat(count), *ink)

@@ -4,7 +4,7 @@
 
 use insta::assert_snapshot;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::endpoint::Name;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::{list, table};
 

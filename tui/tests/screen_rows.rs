@@ -7,7 +7,7 @@ mod stage;
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::Settings;
 

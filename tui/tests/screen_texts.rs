@@ -82,7 +82,7 @@ fn names_cannot_control_the_terminal() {
     let mut hostile = normal();
     let connection = &mut hostile.connections[0];
     let comm = *b"\x1b[2J\xe6\x97\xa5\xe6\x9c\xac\n\0\0\0\0\0";
-    connection.process.as_mut().unwrap().comm = mpwatch_model::endpoint::Name::from_kernel(comm);
+    connection.process.as_mut().unwrap().comm = mpwatch_model::kernel::endpoint::Name::from_kernel(comm);
     "a\rb\x1b]0;x\x07".clone_into(&mut connection.netns);
     connection.cgroup = Some("/x\x1b[31m".to_owned());
     hostile.host.name = "h\x1b[2J".to_owned();

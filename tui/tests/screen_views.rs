@@ -6,8 +6,8 @@
 mod stage;
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::subflow::Closed;
+use mpwatch_model::flow::subflow::Closed;
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 

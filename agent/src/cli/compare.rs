@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use mpwatch_model::setup::Label;
+use mpwatch_model::host::setup::Label;
 
 use super::options::FilterOptions;
 use crate::time_spec::TimeSpec;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use mpwatch_model::elimination::EliminationAction;
+use mpwatch_model::flow::elimination::EliminationAction;
 
 use super::options::{FilterOptions, StoreOptions, TraceOptions, filter_help};
 use crate::quantity::{parse_interval, parse_probability, parse_step};

@@ -16,8 +16,8 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::setup::Label;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::host::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};

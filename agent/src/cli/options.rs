@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::cpu::LedgerMode;
 use mpwatch_model::filter::{Filter, HELP};
-use mpwatch_model::setup::Label;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::host::setup::Label;
+use mpwatch_model::kernel::cpu::LedgerMode;
 
 use crate::quantity::{parse_budget, parse_ring_size, parse_step};
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use jiff::Timestamp;
 use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_beside_load};
-use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::host::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::window::Cpus;
 
 use super::output::print;
 use crate::cli::CalibrateOptions;
@@ -157,7 +157,7 @@ fn table(zones: &[MeasuredZone]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_model::energy::power::CurvePoint;
+    use mpwatch_model::host::energy::power::CurvePoint;
 
     #[test]
     fn a_zone_is_one_line_with_its_loads() {

@@ -9,10 +9,10 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::comparison::{Comparison, Side};
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{html, text};
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::lifecycle::CarriedBy;
-use mpwatch_model::setup::Label;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::host::setup::Label;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
 use mpwatch_store::{Archive, Period};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mpwatch_model::event::Start;
+use mpwatch_model::kernel::event::Start;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_store::{Limits, RunStart, Store};
 

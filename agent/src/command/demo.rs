@@ -9,9 +9,9 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Transport, Workload};
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_tui::screen::{Link, Settings};
 
 use super::database::Database;

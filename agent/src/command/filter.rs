@@ -2,7 +2,7 @@
 //! `--netns` and `--filter`: which connections a command shows.
 
 use mpwatch_ebpf::namespace::{self, Namespace};
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::FilterOptions;

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{html, links, markdown, text};
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_store::SheetOf;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::series::SeriesCollector;
+use mpwatch_model::flow::series::SeriesCollector;
 
 use super::database::Database;
 use super::files;

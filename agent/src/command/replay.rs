@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::series::SeriesCollector;
+use mpwatch_model::flow::series::SeriesCollector;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;

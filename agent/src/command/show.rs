@@ -7,8 +7,8 @@ use anyhow::{anyhow, bail};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::text;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_store::SheetOf;
 

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::{html, study};
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::study::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 use mpwatch_store::StudyFile;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpwatch_ebpf::tracer::Settings;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::setup::{Label, by_name};
+use mpwatch_model::host::setup::{Label, by_name};
 
 use crate::cli::TraceOptions;
 use crate::error::Failure;

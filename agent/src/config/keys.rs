@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::elimination::EliminationAction;
 use mpwatch_model::filter::FilterError;
-use mpwatch_model::setup::{Label, by_name};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::elimination::EliminationAction;
+use mpwatch_model::host::setup::{Label, by_name};
+use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use super::export_keys::export_keys;

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mpwatch_engine::elimination::Policy;
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::elimination::EliminationAction;
 use mpwatch_model::filter::Filter;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::elimination::EliminationAction;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use crate::compression::Compression;

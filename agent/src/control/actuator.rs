@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What carries out decisions, and what it needs to know of a connection.
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::Removal;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::Removal;
 use mpwatch_model::id::Token;
 
 /// What an action needs to know of a connection.

@@ -6,8 +6,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 use mpwatch_engine::elimination::{ConnectionState, Decision, Eliminator, Outcome, Policy};
-use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::{EliminationRecord, EliminationStep, Removal};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::{EliminationRecord, EliminationStep, Removal};
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mpwatch_model::elimination::EliminationRecord;
-use mpwatch_model::event::{KernelEvent, Start};
+use mpwatch_model::flow::elimination::EliminationRecord;
+use mpwatch_model::kernel::event::{KernelEvent, Start};
 
 use crate::source::{EventSink, EventSource};
 

@@ -5,7 +5,7 @@ use std::io;
 
 use caps::{CapSet, Capability};
 use mpwatch_ebpf::namespace;
-use mpwatch_model::elimination::{EliminationAction, Removal};
+use mpwatch_model::flow::elimination::{EliminationAction, Removal};
 
 use super::actuator::{Actuator, Target};
 use super::{path_manager, socket_diag};

@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use caps::Capability::{CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
-use mpwatch_model::elimination::Removal;
+use mpwatch_model::flow::elimination::Removal;
 
 use super::actuator::{Actuator, Target};
 use super::kernel::Kernel;

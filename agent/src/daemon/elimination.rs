@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use mpwatch_engine::elimination::Policy;
-use mpwatch_model::elimination::EliminationStep;
 use mpwatch_model::filter::Filter;
+use mpwatch_model::flow::elimination::EliminationStep;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 

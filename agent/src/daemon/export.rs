@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use mpwatch_exporters::sample::Sampling;
-use mpwatch_model::service::ExportState;
+use mpwatch_model::metric::service::ExportState;
 use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_store::{Backlog, Outbox};
 

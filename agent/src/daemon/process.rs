@@ -4,7 +4,7 @@
 use std::fs;
 
 use jiff::Timestamp;
-use mpwatch_model::service::DaemonProcess;
+use mpwatch_model::metric::service::DaemonProcess;
 use mpwatch_model::unit::{Bytes, Nanos};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeValLike as _;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mpwatch_model::host::Losses;
+use mpwatch_model::host::machine::Losses;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::config::Config;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::flow::elimination::EliminationStep;
 #[cfg(feature = "http-client")]
-use mpwatch_model::service::ExportState;
-use mpwatch_model::service::{EliminationCounts, Service, StoreState};
+use mpwatch_model::metric::service::ExportState;
+use mpwatch_model::metric::service::{EliminationCounts, Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
 use super::process;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::host::Losses;
-use mpwatch_model::service::StoreState;
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::metric::service::StoreState;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use mpwatch_ebpf::core_check::{self, CoreReport};
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
 
 use crate::energy::discovery::{Hardware, Note};
 use crate::energy::sampler::Sampler;

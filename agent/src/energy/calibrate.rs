@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mpwatch_engine::energy::fit::Reading;
 use mpwatch_engine::energy::ledger::Ledger;
-use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
+use mpwatch_model::host::energy::window::{EnergyWindow, ZoneOutcome, ZoneWindow};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::setup::{cpu_model, cpuinfo_field};
+use mpwatch_model::host::energy::power::MeasuredZone;
+use mpwatch_model::host::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
 use crate::procfs;
@@ -136,7 +136,7 @@ impl MachineSetup {
 #[cfg(test)]
 mod tests {
     use mpwatch_engine::energy::calibration::Calibration;
-    use mpwatch_model::energy::power::CurvePoint;
+    use mpwatch_model::host::energy::power::CurvePoint;
 
     use super::*;
 

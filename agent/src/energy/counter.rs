@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the values of a counter to energy: wraps, jumps, and ambiguous cases. Pure.
 
-use mpwatch_model::energy::LostReason;
+use mpwatch_model::host::energy::LostReason;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 /// Upper bound of the long-term power of a package, microwatts.

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mpwatch_ebpf::cpus;
-use mpwatch_model::energy::EnergySource;
-use mpwatch_model::setup::cpuinfo_field;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::host::setup::cpuinfo_field;
 
 use super::estimate::CpuPower;
 use super::perf;

@@ -3,8 +3,8 @@
 //! all outputs mark it as an estimate. Pure. Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud
 //! Carbon Footprint and GreenKube. The best linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
 
-use mpwatch_model::energy::window::Estimate;
-use mpwatch_model::setup::cpuinfo_field;
+use mpwatch_model::host::energy::window::Estimate;
+use mpwatch_model::host::setup::cpuinfo_field;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 /// Power of one CPU in microwatts, and bounds of its error as factors.

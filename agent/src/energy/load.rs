@@ -2,7 +2,7 @@
 //! Busy time of each CPU since the start, by the idle time in `/proc/stat`. The kernel measures idle time to the microsecond and prints it
 //! in ticks of 10 ms; because the figures are totals, this rounding does not add up.
 
-use mpwatch_model::cpu::CpuLoad;
+use mpwatch_model::kernel::cpu::CpuLoad;
 use mpwatch_model::unit::Nanos;
 
 use super::ticks::{self, CpuTicks};

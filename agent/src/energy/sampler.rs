@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use mpwatch_engine::energy::ledger::Ledger;
-use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
-use mpwatch_model::energy::{EnergySource, LostReason};
+use mpwatch_model::host::energy::window::{
+    Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow,
+};
+use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
 use super::discovery::{Hardware, Note, discover};

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::host::energy::window::Cpus;
 use mpwatch_model::unit::Nanos;
 use nix::unistd::{SysconfVar, sysconf};
 

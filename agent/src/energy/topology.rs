@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::host::energy::window::Cpus;
 
 use super::zone::CpuLocation;
 use crate::procfs;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mpwatch_model::energy::window::{WindowEnergy, ZoneId, ZoneOutcome};
-use mpwatch_model::energy::{EnergySource, LostReason};
+use mpwatch_model::host::energy::window::{WindowEnergy, ZoneId, ZoneOutcome};
+use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::Nanos;
 
 use super::counter::Counter;

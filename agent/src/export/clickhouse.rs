@@ -3,7 +3,7 @@
 
 use hyper::body::Bytes;
 use mpwatch_exporters::clickhouse::{rows, schema};
-use mpwatch_model::end::EndColumns;
+use mpwatch_model::flow::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
 use super::compression::Compressor;

@@ -2,7 +2,7 @@
 //! OpenTelemetry Collector: log events or spans of closed connections.
 
 use mpwatch_exporters::otlp;
-use mpwatch_model::end::EndColumns;
+use mpwatch_model::flow::end::EndColumns;
 use mpwatch_store::StoredEnd;
 
 use super::compression::Compressor;

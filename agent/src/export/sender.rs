@@ -4,8 +4,8 @@
 
 use jiff::Timestamp;
 use mpwatch_exporters::sample::Sampling;
-use mpwatch_model::end::EndColumns;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow::end::EndColumns;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
 use mpwatch_store::{Outbox, StoreError, StoredEnd, end_columns};
 

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::netns_cookie::CookieReader;
-use mpwatch_model::event::{KernelEvent, NetnsName};
 use mpwatch_model::id::NetnsCookie;
+use mpwatch_model::kernel::event::{KernelEvent, NetnsName};
 
 use pods::Pods;
 use watch::{Change, Watcher};
@@ -102,7 +102,7 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::event::{NetnsName, Tick};
+    use mpwatch_model::kernel::event::{NetnsName, Tick};
 
     use super::*;
 

@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mpwatch_model::event::{CgroupName, KernelEvent, PodName};
-use mpwatch_model::names::Pod;
+use mpwatch_model::host::names::Pod;
+use mpwatch_model::kernel::event::{CgroupName, KernelEvent, PodName};
 
 use super::kubernetes::{PodFolder, PodGroup, container_log, pod_folder, pod_group};
 

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::namespace::{DIRECTORIES, OWN, OWN_NAME};
 use mpwatch_ebpf::netns_cookie::CookieReader;
-use mpwatch_model::event::NetnsName;
 use mpwatch_model::id::NetnsCookie;
+use mpwatch_model::kernel::event::NetnsName;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 

@@ -4,7 +4,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use mpwatch_model::event::Tick;
+use mpwatch_model::kernel::event::Tick;
 use mpwatch_model::unit::Nanos;
 
 use super::*;

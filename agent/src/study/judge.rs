@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
 
 /// Of all connections at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

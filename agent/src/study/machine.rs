@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpwatch_model::host::Host;
+use mpwatch_model::host::machine::Host;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::CounterOptions;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use mpwatch_lab::traffic::Transport;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::outage::outages;
-use mpwatch_model::pairing::{Flow, flows};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage::outages;
+use mpwatch_model::flow::pairing::{Flow, flows};
 use mpwatch_model::statistics::median;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::unit::Nanos;

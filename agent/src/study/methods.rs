@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 
 use mpwatch_engine::tracker::{Closed, Tracker};
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::event::{KernelEvent, Start};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::source::{EventSink, EventSource};

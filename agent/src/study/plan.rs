@@ -83,7 +83,7 @@ fn seed_of(seed: u64, text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use mpwatch_model::energy::EnergySource;
+    use mpwatch_model::host::energy::EnergySource;
 
     use super::super::experiments;
     use super::*;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::{SocketCookie, SubflowId};
 
 use crate::bottleneck::truth::{Labels, SECOND, Time, Truth};

@@ -96,7 +96,7 @@ fn seconds(time: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::bottleneck::Verdict;
+    use mpwatch_model::flow::bottleneck::Verdict;
 
     use super::*;
     use crate::bottleneck::truth::Truth;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::kernel::event::KernelEvent;
 use serde_json::{Value, json};
 
 use mpwatch_lab::bottleneck::cell::Cell;

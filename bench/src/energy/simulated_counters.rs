@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mpwatch_lab::raplsim::live::{GroundTruth, LiveSimulation, LoadScope, SimulationSettings};
 use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout, ZoneSpec};
-use mpwatch_model::setup::cpu_model;
+use mpwatch_model::host::setup::cpu_model;
 use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
 

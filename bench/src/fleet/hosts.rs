@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use mpwatch_exporters::sample::mixed;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::Token;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::{Micros, Nanos};
 use mpwatch_store::{Limits, Store};
 use tempfile::TempDir;

@@ -13,8 +13,8 @@ use mpwatch_ebpf::run_statistics;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
 use mpwatch_lab::{Namespace, Topology, poll_until};
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 use tempfile::TempDir;
 

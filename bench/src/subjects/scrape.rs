@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use mpwatch_exporters::http::{Access, Pages, Server, WebConfigError};
 use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::service::Service;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::metric::service::Service;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::effort::Effort;

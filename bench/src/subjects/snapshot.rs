@@ -9,7 +9,7 @@ use mpwatch_ebpf::run_statistics;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::kernel::event::KernelEvent;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTT samples of subflows for bottleneck detection (model/src/sample.rs). Taken before an acknowledgement is processed, at most one per
+ * RTT samples of subflows for bottleneck detection (model/src/kernel/sample.rs). Taken before an acknowledgement is processed, at most one per
  * interval, and sent in batches through a separate ring, so they never displace a final record. Other segments cost one comparison.
  */
 #ifndef MPWATCH_SAMPLE_BPF_H

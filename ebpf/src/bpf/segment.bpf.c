@@ -31,7 +31,7 @@ static __always_inline __u32 log2_u32(__u32 v)
 	return r + (v >> 1);
 }
 
-/* Same buckets as RttHistogram (model/src/histogram.rs). */
+/* Same buckets as RttHistogram (model/src/kernel/histogram.rs). */
 static __always_inline __u32 rtt_bucket(__u32 rtt_us)
 {
 	__u32 octave, sub_bucket;

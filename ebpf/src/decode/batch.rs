@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use mpwatch_model::id::{SocketCookie, SubflowId};
-use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{Micros, Nanos};
 
 use crate::abi;

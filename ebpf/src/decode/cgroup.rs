@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the path of a control group, which the kernel side sends as names, innermost first.
 
-use mpwatch_model::event::CgroupName;
+use mpwatch_model::kernel::event::CgroupName;
 
 use crate::abi;
 

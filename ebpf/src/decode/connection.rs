@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the record of an MPTCP socket.
 
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::event::ConnectionRecord;
 use mpwatch_model::id::NetnsCookie;
+use mpwatch_model::kernel::cpu::CpuTimes;
+use mpwatch_model::kernel::event::ConnectionRecord;
 use mpwatch_model::unit::Nanos;
 
 use super::field::{address, msk, nanos, owner};

@@ -3,10 +3,10 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use mpwatch_model::endpoint::{Name, unmapped};
-use mpwatch_model::event::{MskBytes, MskView, Process};
 use mpwatch_model::id::{SocketCookie, Token};
-use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::kernel::endpoint::{Name, unmapped};
+use mpwatch_model::kernel::event::{MskBytes, MskView, Process};
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::abi;

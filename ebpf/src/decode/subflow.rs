@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the record of a subflow. Every pattern names every field of the ABI: a field that is not decoded does not compile.
 
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::endpoint::{Interface, Name};
-use mpwatch_model::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
-use mpwatch_model::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
-use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::kernel::cpu::CpuTimes;
+use mpwatch_model::kernel::endpoint::{Interface, Name};
+use mpwatch_model::kernel::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
+use mpwatch_model::kernel::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
 use super::field::{address, msk, nanos, owner};

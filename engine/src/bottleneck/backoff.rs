@@ -2,9 +2,9 @@
 //! Suspends evaluation, the main cost of detection, while the verdicts of a connection do not change. Samples are still added (20 ns each),
 //! so windows are full when evaluation resumes. Times are those of the samples, so a replay evaluates when the live run did.
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::evaluation::PairEvaluation;

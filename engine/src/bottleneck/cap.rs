@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Micros, Nanos};
 

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{CapEvidence, Caps};

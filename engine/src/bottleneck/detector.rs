@@ -3,7 +3,7 @@
 //! do not depend on when batches are read, and a replay reaches the same verdicts at the same times.
 
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::backoff::{Backoff, Step};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results of an evaluation: a verdict for every pair of subflows, and the rate caps that subflows share.
 
-use mpwatch_model::bottleneck::{Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::bottleneck::Evidence;
+use mpwatch_model::flow::bottleneck::Evidence;
 use mpwatch_model::id::SubflowId;
 
 use super::series::{BIN_NS, Series, Window};

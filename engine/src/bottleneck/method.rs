@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interface of a detection method.
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::evaluation::{Cap, PairEvaluation};

@@ -2,7 +2,7 @@
 //! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. Weights
 //! are not negative: those of a logistic regression on training runs (docs/bottleneck.md) times `EVALUATIONS`.
 
-use mpwatch_model::bottleneck::Evidence;
+use mpwatch_model::flow::bottleneck::Evidence;
 
 /// One term of the sum.
 pub struct Term {

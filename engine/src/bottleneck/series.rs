@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 /// Width of a bin.

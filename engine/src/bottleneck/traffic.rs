@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::feature::MIN_SAMPLES_PER_SECOND;

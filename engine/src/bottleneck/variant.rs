@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The methods by name, and the variants of them that benches compare.
 
-use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
 
 use super::concordance::Concordance;
 use super::detector::Detector;

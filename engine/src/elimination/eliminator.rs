@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpwatch_model::elimination::{EliminationAction, EliminationStep, Removal, Throughput};
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationStep, Removal, Throughput};
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 

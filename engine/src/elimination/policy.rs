@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of elimination.
 
-use mpwatch_model::elimination::EliminationAction;
+use mpwatch_model::flow::elimination::EliminationAction;
 use mpwatch_model::unit::Nanos;
 
 /// When an extra subflow is removed, and how.

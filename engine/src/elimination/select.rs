@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use mpwatch_model::elimination::{Candidate, Removal};
+use mpwatch_model::flow::elimination::{Candidate, Removal};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 

@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 
-use mpwatch_model::bottleneck::{DetectionMethod, PairVerdict};
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::bottleneck::{DetectionMethod, PairVerdict};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::{ConnectionId, SubflowId};
-use mpwatch_model::lifecycle::{CarriedBy, TcpState};
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::kernel::lifecycle::{CarriedBy, TcpState};
 use mpwatch_model::unit::{Bytes, Micros};
 
 /// A connection in one snapshot.

@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::energy::power::MachinePower;
-use mpwatch_model::energy::window::{EnergyWindow, ZoneOutcome};
-use mpwatch_model::energy::{
+use mpwatch_model::host::energy::power::MachinePower;
+use mpwatch_model::host::energy::window::{EnergyWindow, ZoneOutcome};
+use mpwatch_model::host::energy::{
     Convention, EnergySource, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
 };
 use mpwatch_model::id::SubflowId;
@@ -136,7 +136,7 @@ fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, du
 mod tests {
     use std::sync::Arc;
 
-    use mpwatch_model::energy::window::{Cpus, WindowEnergy, ZoneId, ZoneWindow};
+    use mpwatch_model::host::energy::window::{Cpus, WindowEnergy, ZoneId, ZoneWindow};
     use mpwatch_model::unit::Microjoules;
 
     use super::*;

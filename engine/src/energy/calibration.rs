@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calibrated power of zones, in the units of the attribution.
 
-use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::power::MeasuredZone;
 
 use super::curve::Curve;
 

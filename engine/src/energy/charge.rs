@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The energy that an account was charged with.
 
-use mpwatch_model::energy::{Convention, EnergySource, FlowEnergy, IdleSource};
+use mpwatch_model::host::energy::{Convention, EnergySource, FlowEnergy, IdleSource};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 /// Energy of a flow over all zones, and its quality.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Power against load, and the bounds it gives for the part of one load among several, whatever the order in which they started. Pure.
 
-use mpwatch_model::energy::power::CurvePoint;
+use mpwatch_model::host::energy::power::CurvePoint;
 
 /// Power against load: linear between the knots, constant beyond them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pure part of `mpwatch calibrate`: which loads to run, and the power curve that the readings give.
 
-use mpwatch_model::energy::power::{CurvePoint, MeasuredZone};
+use mpwatch_model::host::energy::power::{CurvePoint, MeasuredZone};
 
 use super::line::{Knot, Line};
 

@@ -4,7 +4,7 @@
 //! Observed comes before fitted: on ten recorded machines it is off by at most 3.3 % on nine of them, a fit over loads of 5 to 90 % by
 //! -18 to +147 %, because power rises steeply below the lowest load of the fit (`agent/src/energy/tests/curves.rs`).
 
-use mpwatch_model::energy::IdleSource;
+use mpwatch_model::host::energy::IdleSource;
 use mpwatch_model::unit::Nanos;
 
 use super::baseline::{Baseline, IdlePower};

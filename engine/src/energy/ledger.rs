@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CPU ledger of one window: exclusive nanoseconds per CPU and account. Pure.
 
-use mpwatch_model::cpu::{CpuAccounts, divide};
-use mpwatch_model::energy::window::Cpus;
+use mpwatch_model::host::energy::window::Cpus;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::cpu::{CpuAccounts, divide};
 
 /// What CPU time, and then energy, is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

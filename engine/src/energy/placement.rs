@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! On which CPUs estimated time was spent: as in the latest windows, as far as each CPU was busy, else where there is room. Pure.
 
-use mpwatch_model::cpu::{CpuAccounts, CpuLoad, divide};
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, divide};
 
 /// Number of estimated accounts: flows, applications, shared network work, interrupts, mpwatch.
 pub(crate) const BUSY: usize = 5;

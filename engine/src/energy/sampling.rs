@@ -2,7 +2,7 @@
 //! CPU time from a ledger that is kept in windows only. A flow's time between windows is its work times its time per unit of work in
 //! windows; busy time is known, and what no estimate explains belongs to other processes. Pure. Method and limits: docs/ledger.md.
 
-use mpwatch_model::cpu::{CpuAccounts, CpuLoad, CpuSampling, divide};
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, CpuSampling, divide};
 use mpwatch_model::unit::Nanos;
 
 use super::placement::{BUSY, Placement, place};

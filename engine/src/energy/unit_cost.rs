@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPU time per unit of work: of each flow, and of each class of flows, for flows that no window has seen enough of. Pure.
 
-use mpwatch_model::cpu::{CpuTimes, divide};
-use mpwatch_model::event::WORK_PER_PACKET;
+use mpwatch_model::kernel::cpu::{CpuTimes, divide};
+use mpwatch_model::kernel::event::WORK_PER_PACKET;
 use serde::{Deserialize, Serialize};
 
 /// Classes of work of a flow (`CpuTimes`).

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mpwatch_model::energy::window::{WindowEnergy, ZoneId};
-use mpwatch_model::energy::{EnergySource, IdleSource, ZoneEnergy};
+use mpwatch_model::host::energy::window::{WindowEnergy, ZoneId};
+use mpwatch_model::host::energy::{EnergySource, IdleSource, ZoneEnergy};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::apportion::{Share, divide};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use mpwatch_model::event::MskView;
-use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::kernel::event::MskView;
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Delay samples and bottlenecks: passes samples to the detector of their connection, and reports its results.
 
-use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
+use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::flow::Flow;

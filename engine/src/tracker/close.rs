@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
 
-use mpwatch_model::event::{End, SubflowRecord};
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::kernel::event::{End, SubflowRecord};
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 
 // errno values of Linux, the same on all architectures that mpwatch supports.
 const ENETUNREACH: u32 = 101;

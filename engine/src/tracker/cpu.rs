@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers, so that they sum to the whole.
 
-use mpwatch_model::cpu::{CpuTimes, divide};
+use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use serde::{Deserialize, Serialize};
 
 use super::subflow::SubflowState;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Energy of flows: charges the energy of each tick to the flows that used the CPUs.
 
-use mpwatch_model::cpu::{CpuAccounts, CpuSampling, LedgerMode, divide};
-use mpwatch_model::energy::power::MachinePower;
-use mpwatch_model::energy::window::EnergyWindow;
-use mpwatch_model::energy::{Convention, FlowEnergy, SnapshotEnergy};
-use mpwatch_model::event::Tick;
+use mpwatch_model::host::energy::power::MachinePower;
+use mpwatch_model::host::energy::window::EnergyWindow;
+use mpwatch_model::host::energy::{Convention, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuSampling, LedgerMode, divide};
+use mpwatch_model::kernel::event::Tick;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 
-use mpwatch_model::event::{ConnectionRecord, MIN_STALL, MskView, Process, SubflowRecord};
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::observed::Observed;
-use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::kernel::event::{ConnectionRecord, MIN_STALL, MskView, Process, SubflowRecord};
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use mpwatch_model::capacity::shrink_map;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::idle::{IdleConnection as _, IdleConnections};
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::idle::{IdleConnection as _, IdleConnections};
-use mpwatch_model::sample::SampleBatch;
-use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::Nanos;
 
 use super::bottleneck::{self, Detection};

@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use mpwatch_model::capacity::shrink_map;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::idle::{IdleConnection, IdleConnections};
+use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SubflowId};
-use mpwatch_model::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::unit::Nanos;
 
 use super::flow::Flow;

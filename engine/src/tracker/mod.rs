@@ -29,16 +29,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::clock::ClockChange;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::elimination::EliminationRecord;
-use mpwatch_model::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
-use mpwatch_model::host::{Host, Losses};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::EliminationRecord;
+use mpwatch_model::flow::idle::IdleConnections;
+use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::idle::IdleConnections;
-use mpwatch_model::sample::SampleBatch;
+use mpwatch_model::kernel::clock::ClockChange;
+use mpwatch_model::kernel::cpu::CpuAccounts;
+use mpwatch_model::kernel::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
+use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 

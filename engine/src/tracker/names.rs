@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use mpwatch_model::event::{CgroupName, NetnsName, PodName};
+use mpwatch_model::host::names::Pod;
 use mpwatch_model::id::NetnsCookie;
-use mpwatch_model::names::Pod;
+use mpwatch_model::kernel::event::{CgroupName, NetnsName, PodName};
 
 /// Maximum number of names, each for namespaces, control groups and pods; about 150 bytes each. When it is exceeded, the least recently used
 /// half is discarded. A name that is used later is reported again: that of a namespace because the agent remembers half as many as reported

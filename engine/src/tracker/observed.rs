@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts what was observed of a flow: the payload since it was first seen, and the time in which it carried payload. Pure.
 
-use mpwatch_model::observed::Observed;
+use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 

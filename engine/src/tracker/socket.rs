@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The MPTCP socket of a connection, as opposed to its subflows.
 
-use mpwatch_model::event::{MskBytes, MskView};
 use mpwatch_model::id::{SocketCookie, SubflowId};
-use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::kernel::event::{MskBytes, MskView};
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 

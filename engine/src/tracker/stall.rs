@@ -2,7 +2,7 @@
 //! Stalls of a connection: intervals in which no subflow made progress. Each subflow records its own stalls; the connection stalls where
 //! those of all subflows overlap. After the failure of a path this is the failover gap. Pure.
 
-use mpwatch_model::event::{MIN_STALL, Stall};
+use mpwatch_model::kernel::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
 
 /// The stalls that one subflow saw.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
 
-use mpwatch_model::cpu::{CpuTimes, LedgerMode};
-use mpwatch_model::event::SubflowRecord;
-use mpwatch_model::lifecycle::{CloseReason, TcpState};
-use mpwatch_model::observed::Observed;
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
+use mpwatch_model::kernel::event::SubflowRecord;
+use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 

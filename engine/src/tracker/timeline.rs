@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timeline of a connection: its entries, and those that follow from the difference of two records.
 
-use mpwatch_model::event::SubflowRecord;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
-use mpwatch_model::timeline::{ObservedBy, TimelineEvent};
+use mpwatch_model::kernel::event::SubflowRecord;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::unit::Nanos;
 
 use super::close;

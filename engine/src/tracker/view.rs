@@ -4,18 +4,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mpwatch_model::bottleneck::{Bottlenecks, DetectionMethod};
-use mpwatch_model::connection::{Connection, Fallback, SecondPath};
-use mpwatch_model::cpu::{CpuTimes, LedgerMode};
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::event::{Start, SubflowRecord, Traces};
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::histogram::RttHistogram;
-use mpwatch_model::lifecycle::{FallbackReason, Protocol, Role, TcpState};
-use mpwatch_model::names::Pod;
+use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::host::names::Pod;
+use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
+use mpwatch_model::kernel::event::{Start, SubflowRecord, Traces};
+use mpwatch_model::kernel::histogram::RttHistogram;
+use mpwatch_model::kernel::lifecycle::{FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::settle;
-use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 
 use super::bottleneck;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Estimates the wire bytes of a subflow from its record. Pure.
 
-use mpwatch_model::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::flow::wire::{Segments, wire_bytes};
+use mpwatch_model::kernel::event::{SubflowRecord, TcpCounters};
 use mpwatch_model::unit::Bytes;
-use mpwatch_model::wire::{Segments, wire_bytes};
 
 /// Bytes sent and received on the wire since the subflow was opened, headers included.
 pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {

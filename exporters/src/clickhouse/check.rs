@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::end::EndColumns;
+use mpwatch_model::flow::end::EndColumns;
 
 use super::place::{Place, local, quoted, quoted_text};
 use super::schema::{feed_query, table_columns};

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 
 /// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the one that counts. The columns are

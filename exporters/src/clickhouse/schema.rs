@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::end::EndColumns;
+use mpwatch_model::flow::end::EndColumns;
 use mpwatch_model::table::{Column, ColumnType};
 
 use super::place::{engine, local, quoted, shared_engine};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The quantities that are compared, and how each is read from a flow.
 
+use mpwatch_model::flow::pairing::Flow;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::pairing::Flow;
 use serde::Serialize;
 
 /// What is compared.

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::pairing::Flow;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::Flow;
+use mpwatch_model::flow::series::CounterSeries;
 
 use super::drawing;
 use super::lanes;

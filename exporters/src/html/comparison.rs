@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::class_totals::completion_times;
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::pairing::{Flow, flows};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::class_totals::completion_times;
+use mpwatch_model::flow::pairing::{Flow, flows};
 
 use super::distributions::{COMPLETION, SHARE, distribution};
 use super::intervals::intervals;

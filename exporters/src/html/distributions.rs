@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::class_totals::{completion_times, energy};
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::class_totals::{completion_times, energy};
+use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{Unit, count};
-use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Microjoules;
 

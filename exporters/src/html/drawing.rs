@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Microjoules, Micros};
 
 use super::axis::{number, round_step, trimmed};

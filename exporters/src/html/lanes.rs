@@ -3,18 +3,18 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
-use mpwatch_model::outage;
-use mpwatch_model::subflow::Subflow;
-use mpwatch_model::timeline::TimelineEvent;
 
 use super::download;
 use super::drawing::{Scale, colour, name, seconds};
 use super::markup::{escape, figure, svg};
 use super::rates::{Clock, Step, steps};
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::series::CounterSeries;
 
 /// Room above the lanes for the label of the main outage.
 const BAND: f64 = 18.0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput, RTT and congestion window of each subflow over time, from the samples of the end that sent more.
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage;
+use mpwatch_model::flow::pairing::Flow;
+use mpwatch_model::flow::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::metric::Unit;
-use mpwatch_model::outage;
-use mpwatch_model::pairing::Flow;
-use mpwatch_model::series::{CounterSample, CounterSeries};
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Micros;
 
 use super::axis::Axis;

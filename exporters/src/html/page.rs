@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::endpoint::printable;
-use mpwatch_model::series::CounterSeries;
+use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::snapshot::Report;
 
 use super::card;

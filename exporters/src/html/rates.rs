@@ -2,11 +2,11 @@
 //! What a subflow carried over time, from the samples of its counters.
 
 use jiff::Timestamp;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::outage;
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage;
+use mpwatch_model::flow::subflow::Subflow;
 
-use mpwatch_model::series::CounterSample;
+use mpwatch_model::flow::series::CounterSample;
 
 /// Maximum number of steps of a subflow: more are not visible, and a week of samples would make the file too large to open.
 pub(super) const MAX_STEPS: f64 = 160.0;

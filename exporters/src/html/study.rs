@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::study::{Cell, Experiment, Origin, Plot as Wanted, Study};
 

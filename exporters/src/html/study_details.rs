@@ -86,7 +86,7 @@ fn rates(experiment: &Experiment, cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::energy::EnergySource;
+    use mpwatch_model::host::energy::EnergySource;
     use mpwatch_model::study::{Description, Factor};
 
     use super::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names and values of attributes.
 
-use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An end of a connection with a few columns, for tests.
 
-use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::ColumnType::{Integer, Text};
 use mpwatch_model::table::{Cell, Column};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ids of traces and spans: hashes of what identifies a connection, so that what is sent twice has the same ones.
 
-use mpwatch_model::end::{End, EndColumns};
+use mpwatch_model::flow::end::{End, EndColumns};
 use ring::digest::{SHA256, digest};
 
 /// Of the connection. Both ends compute the same, unless a token is unknown.

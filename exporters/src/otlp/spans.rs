@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A span for each closed connection and a child for each of its subflows, with the timeline as their events.
 
-use mpwatch_model::end::{End, EndColumns, cell};
+use mpwatch_model::flow::end::{End, EndColumns, cell};
 use mpwatch_model::table::{Cell, Row};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 
 use super::bounded::{BoundedSums, Limits};

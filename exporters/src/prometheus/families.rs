@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
 
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, Distribution, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
 use mpwatch_model::metric::host::HOST_METRICS;
+use mpwatch_model::metric::service::{EXPORT, SERVICE, Service};
 use mpwatch_model::metric::{
     CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
-use mpwatch_model::service::{EXPORT, SERVICE, Service};
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::subflow::Subflow;
 use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
 

@@ -266,9 +266,9 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::connection::Connection;
-    use mpwatch_model::cpu::CpuTimes;
+    use mpwatch_model::flow::connection::Connection;
     use mpwatch_model::id::ConnectionId;
+    use mpwatch_model::kernel::cpu::CpuTimes;
     use mpwatch_model::metric::CONNECTION;
     use mpwatch_model::unit::Bytes;
 

@@ -4,9 +4,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use mpwatch_model::endpoint::Name;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::{Kind, Unit};
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Micros;
 
 use super::sums::Sums;

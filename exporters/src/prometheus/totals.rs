@@ -6,16 +6,16 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::Name;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
 use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::subflow::Subflow;
 
 use super::bounded::{BoundedSums, Limits};
 use super::by_text::{SumsByText, TextKey};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completion times of queries, short and long flows, MPTCP beside plain TCP `[UPD18]` `[RN10]`.
 
-use mpwatch_model::class_totals::{ClassTotals, class_totals};
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::flow_class::FlowClass;
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::class_totals::{ClassTotals, class_totals};
+use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
 use mpwatch_model::finding::{self, Finding, Format};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::Token;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::kernel::endpoint::printable;
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::metric::{self, CONNECTION, Unit};
-use mpwatch_model::subflow::Subflow;
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};

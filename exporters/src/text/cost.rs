@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::CpuTimes;
-use mpwatch_model::energy::{EnergySource, FlowEnergy, IdleSource, LostReason, SnapshotEnergy};
-use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy, IdleSource, LostReason, SnapshotEnergy};
+use mpwatch_model::kernel::cpu::CpuTimes;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
 
 use super::grid::Align::Right;
@@ -145,7 +145,7 @@ fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Opti
 
 fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
     let mark = energy.source.mark();
-    let zone = |zone: &mpwatch_model::energy::ZoneEnergy| {
+    let zone = |zone: &mpwatch_model::host::energy::ZoneEnergy| {
         let parts = zone.parts().into_iter().filter(|(.., part)| part.0 > 0);
         let parts: Vec<String> =
             parts.map(|(_, consumer, part)| format!("{mark}{} {consumer}", joules(part))).collect();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fairness between long flows and its price `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::ratio::jain_index;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::ratio::jain_index;
 use mpwatch_model::snapshot::Report;
 
 use super::grid::Align::{Left, Right};
@@ -89,7 +89,7 @@ fn retransmitted(flow: &Connection) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::observed::Observed;
+    use mpwatch_model::flow::observed::Observed;
     use mpwatch_model::unit::{Bytes, Nanos};
 
     use super::*;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Goodput of all connections of a report together, and how many of them were observed at both ends.
 
-use mpwatch_model::class_totals;
-use mpwatch_model::goodput::Goodput;
+use mpwatch_model::flow::class_totals;
+use mpwatch_model::flow::goodput::Goodput;
+use mpwatch_model::flow::pairing::{Flow, flows};
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::BitsPerSecond;
 

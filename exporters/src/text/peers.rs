@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mpwatch_model::class_totals::{energy, excess_ratio};
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::lifecycle::CarriedBy;
+use mpwatch_model::flow::class_totals::{energy, excess_ratio};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
-use mpwatch_model::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::median;
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::flows;
+use mpwatch_model::host::setup::Setup;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{self, CONNECTION, Unit};
-use mpwatch_model::pairing::flows;
-use mpwatch_model::setup::Setup;
 use mpwatch_model::snapshot::{Report, Run};
 
 use super::connection;

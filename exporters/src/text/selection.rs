@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use mpwatch_model::finding::{self, Finding, Severity};
-use mpwatch_model::pairing::{Flow, flows};
+use mpwatch_model::flow::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Bytes;
 
@@ -58,7 +58,7 @@ impl<'a> Selection<'a> {
 }
 
 fn payload(flow: Flow<'_>) -> Bytes {
-    flow.ends().map(mpwatch_model::connection::Connection::payload).max().unwrap_or_default()
+    flow.ends().map(mpwatch_model::flow::connection::Connection::payload).max().unwrap_or_default()
 }
 
 /// How much the worst finding of both ends matters; at least [`Severity::Good`] if there is no problem.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a reader wants to know first: was multipath used, is the data complete, and what went wrong.
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{self, Finding, Format, ProblemGroup};
-use mpwatch_model::lifecycle::CarriedBy;
-use mpwatch_model::pairing::flows;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::flows;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::subflow::Subflow;
 
 use super::words::count;
 

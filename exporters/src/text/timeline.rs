@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::outage::{is_failure, outages};
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage::{is_failure, outages};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry};
 use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values in words.
 
+use mpwatch_model::flow::subflow::Subflow;
 pub(crate) use mpwatch_model::metric::count;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
-use mpwatch_model::subflow::Subflow;
 
 /// A metric of the table for people. An unknown name is shown as it is, which a test detects.
 pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {

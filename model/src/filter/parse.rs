@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::term::{Term, Test, Word};
 use super::value::{Comparison, Network, Pattern, Quantity, Subject};
-use crate::flow_class::FlowClass;
-use crate::lifecycle::{Role, TcpState};
+use crate::flow::class::FlowClass;
+use crate::kernel::lifecycle::{Role, TcpState};
 
 /// Why a filter could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]

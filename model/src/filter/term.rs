@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::value::{Comparison, Network, Pattern, Quantity, Subject};
-use crate::connection::Connection;
-use crate::flow_class::FlowClass;
-use crate::lifecycle::{Protocol, Role, TcpState};
-use crate::outage;
+use crate::flow::class::FlowClass;
+use crate::flow::connection::Connection;
+use crate::flow::outage;
+use crate::kernel::lifecycle::{Protocol, Role, TcpState};
 use crate::words;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

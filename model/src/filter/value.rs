@@ -4,8 +4,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::connection::Connection;
-use crate::subflow::Subflow;
+use crate::flow::connection::Connection;
+use crate::flow::subflow::Subflow;
 use crate::words;
 
 words! {

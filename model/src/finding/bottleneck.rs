@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the bottleneck verdicts of a connection mean for its subflows.
 
-use crate::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
-use crate::connection::Connection;
-use crate::energy::FlowEnergy;
+use crate::flow::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
+use crate::flow::connection::Connection;
+use crate::flow::outage;
+use crate::flow::subflow::Subflow;
+use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
-use crate::outage;
-use crate::subflow::Subflow;
 use crate::unit::Bytes;
 
 use super::fact::{Certainty, Fact, OtherPairs, SharedBottleneck};

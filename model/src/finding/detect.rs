@@ -3,12 +3,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::connection::Connection;
-use crate::flow_class::FlowClass;
-use crate::lifecycle::{CarriedBy, CloseReason};
-use crate::outage::{self, PathFailure};
+use crate::flow::class::FlowClass;
+use crate::flow::connection::Connection;
+use crate::flow::outage::{self, PathFailure};
+use crate::flow::subflow::Subflow;
+use crate::kernel::lifecycle::{CarriedBy, CloseReason};
 use crate::snapshot::Report;
-use crate::subflow::Subflow;
 use crate::unit::Micros;
 
 use super::bottleneck;

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 
-use crate::bottleneck::DetectionMethod;
-use crate::endpoint::Name;
-use crate::energy::FlowEnergy;
+use crate::flow::bottleneck::DetectionMethod;
+use crate::flow::timeline::Offset;
+use crate::host::energy::FlowEnergy;
 use crate::id::ConnectionId;
-use crate::lifecycle::{CloseReason, FallbackReason};
-use crate::timeline::Offset;
+use crate::kernel::endpoint::Name;
+use crate::kernel::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::{BitsPerSecond, Micros, Nanos};
 
 /// How much a finding matters.

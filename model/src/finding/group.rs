@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::connection::Connection;
-use crate::energy::FlowEnergy;
-use crate::lifecycle::{CloseReason, Role};
+use crate::flow::connection::Connection;
+use crate::flow::outage;
+use crate::flow::pairing::{Flow, flows};
+use crate::flow::subflow::Subflow;
+use crate::host::energy::FlowEnergy;
+use crate::kernel::lifecycle::{CloseReason, Role};
 use crate::metric::{Unit, count, display};
-use crate::outage;
-use crate::pairing::{Flow, flows};
 use crate::snapshot::Report;
-use crate::subflow::Subflow;
 use crate::unit::Micros;
 
 use super::detect;

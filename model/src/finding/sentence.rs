@@ -3,10 +3,10 @@
 
 use std::net::IpAddr;
 
-use crate::endpoint::printable;
-use crate::energy::FlowEnergy;
+use crate::flow::timeline::Offset;
+use crate::host::energy::FlowEnergy;
+use crate::kernel::endpoint::printable;
 use crate::metric::{Unit, count, display};
-use crate::timeline::Offset;
 use crate::unit::Micros;
 
 use super::fact::{Certainty, DownTime, Fact, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck};

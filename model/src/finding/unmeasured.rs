@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was not measured of a connection: without this, "no problem found" would also mean "nothing was measured". Pure.
 
-use crate::connection::Connection;
-use crate::lifecycle::CarriedBy;
+use crate::flow::connection::Connection;
+use crate::kernel::lifecycle::CarriedBy;
 
 /// What problems of a connection cannot be found, a phrase each. Empty: everything is measured.
 pub fn unmeasured(connection: &Connection) -> Vec<&'static str> {

@@ -2,8 +2,8 @@
 //! Histograms over all flows, with fixed buckets.
 
 use super::unit::Unit;
-use crate::connection::Connection;
-use crate::subflow::Subflow;
+use crate::flow::connection::Connection;
+use crate::flow::subflow::Subflow;
 use crate::unit::Micros;
 
 /// One histogram.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of events in the life of a flow. Each flow counts once, so the counters never decrease.
 
-use crate::connection::Connection;
-use crate::lifecycle::{CloseReason, FallbackReason, Role};
-use crate::subflow::Subflow;
+use crate::flow::connection::Connection;
+use crate::flow::subflow::Subflow;
+use crate::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 
 /// An event that happens at most once to a connection or subflow.
 pub struct EventCounter<T: 'static> {

@@ -2,11 +2,11 @@
 //! The metrics of connections and subflows. A value that is computed from others names its column after `=>`.
 
 use super::row::{HasEnergy, InfoMetric, has_energy, metrics};
-use crate::connection::Connection;
-use crate::derived::tabled;
-use crate::energy::FlowEnergy;
-use crate::outage;
-use crate::subflow::Subflow;
+use crate::flow::connection::Connection;
+use crate::flow::outage;
+use crate::flow::subflow::Subflow;
+use crate::host::energy::FlowEnergy;
+use crate::metric::derived::tabled;
 use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 tabled!(Connection, CONNECTION);

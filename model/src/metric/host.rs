@@ -3,10 +3,10 @@
 
 use super::row::Kind;
 use super::unit::Unit;
-use crate::bottleneck::Verdict;
-use crate::cpu::CpuAccounts;
-use crate::energy::ZoneEnergy;
-use crate::lifecycle::TcpState;
+use crate::flow::bottleneck::Verdict;
+use crate::host::energy::ZoneEnergy;
+use crate::kernel::cpu::CpuAccounts;
+use crate::kernel::lifecycle::TcpState;
 use crate::snapshot::Snapshot;
 
 /// Receives the label values and the number.

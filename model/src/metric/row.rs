@@ -3,7 +3,7 @@
 
 use super::format::display;
 use super::unit::Unit;
-use crate::energy::FlowEnergy;
+use crate::host::energy::FlowEnergy;
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub trait HasEnergy {
 macro_rules! has_energy {
     ($($subject:ty),*) => {
         $(impl $crate::metric::row::HasEnergy for $subject {
-            fn energy(&self) -> Option<&$crate::energy::FlowEnergy> {
+            fn energy(&self) -> Option<&$crate::host::energy::FlowEnergy> {
                 self.energy.as_ref()
             }
         })*

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::detail::{Detail, Shape};
 use super::quantity::Quantity;
-use crate::energy::EnergySource;
-use crate::host::Host;
+use crate::host::energy::EnergySource;
+use crate::host::machine::Host;
 use crate::statistics::Shift;
 
 /// The format of [`Study`] as JSON.

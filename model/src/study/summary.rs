@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the runs of an experiment to the results of its cells.
 
-use crate::energy::EnergySource;
+use crate::host::energy::EnergySource;
 use crate::statistics::{Shift, mean_interval, relative_change};
 
 use super::quantity::Quantity;

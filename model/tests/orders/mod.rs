@@ -2,10 +2,10 @@
 //! Orders of the events that tell whether the first of two paths works, and what follows from each.
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::lifecycle::CloseReason;
-use mpwatch_model::subflow::Closed;
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Closed;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
 /// What happens to the first of two subflows, or to the connection, in milliseconds after its opening.

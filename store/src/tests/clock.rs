@@ -54,7 +54,7 @@ fn rows_follow_a_calendar_that_is_set_while_the_run_goes_on() {
         }
         let [(mut expected, samples), (found, moved)] = <[_; 2]>::try_from(written).unwrap();
         let by_ns = ahead * 1_000_000_000;
-        let shifted = |at| mpwatch_model::clock::shifted(at, by_ns);
+        let shifted = |at| mpwatch_model::kernel::clock::shifted(at, by_ns);
         expected.connections.iter_mut().for_each(|flow| flow.shift(by_ns));
         (expected.run.from, expected.run.to) = (shifted(expected.run.from), shifted(expected.run.to));
         assert_eq!(found.connections, expected.connections, "{ahead} s");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each change of a connection is read for each target until the target has confirmed it, also across restarts and while a writer runs.
 
-use mpwatch_model::end::{End, cell};
+use mpwatch_model::flow::end::{End, cell};
 use mpwatch_model::table::{Cell, Row};
 
 use super::*;

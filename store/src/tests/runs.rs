@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::energy::{FlowEnergy, IdleSource};
-use mpwatch_model::observed::Observed;
-use mpwatch_model::setup::{Label, Setup};
-use mpwatch_model::subflow::Scheduler;
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::subflow::Scheduler;
+use mpwatch_model::host::energy::{FlowEnergy, IdleSource};
+use mpwatch_model::host::setup::{Label, Setup};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::*;
@@ -99,7 +99,8 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!((of("SELECT runs FROM v_connection"), of("SELECT count(*) FROM v_run")), (2, 2));
     // Now it closes, in a third run.
     let mut last = adopted(&first);
-    (last.closed_at, last.state) = (Some(fixture::at(41_000_000)), mpwatch_model::lifecycle::TcpState::Close);
+    (last.closed_at, last.state) =
+        (Some(fixture::at(41_000_000)), mpwatch_model::kernel::lifecycle::TcpState::Close);
     run(&file, 40, vec![vec![last]]);
     let (report, _) = read(&file);
     assert_eq!(report.connections[0].closed_at, Some(fixture::at(41_000_000)));

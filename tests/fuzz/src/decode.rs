@@ -3,7 +3,7 @@
 //! event must survive a recording.
 
 use mpwatch_ebpf::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};
-use mpwatch_model::event::KernelEvent;
+use mpwatch_model::kernel::event::KernelEvent;
 
 /// Kind and length of `MPW_RECORD_SUBFLOW`, `MPW_RECORD_CONNECTION` and the two records of unchanged flows. (Records of samples contain
 /// their length.)

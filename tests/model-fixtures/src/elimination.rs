@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sample steps of the elimination of extra subflows.
 
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::elimination::{Candidate, EliminationAction, Removal, Throughput};
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal, Throughput};
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::unit::{BitsPerSecond, Micros};
 
 /// The last subflow of a connection is removed, the first one is kept. `None`: it has no subflows.

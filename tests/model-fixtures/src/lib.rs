@@ -10,24 +10,26 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use mpwatch_model::connection::{Connection, Fallback, SecondPath};
-use mpwatch_model::cpu::{CpuAccounts, CpuTimes};
-use mpwatch_model::endpoint::Name;
-use mpwatch_model::energy::{Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy};
-use mpwatch_model::event::Process;
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::host::{Host, KernelCounters, Losses, MissingHook};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::flow::idle::{IdleConnection, IdleConnections};
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::host::energy::{
+    Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy,
+};
+use mpwatch_model::host::machine::{Host, KernelCounters, Losses, MissingHook};
+use mpwatch_model::host::names::Pod;
+use mpwatch_model::host::overhead::Overhead;
+use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::idle::{IdleConnection, IdleConnections};
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
-use mpwatch_model::names::Pod;
-use mpwatch_model::observed::Observed;
-use mpwatch_model::overhead::Overhead;
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};
+use mpwatch_model::kernel::endpoint::Name;
+use mpwatch_model::kernel::event::Process;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::settle::settled;
-use mpwatch_model::setup::Setup;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
-use mpwatch_model::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared bottlenecks as cells: each group has a letter, and a bracket that connects its rows.
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{shared_groups, working_subflows};
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 
 use super::column::{Column, Rows, Value, words};
 use super::order::Order;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A column: its name, title and width, and how to read its cells.
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::metric::{Metric, Unit};
-use mpwatch_model::subflow::Subflow;
 
 use super::order::Order;
 use super::row::{Row, Subject};

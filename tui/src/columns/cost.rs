@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Power and energy as cells.
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::unit::Microjoules;

@@ -3,12 +3,12 @@
 
 use std::net::SocketAddr;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::{Name, printable};
-use mpwatch_model::lifecycle::{Protocol, Role, TcpState};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::endpoint::{Name, printable};
+use mpwatch_model::kernel::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::metric::Unit;
-use mpwatch_model::outage;
-use mpwatch_model::subflow::Subflow;
 
 use super::column::{Column, Rows, Value, numbers, sum, word, words};
 use super::order::Order;

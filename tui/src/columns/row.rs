@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row: a connection, one of its subflows, or an aggregate.
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::FlowEnergy;
-use mpwatch_model::subflow::Subflow;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::host::energy::FlowEnergy;
 
 use crate::aggregate::Aggregate;
 use crate::context::Context;

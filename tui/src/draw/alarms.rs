@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines below the tabs: what is missing from the data or not what it seems, most important first.
 
-use mpwatch_model::endpoint::printable;
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::snapshot::Snapshot;
 use unicode_width::UnicodeWidthStr as _;
 

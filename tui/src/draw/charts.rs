@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of subflows over time with axes: a line for each subflow in its colour.
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{Unit, display, watts};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};

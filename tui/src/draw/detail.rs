@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One connection in full: its ends and totals, its subflows, findings, rate and RTT over time, and its timeline.
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::lifecycle::Role;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::outage::{is_failure, outages};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::metric::{Unit, display};
-use mpwatch_model::outage::{is_failure, outages};
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The upper part of the energy view: a bar for each zone and its parts, the source of the figures, and the cost of extra subflows.
 
-use mpwatch_model::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
+use mpwatch_model::host::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
 use mpwatch_model::metric::watts;
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The findings of a connection, most important first.
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding::{self, Severity};
+use mpwatch_model::flow::connection::Connection;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 

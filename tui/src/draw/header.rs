@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first lines: host and time, totals, and the tabs.
 
-use mpwatch_model::endpoint::printable;
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;
@@ -171,7 +171,7 @@ fn note(app: &App) -> Text {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::energy::{SnapshotEnergy, ZoneEnergy};
+    use mpwatch_model::host::energy::{SnapshotEnergy, ZoneEnergy};
 
     use super::*;
 

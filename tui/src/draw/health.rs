@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The health view: what mpwatch missed, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
 
-use mpwatch_model::cpu::CpuAccounts;
-use mpwatch_model::endpoint::printable;
+use mpwatch_model::kernel::cpu::CpuAccounts;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{Unit, display};
 use mpwatch_model::snapshot::Snapshot;
 use ratatui::Frame;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each action does.
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::filter::Filter;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
 use crate::aggregate::AggregateKey;

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use mpwatch_model::connection::Connection;
 use mpwatch_model::finding;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::unit::BitsPerSecond;
 
 use crate::aggregate::{Aggregate, AggregateKey, Grouping, Member, SharedPath, ShownAggregate};

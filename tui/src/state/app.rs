@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::EnergySource;
 use mpwatch_model::filter::{Filter, FilterError};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 

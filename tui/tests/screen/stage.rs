@@ -8,9 +8,9 @@
 )]
 
 use mpwatch_fixtures as fixture;
-use mpwatch_model::bottleneck::Bottlenecks;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::energy::{EnergySource, FlowEnergy, SnapshotEnergy};
+use mpwatch_model::flow::bottleneck::Bottlenecks;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::BitsPerSecond;

@@ -4,7 +4,7 @@
 use mpwatch_ebpf::core_check::MissingField;
 use mpwatch_ebpf::support::KernelSupport;
 
-use mpwatch_model::energy::EnergySource;
+use mpwatch_model::host::energy::EnergySource;
 
 use super::*;
 use crate::doctor::check::{Outcome, Status};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
-use mpwatch_model::energy::{EnergySource, LostReason};
+use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
@@ -15,10 +15,10 @@ use crate::energy::counter::Counter;
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
-use mpwatch_model::energy::power::CurvePoint;
-use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::Cpus;
-use mpwatch_model::energy::window::{EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
+use mpwatch_model::host::energy::power::CurvePoint;
+use mpwatch_model::host::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::window::Cpus;
+use mpwatch_model::host::energy::window::{EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
 
 const WINDOWS: u32 = 1_000_000;
 const ZONES: usize = 3;

@@ -8,9 +8,9 @@ use super::{Dice, Rig, SECOND, flow};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::charge::Charge;
-use mpwatch_model::energy::IdleSource;
-use mpwatch_model::energy::power::CurvePoint;
-use mpwatch_model::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::IdleSource;
+use mpwatch_model::host::energy::power::CurvePoint;
+use mpwatch_model::host::energy::power::MeasuredZone;
 
 const REPLAYS: u32 = 200;
 

@@ -3,11 +3,11 @@
 
 use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
-use mpwatch_model::energy::{EnergySource, LostReason};
+use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Rig, SECOND, flow};
-use mpwatch_model::energy::window::ZoneOutcome;
+use mpwatch_model::host::energy::window::ZoneOutcome;
 
 const POWER: PowerModel = PowerModel::Linear { idle: 20_000, dynamic: 30_000 };
 

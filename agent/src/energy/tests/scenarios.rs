@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Measurement};
 use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice};
-use mpwatch_model::energy::{EnergySource, IdleSource};
+use mpwatch_model::host::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
 use mpwatch_engine::energy::ledger::Account;

@@ -7,7 +7,7 @@ use mpwatch_lab::bottleneck::cell::{App, Cell as Setting};
 use mpwatch_lab::bottleneck::grid::Grid;
 use mpwatch_lab::bottleneck::network::topology;
 use mpwatch_lab::traffic::{Transport, Workload};
-use mpwatch_model::bottleneck::DetectionMethod;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::study::PublishedValue;
 use mpwatch_model::study::declared::{Description, Plot, Published};
 use mpwatch_model::study::quantity::Quantity;

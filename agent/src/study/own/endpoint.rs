@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::traffic::{Control, TrafficReport, run_client, run_server};
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use serde::Serialize;
 
 use super::message::{Job, Observation, Ready, Request, Role};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 

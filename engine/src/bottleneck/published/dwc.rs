@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use mpwatch_model::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;

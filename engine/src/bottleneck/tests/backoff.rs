@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::detection::{SECOND, batches, batches_of, id, sample};

@@ -3,8 +3,8 @@
 
 use std::f64::consts::TAU;
 
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::detection::{SECOND, batches, id};

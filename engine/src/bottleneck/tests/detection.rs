@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all these tests use: samples made by hand, batches of them, and the results of a method.
 
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::id::{SocketCookie, SubflowId};
-use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{Micros, Nanos};
 
 use crate::bottleneck::{Detector, PairEvaluation};

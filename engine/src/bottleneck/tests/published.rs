@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The published methods behave as their papers describe, on samples made by hand.
 
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::detection::{SECOND, detect_by, id, sample, verdicts_by};

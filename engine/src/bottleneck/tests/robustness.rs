@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unusual samples cause neither a panic nor a verdict without evidence.
 
-use mpwatch_model::bottleneck::{DetectionMethod, Verdict};
-use mpwatch_model::sample::{DelaySample, SampleBatch};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::detection::{SECOND, batches, detect, id, sample, verdicts};

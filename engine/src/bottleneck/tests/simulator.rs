@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::detection::SECOND;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on simulated networks, where the truth is known.
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::sample::DelaySample;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::detection::{SECOND, detect, id, verdicts};

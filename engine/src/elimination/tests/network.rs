@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use mpwatch_model::bottleneck::{DetectionMethod, PairVerdict, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, PairVerdict, Verdict};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::elimination::EliminationStep;
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::elimination::EliminationStep;
 use mpwatch_model::unit::Nanos;
 use proptest::prelude::*;
 

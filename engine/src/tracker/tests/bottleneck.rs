@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples are assigned to their connection, and its verdicts are reported.
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::event::{KernelEvent, Traces};
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::event::{KernelEvent, Traces};
 
 use super::records::{
     SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker, tracker_with,

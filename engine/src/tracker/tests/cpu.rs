@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::{CpuAccounts, CpuSampling, CpuTimes};
-use mpwatch_model::energy::EnergySource;
-use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
-use mpwatch_model::event::{KernelEvent, Tick};
-use mpwatch_model::observed::Observed;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::host::energy::window::{
+    Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow,
+};
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuSampling, CpuTimes};
+use mpwatch_model::kernel::event::{KernelEvent, Tick};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
 use proptest::prelude::*;

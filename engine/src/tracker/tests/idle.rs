@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use mpwatch_model::connection::Connection;
-use mpwatch_model::cpu::{CpuAccounts, CpuTimes, LedgerMode};
-use mpwatch_model::energy::EnergySource;
-use mpwatch_model::energy::window::{Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow};
-use mpwatch_model::event::{ConnectionRecord, KernelEvent, NetnsName, SubflowRecord, Tick};
-use mpwatch_model::host::MissingHook;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::host::energy::window::{
+    Cpus, EnergyWindow, WindowEnergy, ZoneId, ZoneOutcome, ZoneWindow,
+};
+use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes, LedgerMode};
+use mpwatch_model::kernel::event::{ConnectionRecord, KernelEvent, NetnsName, SubflowRecord, Tick};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
 use proptest::prelude::*;

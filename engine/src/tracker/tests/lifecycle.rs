@@ -2,11 +2,11 @@
 //! Connections and subflows from the first record to the last, in any order of records.
 
 use jiff::Timestamp;
-use mpwatch_model::clock::ClockChange;
-use mpwatch_model::event::{KernelEvent, MskView, NetnsName, Stall, SubflowRecord, Tick};
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
-use mpwatch_model::lifecycle::{CloseReason, TcpState};
-use mpwatch_model::timeline::TimelineEvent;
+use mpwatch_model::kernel::clock::ClockChange;
+use mpwatch_model::kernel::event::{KernelEvent, MskView, NetnsName, Stall, SubflowRecord, Tick};
+use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use proptest::prelude::*;
 

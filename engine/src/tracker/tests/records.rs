@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events made by hand.
 
-use mpwatch_model::cpu::LedgerMode;
-use mpwatch_model::energy::power::MachinePower;
-use mpwatch_model::event::{
+use mpwatch_model::host::energy::power::MachinePower;
+use mpwatch_model::host::machine::Host;
+use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::kernel::cpu::LedgerMode;
+use mpwatch_model::kernel::event::{
     ConnectionRecord, End, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick, Traces,
 };
-use mpwatch_model::histogram::RttHistogram;
-use mpwatch_model::host::Host;
-use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::lifecycle::TcpState;
+use mpwatch_model::kernel::histogram::RttHistogram;
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 

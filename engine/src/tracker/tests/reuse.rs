@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPTCP sockets that are connected again (AF_UNSPEC): they keep their cookie, and records of both connections may arrive in any order.
 
-use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, Token};
+use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Nanos;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn of_second(event: KernelEvent, token: Token) -> KernelEvent {
 
 /// Ids of the connections, each with the cookies of its subflows.
 fn found(report: &Report) -> Vec<(String, Vec<u64>)> {
-    let cookies = |one: &mpwatch_model::connection::Connection| {
+    let cookies = |one: &mpwatch_model::flow::connection::Connection| {
         let mut cookies: Vec<u64> = one.subflows.iter().map(|subflow| subflow.id.cookie.0).collect();
         cookies.sort_unstable();
         cookies

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::elimination::EliminationStep;
+use crate::flow::elimination::EliminationStep;
 use crate::metric::row::metrics;
 use crate::unit::{Bytes, Nanos};
 

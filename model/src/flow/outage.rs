@@ -3,11 +3,11 @@
 
 use jiff::Timestamp;
 
-use crate::connection::Connection;
-use crate::elimination::{EliminationAction, EliminationStep};
-use crate::lifecycle::CloseReason;
-use crate::subflow::Subflow;
-use crate::timeline::{TimelineEntry, TimelineEvent};
+use crate::flow::connection::Connection;
+use crate::flow::elimination::{EliminationAction, EliminationStep};
+use crate::flow::subflow::Subflow;
+use crate::flow::timeline::{TimelineEntry, TimelineEvent};
+use crate::kernel::lifecycle::CloseReason;
 use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use mpwatch_model::event::{KernelEvent, Start};
+use mpwatch_model::kernel::event::{KernelEvent, Start};
 use serde::{Deserialize, Serialize};
 
 use crate::source::{EventSink, EventSource};
@@ -248,13 +248,13 @@ impl<R: BufRead> EventSource for Replay<R> {
 
 fn empty_start() -> Start {
     Start {
-        host: mpwatch_model::host::Host::default(),
+        host: mpwatch_model::host::machine::Host::default(),
         boot_epoch_ns: 0,
         at: mpwatch_model::unit::Nanos(0),
         setup: std::sync::Arc::default(),
-        traces: mpwatch_model::event::Traces::default(),
+        traces: mpwatch_model::kernel::event::Traces::default(),
         backoff: false,
-        ledger: mpwatch_model::cpu::LedgerMode::Off,
+        ledger: mpwatch_model::kernel::cpu::LedgerMode::Off,
         machine: None,
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
-use mpwatch_model::bottleneck::DetectionMethod;
-use mpwatch_model::connection::Connection as Flow;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{NetnsCookie, SocketCookie};
-use mpwatch_model::lifecycle::{CloseReason, FallbackReason};
-use mpwatch_model::series::{CounterSample, CounterSeries};
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::snapshot::{Report, Snapshot};
-use mpwatch_model::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -4,8 +4,8 @@
 mod network;
 mod properties;
 
-use mpwatch_model::bottleneck::Verdict;
-use mpwatch_model::elimination::{EliminationAction, EliminationStep};
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationStep};
 use mpwatch_model::unit::Micros;
 
 use super::{Decision, Eliminator, Outcome, Policy};

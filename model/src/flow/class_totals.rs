@@ -4,12 +4,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::connection::Connection;
-use crate::energy::FlowEnergy;
-use crate::flow_class::FlowClass;
-use crate::lifecycle::CarriedBy;
-use crate::pairing::{Flow, flows};
-use crate::ratio::excess;
+use crate::flow::class::FlowClass;
+use crate::flow::connection::Connection;
+use crate::flow::pairing::{Flow, flows};
+use crate::flow::ratio::excess;
+use crate::host::energy::FlowEnergy;
+use crate::kernel::lifecycle::CarriedBy;
 use crate::unit::{BitsPerSecond, Bytes};
 
 /// The connections of one protocol and size class.

@@ -9,7 +9,7 @@ mod value;
 
 use std::fmt;
 
-use crate::connection::Connection;
+use crate::flow::connection::Connection;
 pub use parse::{FilterError, completions};
 use term::Term;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use mpwatch_lab::mib::Counters;
 use mpwatch_lab::traffic::ConnectionReport;
-use mpwatch_model::connection::Connection;
-use mpwatch_model::host::Losses;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::host::machine::Losses;
 use mpwatch_model::snapshot::{Report, Snapshot};
-use mpwatch_model::subflow::Subflow;
 use mpwatch_model::unit::Bytes;
 
 use super::check::Check;

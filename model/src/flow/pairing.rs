@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use crate::connection::Connection;
-use crate::cpu::CpuTimes;
-use crate::energy::FlowEnergy;
+use crate::flow::connection::Connection;
+use crate::host::energy::FlowEnergy;
 use crate::id::Token;
-use crate::lifecycle::{CarriedBy, Role};
+use crate::kernel::cpu::CpuTimes;
+use crate::kernel::lifecycle::{CarriedBy, Role};
 use crate::unit::Bytes;
 
 /// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are used again.

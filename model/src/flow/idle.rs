@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::bottleneck::Verdict;
-use crate::connection::Connection;
+use crate::flow::bottleneck::Verdict;
+use crate::flow::connection::Connection;
 use crate::id::ConnectionId;
-use crate::lifecycle::TcpState;
+use crate::kernel::lifecycle::TcpState;
 use crate::unit::Nanos;
 
 /// Parts of the collection. A change copies the list of one part, unless no older snapshot shares it.

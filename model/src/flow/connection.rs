@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bottleneck::Bottlenecks;
-use crate::clock::shifted;
-use crate::cpu::CpuTimes;
-use crate::derived;
-use crate::energy::FlowEnergy;
-use crate::event::Process;
-use crate::flow_class::FlowClass;
+use crate::flow::bottleneck::Bottlenecks;
+use crate::flow::class::FlowClass;
+use crate::flow::observed::Observed;
+use crate::flow::ratio::excess;
+use crate::flow::subflow::Subflow;
+use crate::flow::timeline::{Offset, TimelineEntry};
+use crate::host::energy::FlowEnergy;
+use crate::host::names::Pod;
 use crate::id::{ConnectionId, SubflowId, Token};
-use crate::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
-use crate::names::Pod;
-use crate::observed::Observed;
-use crate::ratio::excess;
-use crate::subflow::Subflow;
-use crate::timeline::{Offset, TimelineEntry};
+use crate::kernel::clock::shifted;
+use crate::kernel::cpu::CpuTimes;
+use crate::kernel::event::Process;
+use crate::kernel::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
+use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// Shorter differences between the life of a connection and the observed part of it are no gap, seconds.

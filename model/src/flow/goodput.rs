@@ -3,10 +3,10 @@
 
 use jiff::Timestamp;
 
-use crate::class_totals;
-use crate::derived::tabled;
+use crate::flow::class_totals;
+use crate::flow::pairing::{Flow, flows};
+use crate::metric::derived::tabled;
 use crate::metric::row::metrics;
-use crate::pairing::{Flow, flows};
 use crate::snapshot::{Report, Run};
 use crate::unit::{BitsPerSecond, Bytes, Nanos};
 

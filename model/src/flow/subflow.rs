@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::CpuTimes;
-use crate::derived;
-use crate::endpoint::Name;
-use crate::energy::FlowEnergy;
-use crate::event::TcpCounters;
+use crate::flow::observed::Observed;
+use crate::flow::ratio::excess;
+use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
-use crate::lifecycle::{CloseReason, TcpState};
-use crate::observed::Observed;
-use crate::ratio::excess;
+use crate::kernel::cpu::CpuTimes;
+use crate::kernel::endpoint::Name;
+use crate::kernel::event::TcpCounters;
+use crate::kernel::lifecycle::{CloseReason, TcpState};
+use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
 /// One subflow. `null` always means unknown, never zero.

@@ -14,7 +14,7 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{ConnectionReport, Control, TrafficReport, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Namespace, Topology, mib};
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::endpoint::ip_header_bytes;
+use crate::kernel::endpoint::ip_header_bytes;
 use crate::unit::Bytes;
 
 /// Ethernet header, as interface counters see it (no preamble, no check sequence).

@@ -7,8 +7,8 @@ mod connection;
 mod field;
 mod subflow;
 
-use mpwatch_model::event::KernelEvent;
 use mpwatch_model::id::{SocketCookie, SubflowId};
+use mpwatch_model::kernel::event::KernelEvent;
 
 use crate::abi;
 use connection::connection;

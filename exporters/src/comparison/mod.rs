@@ -2,8 +2,8 @@
 //! Two sets of connections compared by flow class: completion time, goodput, energy, CPU time, retransmissions, RTT. Written by
 //! [`crate::text::comparison`], [`crate::html::comparison`] and [`crate::json`].
 
-use mpwatch_model::flow_class::FlowClass;
-use mpwatch_model::pairing::{Flow, flows};
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::pairing::{Flow, flows};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::{Shift, median};
 use serde::Serialize;
@@ -216,8 +216,8 @@ fn range(from: &str, to: &str) -> String {
 #[cfg(test)]
 mod tests {
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::connection::Connection;
-    use mpwatch_model::energy::EnergySource;
+    use mpwatch_model::flow::connection::Connection;
+    use mpwatch_model::host::energy::EnergySource;
 
     use super::*;
 

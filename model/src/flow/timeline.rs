@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::elimination::EliminationStep;
+use crate::flow::elimination::EliminationStep;
 use crate::id::SubflowId;
-use crate::lifecycle::{CloseReason, FallbackReason};
+use crate::kernel::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::Micros;
 use crate::words::json_words;
 
@@ -125,7 +125,7 @@ impl ObservedBy {
 }
 
 impl TimelineEvent {
-    /// Whether something went wrong. A stall is judged by [`crate::outage::is_failure`].
+    /// Whether something went wrong. A stall is judged by [`crate::flow::outage::is_failure`].
     pub fn is_failure(&self) -> bool {
         match self {
             Self::SubflowStale { stale, .. } => *stale,

@@ -70,7 +70,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
 /// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
-        impl $crate::derived::Tabled for $subject {
+        impl $crate::metric::derived::Tabled for $subject {
             fn table() -> &'static [$crate::metric::row::Metric<Self>] {
                 $table
             }
@@ -82,7 +82,7 @@ macro_rules! tabled {
 
         impl serde::Serialize for $subject {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::derived::serialize(self, serializer)
+                $crate::metric::derived::serialize(self, serializer)
             }
         }
 

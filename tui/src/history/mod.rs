@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::slice;
 use std::sync::Arc;
 
-use mpwatch_model::connection::Connection;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::{ConnectionId, SubflowId};
 
 use crate::digest::{Digest, Digested, Entry};

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use crate::flow_class::FlowClass;
+use crate::flow::class::FlowClass;
+use crate::flow::subflow::Subflow;
 use crate::id::{ConnectionId, SubflowId};
 use crate::snapshot::Snapshot;
-use crate::subflow::Subflow;
 use crate::unit::{Bytes, Microjoules, Micros};
 
 /// Counters of a subflow at one time.

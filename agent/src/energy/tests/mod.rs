@@ -21,8 +21,8 @@ use mpwatch_model::unit::Nanos;
 use super::discovery::Hardware;
 use super::sampler::Sampler;
 use crate::clock::ClockPair;
-use mpwatch_model::energy::power::MeasuredZone;
-use mpwatch_model::energy::window::EnergyWindow;
+use mpwatch_model::host::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 

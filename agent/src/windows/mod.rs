@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{FlowWork, Opening, Tracer};
-use mpwatch_model::cpu::LedgerMode;
+use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::unit::Nanos;
 
 use crate::energy::meter::InWindows;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metric table: the one declaration of a number's name, unit, column title and meaning, from which all outputs follow.
 
+pub mod derived;
 pub mod distribution;
 pub mod event_counter;
 pub mod flow;
 mod format;
 pub mod host;
 pub mod row;
+pub mod service;
 pub mod unit;
 
 pub use flow::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO};
@@ -23,8 +25,8 @@ mod tests {
         let of = |name, help, kind, unit| (name, help, kind, unit);
         let subflow = SUBFLOW.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let connection = CONNECTION.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let service = crate::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let export = crate::service::EXPORT.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let service = crate::metric::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
+        let export = crate::metric::service::EXPORT.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let machine = host::HOST_METRICS.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
         let to_connections =
             event_counter::CONNECTION_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bottleneck::{DetectionMethod, Evidence};
+use crate::flow::bottleneck::{DetectionMethod, Evidence};
 use crate::id::{ConnectionId, SubflowId};
 use crate::unit::{BitsPerSecond, Micros, Nanos};
 use crate::words::json_words;

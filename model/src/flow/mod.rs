@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections and subflows as outputs show them, and what is derived from one or many of them.
+
+pub mod bottleneck;
+pub mod class;
+pub mod class_totals;
+pub mod connection;
+pub mod elimination;
+pub mod end;
+pub mod goodput;
+pub mod idle;
+pub mod observed;
+pub mod outage;
+pub mod pairing;
+pub mod ratio;
+pub mod series;
+pub mod subflow;
+pub mod timeline;
+pub mod wire;

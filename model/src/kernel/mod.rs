@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel reports: decoded events, states, addresses, CPU time and delay samples.
+
+pub mod clock;
+pub mod cpu;
+pub mod endpoint;
+pub mod event;
+pub mod histogram;
+pub mod lifecycle;
+pub mod sample;
