@@ -18,12 +18,12 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::limits::{SharedStatus, Status};
+use crate::write::limits::{SharedStatus, Status};
 use crate::open;
-use crate::queue::Batch;
-use crate::timeline;
-use crate::values::nanos;
-use crate::writer::Writer;
+use crate::write::queue::Batch;
+use crate::schema::timeline;
+use crate::schema::values::nanos;
+use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod clock;

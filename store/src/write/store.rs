@@ -10,12 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::earlier::{self, RunStart};
+use crate::write::earlier::{self, RunStart};
 use crate::error::StoreError;
-use crate::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
+use crate::write::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
 use crate::open;
-use crate::queue::{CloseOnDrop, Offered, Queue};
-use crate::writer::Writer;
+use crate::write::queue::{CloseOnDrop, Offered, Queue};
+use crate::write::writer::Writer;
 
 /// How long writing at the end may take by default.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,9 +7,9 @@ use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict, SharedCap};
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::SubflowId;
 
-use crate::columns::damaged;
-use crate::rows::{BottleneckColumns, PairRow};
-use crate::values::Shared;
+use crate::schema::columns::damaged;
+use crate::schema::rows::{BottleneckColumns, PairRow};
+use crate::schema::values::Shared;
 
 fn place(subflows: &[Subflow], id: SubflowId) -> Option<u64> {
     Some(1 + subflows.iter().position(|subflow| subflow.id == id)? as u64)

@@ -5,12 +5,12 @@ use mpwatch_model::flow::connection::Connection as Flow;
 use mpwatch_model::flow::series::CounterSample;
 use rusqlite::{CachedStatement, Connection, Params};
 
-use crate::columns::{Binder, Reader};
-use crate::names::{NameIndex, Names};
-use crate::record::{self, Key, Rows};
-use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, Table};
-use crate::tables::{TableInfo, column_names};
-use crate::timeline;
+use crate::schema::columns::{Binder, Reader};
+use crate::schema::names::{NameIndex, Names};
+use crate::schema::record::{self, Key, Rows};
+use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, Table};
+use crate::schema::tables::{TableInfo, column_names};
+use crate::schema::timeline;
 
 /// Tables with rows of a connection, and their column with its number.
 pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [

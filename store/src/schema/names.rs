@@ -145,7 +145,7 @@ impl NameIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::NAMES;
+    use crate::schema::tables::NAMES;
 
     #[test]
     fn a_bounded_number_of_names_is_remembered_and_each_keeps_its_number() {

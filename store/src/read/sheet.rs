@@ -11,12 +11,12 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::names::{KnownNames, Names};
-use crate::record::Key;
-use crate::rows::{RunRow, SampleRow};
-use crate::schema;
-use crate::sql::{Insertion, Insertions};
-use crate::writer::json;
+use crate::schema::names::{KnownNames, Names};
+use crate::schema::record::Key;
+use crate::schema::rows::{RunRow, SampleRow};
+use crate::schema::create;
+use crate::schema::sql::{Insertion, Insertions};
+use crate::write::writer::json;
 
 /// Columns that have a meaning only within one database file.
 const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
@@ -50,7 +50,7 @@ impl Sheet {
 
 fn sheet(report: &Report, samples: &CounterSeries, what: SheetOf) -> rusqlite::Result<Sheet> {
     let database = Connection::open_in_memory()?;
-    schema::upgrade(&database, 0)?;
+    create::upgrade(&database, 0)?;
     let transaction = database.unchecked_transaction()?;
     fill(&transaction, report, samples)?;
     let query = match what {
@@ -102,7 +102,7 @@ fn sheet(report: &Report, samples: &CounterSeries, what: SheetOf) -> rusqlite::R
 struct Rates(Option<BitsPerSecond>, Option<BitsPerSecond>);
 
 impl Sheet {
-    /// A database stores unknown rates as 0 (see [`crate::values`]); `rates` has those of each row.
+    /// A database stores unknown rates as 0 (see [`crate::schema::values`]); `rates` has those of each row.
     fn hide_unknown(&mut self, prefix: &str, rates: impl Iterator<Item = Rates>) {
         let place = |name: &str| self.columns.iter().position(|column| *column == format!("{prefix}{name}"));
         let (send, receive) = (place("send_bps"), place("receive_bps"));
@@ -125,7 +125,7 @@ fn listed(
     rename: impl Fn(&str) -> String,
     hidden: &[&str],
 ) -> rusqlite::Result<String> {
-    let names = crate::tables::column_names(database, view)?;
+    let names = crate::schema::tables::column_names(database, view)?;
     let shown = names.iter().filter(|name| !hidden.contains(&name.as_str()));
     Ok(shown.map(|name| format!("{alias}.{name} AS {}", rename(name))).collect::<Vec<_>>().join(", "))
 }

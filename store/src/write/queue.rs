@@ -11,7 +11,7 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::limits::Limits;
+use crate::write::limits::Limits;
 
 /// Maximum number of snapshots that wait, however small.
 const MAX_WAITING: usize = 256;

@@ -9,7 +9,7 @@ use rusqlite::{Row, Statement, ToSql};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as WordError, StrDeserializer};
 
-use crate::names::{NameIndex, Names};
+use crate::schema::names::{NameIndex, Names};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,44 +262,44 @@ macro_rules! record {
     ($($name:ty {
         $($field:ident $column:literal $(as ($stored:ty))?),* $(; computed $($computed:ident),*)?
     })*) => {$(
-        impl $crate::columns::Columns for $name {
+        impl $crate::schema::columns::Columns for $name {
             fn count() -> usize {
-                0 $(+ $crate::columns::record!(@count $field $($stored)?))*
+                0 $(+ $crate::schema::columns::record!(@count $field $($stored)?))*
             }
 
-            fn describe(_: &str, columns: &mut Vec<$crate::columns::Column>) {
-                $($crate::columns::record!(@describe columns $field $column $($stored)?);)*
+            fn describe(_: &str, columns: &mut Vec<$crate::schema::columns::Column>) {
+                $($crate::schema::columns::record!(@describe columns $field $column $($stored)?);)*
             }
 
-            fn bind(&self, to: &mut $crate::columns::Binder<'_, '_>) -> rusqlite::Result<()> {
+            fn bind(&self, to: &mut $crate::schema::columns::Binder<'_, '_>) -> rusqlite::Result<()> {
                 let Self { $($field,)* $($($computed: _),*)? } = self;
-                $($crate::columns::record!(@bind to $field $($stored)?)?;)*
+                $($crate::schema::columns::record!(@bind to $field $($stored)?)?;)*
                 Ok(())
             }
 
-            fn read(from: &mut $crate::columns::Reader<'_>) -> rusqlite::Result<Self> {
+            fn read(from: &mut $crate::schema::columns::Reader<'_>) -> rusqlite::Result<Self> {
                 Ok(Self {
-                    $($field: $crate::columns::record!(@read from $($stored)?),)*
+                    $($field: $crate::schema::columns::record!(@read from $($stored)?),)*
                     $($($computed: Default::default()),*)?
                 })
             }
         }
     )*};
-    (@count $field:ident) => { $crate::columns::count_of(|row: &Self| &row.$field) };
-    (@count $field:ident $stored:ty) => { <$stored as $crate::columns::Columns>::count() };
+    (@count $field:ident) => { $crate::schema::columns::count_of(|row: &Self| &row.$field) };
+    (@count $field:ident $stored:ty) => { <$stored as $crate::schema::columns::Columns>::count() };
     (@describe $columns:ident $field:ident $column:literal) => {
-        $crate::columns::describe_of(|row: &Self| &row.$field, $column, $columns)
+        $crate::schema::columns::describe_of(|row: &Self| &row.$field, $column, $columns)
     };
     (@describe $columns:ident $field:ident $column:literal $stored:ty) => {
-        <$stored as $crate::columns::Columns>::describe($column, $columns)
+        <$stored as $crate::schema::columns::Columns>::describe($column, $columns)
     };
-    (@bind $to:ident $field:ident) => { $crate::columns::Columns::bind($field, $to) };
+    (@bind $to:ident $field:ident) => { $crate::schema::columns::Columns::bind($field, $to) };
     (@bind $to:ident $field:ident $stored:ty) => {
-        $crate::columns::Columns::bind(&$crate::columns::StoredAs::<$stored>::to_stored($field), $to)
+        $crate::schema::columns::Columns::bind(&$crate::schema::columns::StoredAs::<$stored>::to_stored($field), $to)
     };
-    (@read $from:ident) => { $crate::columns::Columns::read($from)? };
+    (@read $from:ident) => { $crate::schema::columns::Columns::read($from)? };
     (@read $from:ident $stored:ty) => {
-        $crate::columns::StoredAs::<$stored>::from_stored($crate::columns::Columns::read($from)?)
+        $crate::schema::columns::StoredAs::<$stored>::from_stored($crate::schema::columns::Columns::read($from)?)
     };
 }
 pub(crate) use record;

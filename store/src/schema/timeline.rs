@@ -8,9 +8,9 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::SubflowId;
 use serde_json::{Map, Value};
 
-use crate::columns::damaged;
-use crate::rows::EventRow;
-use crate::values::TextId;
+use crate::schema::columns::damaged;
+use crate::schema::rows::EventRow;
+use crate::schema::values::TextId;
 
 /// When a tracepoint reported that a subflow was established.
 pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Option<Timestamp> {

@@ -14,19 +14,19 @@ use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 use rusqlite::{Connection, params};
 
-use crate::changes::{Change, Changes};
-use crate::clock::shift_run;
-use crate::earlier::EarlierRuns;
+use crate::write::changes::{Change, Changes};
+use crate::write::clock::shift_run;
+use crate::write::earlier::EarlierRuns;
 use crate::error::reason;
-use crate::limits::{Limits, SharedStatus};
+use crate::write::limits::{Limits, SharedStatus};
 use crate::lock::{identity, is_still};
-use crate::names::{KnownNames, Names};
-use crate::queue::Batch;
-use crate::record::Key;
-use crate::retention::{Retention, used_bytes};
-use crate::rows::{RunRow, UNFINISHED};
-use crate::sql::{Insertion, Insertions};
-use crate::values::nanos;
+use crate::schema::names::{KnownNames, Names};
+use crate::write::queue::Batch;
+use crate::schema::record::Key;
+use crate::write::retention::{Retention, used_bytes};
+use crate::schema::rows::{RunRow, UNFINISHED};
+use crate::schema::sql::{Insertion, Insertions};
+use crate::schema::values::nanos;
 
 /// How often the row of the run is written.
 const RUN_INTERVAL_NS: i64 = 10_000_000_000;

@@ -14,11 +14,11 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 
-use crate::earlier::EarlierRuns;
-use crate::limits::Limits;
-use crate::merge::EarlierRecord;
-use crate::queue::{Batch, FinalState};
-use crate::values::nanos;
+use crate::write::earlier::EarlierRuns;
+use crate::write::limits::Limits;
+use crate::write::merge::EarlierRecord;
+use crate::write::queue::{Batch, FinalState};
+use crate::schema::values::nanos;
 
 /// A connection of this age or of [`LONG_BYTES`] is long: its counters are sampled.
 const LONG_SECONDS: f64 = 60.0;

@@ -4,8 +4,8 @@
 use rusqlite::Connection;
 
 use crate::migrate;
-use crate::tables::{INDEX, NAMES, TableInfo, column_names, required_columns, tables};
-use crate::views::views;
+use crate::schema::tables::{INDEX, NAMES, TableInfo, column_names, required_columns, tables};
+use crate::schema::views::views;
 
 /// The version that this mpwatch writes. Columns may be added without a new version.
 pub(crate) const VERSION: i64 = 3;

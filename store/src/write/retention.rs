@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Params, params};
 
-use crate::columns::Kind;
-use crate::limits::Limits;
-use crate::names::KnownNames;
-use crate::outbox::count_losses;
-use crate::sql::OF_CONNECTION;
-use crate::tables::tables;
+use crate::schema::columns::Kind;
+use crate::write::limits::Limits;
+use crate::schema::names::KnownNames;
+use crate::feed::outbox::count_losses;
+use crate::schema::sql::OF_CONNECTION;
+use crate::schema::tables::tables;
 
 /// How often the age of all connections is checked.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;

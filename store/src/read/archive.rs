@@ -15,14 +15,14 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::columns::{Columns as _, Reader, damaged};
+use crate::schema::columns::{Columns as _, Reader, damaged};
 use crate::error::StoreError;
 use crate::lock::is_held;
-use crate::names::NameIndex;
+use crate::schema::names::NameIndex;
 use crate::open::{self, Stamp};
-use crate::rows::{ConnectionRow, RunRow, UNFINISHED};
-use crate::sql::{Loader, rows, select};
-use crate::values::{nanos, timestamp};
+use crate::schema::rows::{ConnectionRow, RunRow, UNFINISHED};
+use crate::schema::sql::{Loader, rows, select};
+use crate::schema::values::{nanos, timestamp};
 
 /// A period. `None`: unbounded on this side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

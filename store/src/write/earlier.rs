@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, Token};
 use rusqlite::{Connection, Params, Row, params};
 
-use crate::merge::EarlierRecord;
-use crate::rows::ConnectionRow;
-use crate::sql::{Loader, rows, select};
-use crate::values::nanos;
+use crate::write::merge::EarlierRecord;
+use crate::schema::rows::ConnectionRow;
+use crate::schema::sql::{Loader, rows, select};
+use crate::schema::values::nanos;
 
 /// When and on which boot a run began: no two runs have both in common.
 #[derive(Clone, Debug, PartialEq, Eq)]

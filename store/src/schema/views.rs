@@ -3,8 +3,8 @@
 
 use mpwatch_model::table::ColumnType::{self, Integer, Real, Text};
 
-use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
-use crate::tables::{TableInfo, ViewColumn, listed};
+use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use crate::schema::tables::{TableInfo, ViewColumn, listed};
 
 /// The views and their queries.
 pub(crate) fn views() -> Vec<(&'static str, String)> {
@@ -153,7 +153,7 @@ pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
     columns
 }
 
-/// Rows of the table, and the steps that columns hold: see [`crate::timeline`].
+/// Rows of the table, and the steps that columns hold: see [`crate::schema::timeline`].
 fn events(table: &TableInfo) -> String {
     let unless_row = |event: &str, condition: &str| {
         format!(

@@ -12,11 +12,11 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie};
 use mpwatch_model::settle;
 use mpwatch_model::unit::Nanos;
 
-use crate::bottlenecks;
-use crate::names::Netns;
-use crate::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
-use crate::timeline;
-use crate::values::{Derived, nanos, timestamp};
+use crate::schema::bottlenecks;
+use crate::schema::names::Netns;
+use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use crate::schema::timeline;
+use crate::schema::values::{Derived, nanos, timestamp};
 
 /// Columns of a connection that the model does not have.
 #[derive(Clone, Copy, Debug)]

@@ -13,12 +13,12 @@ use mpwatch_model::table::{Column, Row};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use crate::error::{MAY_WRITE, StoreError};
-use crate::extract::cell;
+use crate::feed::extract::cell;
 use crate::lock::{identity, is_still};
 use crate::open;
-use crate::tables::{ViewColumn, listed};
-use crate::values::nanos;
-use crate::views;
+use crate::schema::tables::{ViewColumn, listed};
+use crate::schema::values::nanos;
+use crate::schema::views;
 
 /// How long a transaction of the exporter waits for the writer.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@
 use mpwatch_model::table::ColumnType;
 use rusqlite::Connection;
 
-use crate::columns::Column;
-use crate::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, Table};
+use crate::schema::columns::Column;
+use crate::schema::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, Table};
 
 /// A table of the schema.
 pub(crate) struct TableInfo {
@@ -62,7 +62,7 @@ pub(crate) fn listed(columns: &[ViewColumn]) -> String {
     columns.join(", ")
 }
 
-/// All tables whose rows are declared in [`crate::rows`].
+/// All tables whose rows are declared in [`crate::schema::rows`].
 pub(crate) fn tables() -> [TableInfo; 6] {
     [
         TableInfo::of::<RunRow>(),

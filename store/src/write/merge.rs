@@ -10,9 +10,9 @@ use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::FallbackReason;
 use mpwatch_model::settle;
 
-use crate::record::whole_nanos;
-use crate::timeline;
-use crate::values::{nanos, timestamp};
+use crate::schema::record::whole_nanos;
+use crate::schema::timeline;
+use crate::schema::values::{nanos, timestamp};
 
 /// What the file holds of a connection that an earlier run has seen.
 #[derive(Clone)]

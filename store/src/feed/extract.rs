@@ -6,12 +6,12 @@ use mpwatch_model::table::{Cell, Column, ColumnType, Row};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::archive::{Archive, Period};
-use crate::columns::damaged;
+use crate::read::archive::{Archive, Period};
+use crate::schema::columns::damaged;
 use crate::error::StoreError;
-use crate::tables::{ViewColumn, column_names};
-use crate::values::nanos;
-use crate::views::{connection_columns, subflow_columns};
+use crate::schema::tables::{ViewColumn, column_names};
+use crate::schema::values::nanos;
+use crate::schema::views::{connection_columns, subflow_columns};
 
 /// Columns that have a meaning only within one database file.
 const OF_FILE: [&str; 3] = ["connection", "run", "runs"];

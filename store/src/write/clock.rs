@@ -37,7 +37,7 @@ pub(crate) fn shift_run(database: &Connection, run: i64, by_ns: i64, changed: i6
 
 #[cfg(test)]
 mod tests {
-    use crate::tables::tables;
+    use crate::schema::tables::tables;
 
     use super::*;
 

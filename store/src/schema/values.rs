@@ -13,8 +13,8 @@ use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Ro
 use mpwatch_model::metric::derived::{self, Tabled};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
 
-use crate::columns::{Binder, Column, Columns, Kind, Reader, StoredAs};
-use crate::names::Netns;
+use crate::schema::columns::{Binder, Column, Columns, Kind, Reader, StoredAs};
+use crate::schema::names::Netns;
 
 /// Implements [`Columns`] for a type with one column: its kind, how it is bound and how it is read.
 macro_rules! one_column {

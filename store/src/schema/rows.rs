@@ -16,9 +16,9 @@ use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use crate::columns::{Columns, record};
-use crate::names::Netns;
-use crate::values::{Derived, Ppm, Shared, TextId};
+use crate::schema::columns::{Columns, record};
+use crate::schema::names::Netns;
+use crate::schema::values::{Derived, Ppm, Shared, TextId};
 
 /// A row of a table.
 pub(crate) trait Table: Columns {
