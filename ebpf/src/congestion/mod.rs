@@ -103,7 +103,7 @@ fn open(is_wanted: impl Fn(&std::ffi::OsStr) -> bool) -> Result<OpenObject, Trac
     Ok(object)
 }
 
-/// One step of the arithmetic: what goes in, and what the kernel computes. The units are those of `mpwatch_engine::congestion`.
+/// One step of the arithmetic: what goes in, and what the kernel computes. The units are as in the reference, `tests/src/mptcpd`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// In: rate of the connection's other subflows.
