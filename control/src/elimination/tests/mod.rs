@@ -5,13 +5,13 @@ mod network;
 mod properties;
 
 use mpwatch_model::flow::bottleneck::Verdict;
-use mpwatch_model::flow::elimination::{EliminationAction, EliminationStep};
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationPolicy, EliminationStep};
 use mpwatch_model::unit::Micros;
 
-use super::{Decision, Eliminator, Outcome, Policy};
+use super::{Decision, Eliminator, Outcome};
 use network::{Network, id, removed};
 
-const POLICY: Policy = Policy {
+const POLICY: EliminationPolicy = EliminationPolicy {
     action: EliminationAction::Close,
     stable: mpwatch_model::unit::Nanos(3_000_000_000),
     probability: 0.95,
@@ -138,7 +138,7 @@ fn a_subflow_is_decided_once_and_a_failure_ends_it() {
 fn the_limit_per_minute_holds_over_all_connections() {
     let mut network = Network::with_rates(&[10, 20, 30, 40]);
     network.share(&[1, 2, 3, 4], 0.99);
-    let mut eliminator = Eliminator::new(Policy { max_per_minute: 2, ..POLICY });
+    let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 2, ..POLICY });
     let (first, _) = first_decisions(&mut network, &mut eliminator);
     assert_eq!(removed(&first), [1, 2]);
     report(&mut eliminator, &first, Outcome::Planned);
@@ -154,7 +154,7 @@ fn the_limit_per_minute_holds_over_all_connections() {
 fn after_removal(action: EliminationAction, kept_rate: u64) -> (Vec<Decision>, Network, Eliminator) {
     let mut network = Network::with_rates(&[10, 20]);
     network.share(&[1, 2], 0.99);
-    let mut eliminator = Eliminator::new(Policy { action, ..POLICY });
+    let mut eliminator = Eliminator::new(EliminationPolicy { action, ..POLICY });
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     report(&mut eliminator, &decisions, Outcome::Done);
     network.rates = vec![0, kept_rate];
@@ -206,7 +206,7 @@ fn a_dry_run_plans_no_more_than_would_be_removed() {
 fn the_throughput_is_watched_also_when_the_connection_is_no_longer_selected() {
     let mut network = Network::with_rates(&[10, 20]);
     network.share(&[1, 2], 0.99);
-    let mut eliminator = Eliminator::new(Policy { action: EliminationAction::Backup, ..POLICY });
+    let mut eliminator = Eliminator::new(EliminationPolicy { action: EliminationAction::Backup, ..POLICY });
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     report(&mut eliminator, &decisions, Outcome::Done);
     assert!(eliminator.is_watching(network.state().id));

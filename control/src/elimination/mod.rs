@@ -4,7 +4,6 @@
 
 mod eliminator;
 mod history;
-mod policy;
 mod select;
 mod stability;
 mod state;
@@ -13,5 +12,4 @@ mod state;
 mod tests;
 
 pub use eliminator::{Decision, Eliminator, Outcome};
-pub use policy::Policy;
 pub use state::{ConnectionState, SubflowState};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Adds what the control did to the stream of events, so that timelines, the database and recordings have it.
+//! Adds steps of elimination to the stream of events, so that timelines, the database and recordings contain them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,20 +15,21 @@ pub(crate) struct Journal {
     waiting: Rc<RefCell<Vec<EliminationRecord>>>,
 }
 
-/// A source of events with the steps in it.
+/// A source of events with the steps inserted.
 pub(crate) struct Journaled<'a> {
     source: &'a mut dyn EventSource,
     journal: Journal,
 }
 
 impl Journal {
-    /// Adds a step. It is in the stream before the next tick.
+    /// Adds a step. It enters the stream before the next tick.
+    #[cfg(feature = "control")]
     pub(crate) fn add(&self, record: EliminationRecord) {
         self.waiting.borrow_mut().push(record);
     }
 
-    /// The source with the steps that this journal gets.
-    pub(crate) fn around<'a>(&self, source: &'a mut dyn EventSource) -> Journaled<'a> {
+    /// The source, with the steps of this journal inserted.
+    pub(crate) fn insert_into<'a>(&self, source: &'a mut dyn EventSource) -> Journaled<'a> {
         Journaled { source, journal: self.clone() }
     }
 }

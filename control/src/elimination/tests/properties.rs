@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_model::flow::bottleneck::Verdict;
-use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
 use mpwatch_model::unit::Nanos;
 use proptest::prelude::*;
 
 use super::POLICY;
 use super::network::{Network, id, pair};
-use crate::elimination::{ConnectionState, Decision, Eliminator, Outcome, Policy};
+use crate::elimination::{ConnectionState, Decision, Eliminator, Outcome};
 
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
@@ -110,7 +110,7 @@ proptest! {
         let rates = vec![1; usize::try_from(SUBFLOWS).unwrap()];
         let mut networks = [Network::numbered(1, &rates), Network::numbered(2, &rates)];
         let mut sufficient = [BTreeMap::new(), BTreeMap::new()];
-        let mut eliminator = Eliminator::new(Policy { max_per_minute: MAX_PER_MINUTE, ..POLICY });
+        let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: MAX_PER_MINUTE, ..POLICY });
         let (mut times, mut left_alone): (Vec<Nanos>, BTreeSet<_>) = (Vec::new(), BTreeSet::new());
         for (first, second, length) in &seconds {
             for _ in 0..*length {

@@ -47,8 +47,8 @@ pub struct SubflowState {
 }
 
 impl ConnectionState {
-    /// `None`: it is no MPTCP connection that can send.
-    pub fn of(connection: &Connection, is_selected: bool) -> Option<Self> {
+    /// `None`: it does not use MPTCP, or cannot send.
+    pub fn from_connection(connection: &Connection, is_selected: bool) -> Option<Self> {
         let is_sending = connection.is_open()
             && connection.state == TcpState::Established
             && connection.carried_by() == CarriedBy::Mptcp;

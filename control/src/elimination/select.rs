@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use mpwatch_model::flow::elimination::{Candidate, Removal};
+use mpwatch_model::flow::elimination::{Candidate, EliminationPolicy, Removal};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 
 use super::history::History;
-use super::policy::Policy;
+
 use super::stability::Stability;
 use super::state::ConnectionState;
 
@@ -26,7 +26,7 @@ pub(super) fn removals(
     at: Nanos,
     state: &ConnectionState,
     known: &Known<'_>,
-    policy: &Policy,
+    policy: &EliminationPolicy,
 ) -> Vec<Removal> {
     let mut all = Vec::new();
     let mut kept = BTreeSet::new();
@@ -75,7 +75,7 @@ fn removal(
     group: &[SubflowId],
     [kept, removed]: [Candidate; 2],
     stable: Nanos,
-    policy: &Policy,
+    policy: &EliminationPolicy,
 ) -> Removal {
     let is_pair =
         |a: SubflowId, b: SubflowId| [a, b].iter().all(|id| [kept.subflow, removed.subflow].contains(id));

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpwatch_model::flow::elimination::{EliminationAction, EliminationStep, Removal, Throughput};
+use mpwatch_model::flow::elimination::{
+    EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
+};
 use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::history::History;
-use super::policy::Policy;
+
 use super::select;
 use super::stability::Stability;
 use super::state::ConnectionState;
@@ -37,7 +39,16 @@ pub enum Decision {
     Record(ConnectionId, EliminationStep),
 }
 
-/// What became of a removal.
+impl Decision {
+    /// The connection that it is about.
+    pub fn connection(&self) -> ConnectionId {
+        match self {
+            Self::Remove(id, _) | Self::Undo(id, _) | Self::Record(id, _) => *id,
+        }
+    }
+}
+
+/// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The kernel has done it.
@@ -71,7 +82,7 @@ struct Watched {
 
 /// Decides over all connections of a host.
 pub struct Eliminator {
-    policy: Policy,
+    policy: EliminationPolicy,
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals of the last minute.
     recent: VecDeque<Nanos>,
@@ -82,7 +93,7 @@ pub struct Eliminator {
 
 impl Eliminator {
     /// With no connection known.
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: EliminationPolicy) -> Self {
         Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeSet::new() }
     }
 
@@ -147,7 +158,7 @@ impl Eliminator {
 }
 
 impl Watched {
-    fn update(&mut self, at: Nanos, state: &ConnectionState, policy: &Policy) {
+    fn update(&mut self, at: Nanos, state: &ConnectionState, policy: &EliminationPolicy) {
         self.history.add(at, state);
         self.stability.update(at, &state.pairs, policy.probability);
         self.latest = (at, state.acked, self.history.throughput());
@@ -175,7 +186,7 @@ impl Watched {
         vec![Decision::Record(state.id, EliminationStep::Confirmed(throughput))]
     }
 
-    fn candidates(&self, at: Nanos, state: &ConnectionState, policy: &Policy) -> Vec<Removal> {
+    fn candidates(&self, at: Nanos, state: &ConnectionState, policy: &EliminationPolicy) -> Vec<Removal> {
         if self.phase != Phase::Free || self.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
