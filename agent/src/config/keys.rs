@@ -311,15 +311,8 @@ fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "use true or false".to_owned())
 }
 
-/// The names of the modes. Earlier versions had true and false.
 fn ledger_mode(text: &str) -> Result<LedgerMode, String> {
-    let nearest = match text {
-        "true" => " (true is now \"exact\", or the cheaper \"sampled\")",
-        "false" => " (false is now \"off\")",
-        _ => "",
-    };
-    let mode = LedgerMode::from_word(text);
-    mode.ok_or_else(|| format!("use one of {}{nearest}", LedgerMode::WORDS.join(", ")))
+    LedgerMode::from_word(text).ok_or_else(|| format!("use one of {}", LedgerMode::WORDS.join(", ")))
 }
 
 /// Labels separated by commas. Empty: none.
