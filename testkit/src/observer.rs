@@ -12,9 +12,9 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::command::program;
-use super::emulation;
-use super::json::list;
+use crate::command::program;
+use crate::emulation;
+use crate::json::list;
 
 /// Timeout for sockets to close.
 const TIMEOUT: Duration = Duration::from_secs(30);
