@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSample;
 use mpwatch_model::flow::subflow::Subflow;
-use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::id::{ConnectionId, NetnsCookie};
 use mpwatch_model::settle;
 use mpwatch_model::unit::Nanos;
@@ -129,24 +128,10 @@ pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
         seen_open: row.seen_open,
         age_s: row.age.seconds(),
         closed_at: row.closed.then_some(until),
-        bytes_retransmitted: subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum(),
-        cpu: subflows.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
         bottlenecks: bottlenecks::restore(row.bottlenecks.as_ref(), pairs, &subflows)?,
         subflows,
         ..row.connection.into_owned()
     };
-    add_energy(&mut connection);
     connection.timeline = timeline::restore(&connection, &established, &events)?;
     Ok(settle::settled(connection))
-}
-
-/// Ratios of energy follow from the subflows and the payload.
-fn add_energy(connection: &mut Connection) {
-    for subflow in &mut connection.subflows {
-        let payload = subflow.observed_payload();
-        subflow.energy = subflow.energy.map(|energy| energy.over(payload));
-    }
-    let payload = connection.observed_payload();
-    let known: Vec<&FlowEnergy> = connection.subflows.iter().filter_map(|one| one.energy.as_ref()).collect();
-    connection.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload));
 }

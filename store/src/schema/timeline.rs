@@ -69,7 +69,6 @@ pub(crate) fn restore(
         .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))
         .collect();
     entries.extend(added);
-    sort(&mut entries);
     Ok(entries)
 }
 
@@ -101,18 +100,6 @@ fn is_same_step(a: &TimelineEvent, b: &TimelineEvent) -> bool {
         | (SubflowClosed { subflow: a, .. }, SubflowClosed { subflow: b, .. }) => a == b,
         _ => false,
     }
-}
-
-/// Sorts by time; entries of the same time in the order in which the tracker reports them.
-pub(crate) fn sort(entries: &mut [TimelineEntry]) {
-    let rank = |event: &TimelineEvent| match event {
-        TimelineEvent::Opened | TimelineEvent::Adopted => 0,
-        TimelineEvent::SubflowOpened { .. } => 1,
-        TimelineEvent::SubflowEstablished { .. } => 2,
-        TimelineEvent::Closed => 4,
-        _ => 3,
-    };
-    entries.sort_by_key(|entry| (entry.at, rank(&entry.event)));
 }
 
 fn event_row(entry: &TimelineEntry, connection: i64, number: i64) -> rusqlite::Result<EventRow> {

@@ -13,6 +13,7 @@ use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{NetnsCookie, SocketCookie};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
@@ -21,7 +22,6 @@ use tempfile::TempDir;
 use crate::write::limits::{SharedStatus, Status};
 use crate::open;
 use crate::write::queue::Batch;
-use crate::schema::timeline;
 use crate::schema::values::nanos;
 use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
@@ -119,8 +119,7 @@ fn eventful(token: u32) -> Connection {
     add(5, TimelineEvent::AddressAnnounced { total: 2 });
     add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
     add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
-    timeline::sort(&mut flow.timeline);
-    flow
+    settled(flow)
 }
 
 #[test]

@@ -11,7 +11,6 @@ use mpwatch_model::kernel::lifecycle::FallbackReason;
 use mpwatch_model::settle;
 
 use crate::schema::record::whole_nanos;
-use crate::schema::timeline;
 use crate::schema::values::{nanos, timestamp};
 
 /// What the file holds of a connection that an earlier run has seen.
@@ -58,7 +57,6 @@ impl EarlierRecord {
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut one = new.clone();
     one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
-    one.bytes_retransmitted = one.subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
     one.observed = observed(old.observed, new.observed, overlaps);
     one.remote_token = new.remote_token.or(old.remote_token);
     one.role = new.role.or(old.role);
@@ -75,7 +73,6 @@ fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection 
         path.effective_after_bytes = path.effective_after_bytes.or(later.effective_after_bytes);
     }
     one.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
-    one.extra_subflows = new.extra_subflows.or(old.extra_subflows);
     one.timeline = merged_timeline(&old.timeline, &new.timeline);
     one
 }
@@ -151,7 +148,5 @@ fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
 
 fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
     let added = new.iter().filter(|entry| !old.contains(entry));
-    let mut all: Vec<TimelineEntry> = old.iter().chain(added).cloned().collect();
-    timeline::sort(&mut all);
-    all
+    old.iter().chain(added).cloned().collect()
 }
