@@ -4,8 +4,8 @@
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::kernel::event::Traces;
 
-use crate::hook::{HOOKS, Hook, LEDGER_READS, LEDGER_READS_CALLS, Part};
-use crate::support::{KernelSupport, OPTIONAL_FIELDS};
+use super::hook::{HOOKS, Hook, LEDGER_READS, LEDGER_READS_CALLS, Part};
+use super::kernel::{KernelSupport, OPTIONAL_FIELDS};
 
 /// What will be attached, and what this kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]

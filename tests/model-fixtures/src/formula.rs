@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How other tools attribute energy, implemented from their published formulas, so that one test compares them and mpwatch
-//! on the same runs.
+//! The published formulas by which other tools attribute energy, to compare them with mpwatch on the same runs.
 
 /// What a tool measures in one window.
 #[derive(Clone, Copy, Debug, PartialEq)]

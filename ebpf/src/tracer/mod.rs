@@ -11,24 +11,31 @@ use mpwatch_model::kernel::event::{KernelEvent, Traces};
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::abi;
-use crate::counters::Counters;
 use crate::decode;
 use crate::error::{bpf_error, is_shortage};
-use crate::hook::Hook;
-use crate::iterator;
-use crate::ledger::Ledger;
 use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
-use crate::object::{Links, attach, attach_again, load, map};
-use crate::plan::AttachPlan;
-use crate::program::{self, ProgramStats};
-use crate::ring::Rings;
-use crate::run_time;
 use crate::support::KernelSupport;
+use crate::support::hook::Hook;
+use crate::support::plan::AttachPlan;
+use counters::Counters;
+use ledger::Ledger;
+use object::{Links, attach, attach_again, load, map};
+use ring::Rings;
+
+mod counters;
+mod iterator;
+mod ledger;
+pub(crate) mod object;
+pub(crate) mod program;
+mod ring;
+mod run_time;
+mod settings;
 
 pub use crate::error::TracerError;
-pub use crate::settings::{Pace, Settings};
+pub use program::ProgramStats;
+pub use settings::{Pace, Settings};
 
 /// What became of a window of a sampled ledger that was to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

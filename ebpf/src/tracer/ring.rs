@@ -12,9 +12,9 @@ use std::time::Duration;
 use libbpf_rs::{Object, RingBuffer, RingBufferBuilder};
 use mpwatch_model::kernel::event::KernelEvent;
 
+use super::object::map;
 use crate::decode;
 use crate::error::{TracerError, bpf_error};
-use crate::object::map;
 
 /// Bytes that the kernel puts before each record of a ring.
 const HEADER_BYTES: usize = libbpf_sys::BPF_RINGBUF_HDR_SZ as usize;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libbpf_rs::Object;
 use mpwatch_model::unit::Nanos;
 
-use crate::hook::{Attach, HOOKS, Hook};
+use crate::support::hook::{Attach, HOOKS, Hook};
 
 /// The kernel's statistics of one program (`struct bpf_prog_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

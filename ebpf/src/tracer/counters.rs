@@ -3,9 +3,9 @@
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
+use super::object::map;
 use crate::abi;
 use crate::error::{TracerError, bpf_error};
-use crate::object::map;
 
 pub(crate) struct Counters {
     map: MapHandle,

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut};
 
-use crate::core_check;
+use super::settings::{Settings, configure};
 use crate::error::{TracerError, bpf_error};
-use crate::hook::{Attach, HOOKS, Hook};
-use crate::plan::AttachPlan;
-use crate::settings::{Settings, configure};
-use crate::support::{KernelSupport, VMLINUX_BTF};
+use crate::support::core_check;
+use crate::support::hook::{Attach, HOOKS, Hook};
+use crate::support::kernel::{KernelSupport, VMLINUX_BTF};
+use crate::support::plan::AttachPlan;
 
 /// Loads the programs of the plan.
 pub(crate) fn load(

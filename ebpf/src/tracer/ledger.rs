@@ -5,10 +5,10 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::unit::Nanos;
 
+use super::object::map;
 use crate::abi;
 use crate::cpus;
 use crate::error::{TracerError, bpf_error};
-use crate::object::map;
 
 pub(crate) struct Ledger {
     settled: MapHandle,

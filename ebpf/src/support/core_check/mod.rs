@@ -15,9 +15,9 @@ use anyhow::{anyhow, bail};
 use aya_obj::btf::Btf;
 use aya_obj::{Function, Object};
 
-use crate::hook::HOOKS;
-use crate::plan::AttachPlan;
-use crate::support::KernelSupport;
+use crate::support::hook::HOOKS;
+use crate::support::kernel::KernelSupport;
+use crate::support::plan::AttachPlan;
 
 mod records;
 
