@@ -3,8 +3,8 @@
 
 use rusqlite::Connection;
 
-use crate::columns::{Column, Kind};
-use crate::tables::{INDEX, TableInfo, column_names, tables};
+use crate::schema::columns::{Column, Kind};
+use crate::schema::tables::{INDEX, TableInfo, column_names, tables};
 
 /// Where an old schema keeps what its views lack.
 struct OldSchema {

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{MAY_WRITE, StoreError, beside};
 use crate::lock::Lock;
-use crate::schema::{self, VERSION};
+use crate::schema::create::{self as schema, VERSION};
 
 /// "mpw1" in the header of the file: a database of another program is neither read nor written.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpw1");

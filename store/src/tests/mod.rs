@@ -13,17 +13,17 @@ use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{NetnsCookie, SocketCookie};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::limits::{SharedStatus, Status};
+use crate::write::limits::{SharedStatus, Status};
 use crate::open;
-use crate::queue::Batch;
-use crate::timeline;
-use crate::values::nanos;
-use crate::writer::Writer;
+use crate::write::queue::Batch;
+use crate::schema::values::nanos;
+use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod clock;
@@ -124,8 +124,7 @@ fn eventful(token: u32) -> Flow {
     add(5, TimelineEvent::AddressAnnounced { total: 2 });
     add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
     add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
-    timeline::sort(&mut flow.timeline);
-    flow
+    settled(flow)
 }
 
 #[test]

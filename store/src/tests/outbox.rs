@@ -5,7 +5,7 @@ use mpwatch_model::flow::end::{End, cell};
 use mpwatch_model::table::{Cell, Row};
 
 use super::*;
-use crate::outbox::{Outbox, StoredEnd, end_columns};
+use crate::feed::outbox::{Outbox, StoredEnd, end_columns};
 
 fn value(end: &End, name: &str) -> Option<Cell> {
     end.cell(&end_columns(), name).cloned()
