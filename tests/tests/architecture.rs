@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-ebpf", &["mpwatch-model"]),
     ("mpwatch-engine", &["mpwatch-model"]),
     ("mpwatch-tui", &["mpwatch-model"]),
+    ("mpwatch-report", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
     ("mpwatch-store", &["mpwatch-model"]),
     (
@@ -25,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-ebpf",
             "mpwatch-engine",
             "mpwatch-tui",
+            "mpwatch-report",
             "mpwatch-exporters",
             "mpwatch-store",
             "mpwatch-lab",
@@ -39,7 +41,7 @@ const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
-const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-tui"];
+const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
 
 fn metadata() -> Metadata {
