@@ -5,7 +5,6 @@
 mod error;
 mod feed;
 mod lock;
-mod migrate;
 mod open;
 mod read;
 mod schema;
@@ -20,7 +19,7 @@ pub use feed::extract::{Extract, Partition};
 pub use feed::outbox::{Backlog, Outbox, StoredEnd, end_columns};
 pub use open::create;
 pub use read::archive::{Archive, Period};
-pub use read::sheet::{Sheet, SheetOf};
+pub use read::sheet::{Sheet, SheetKind};
 pub use study::StudyFile;
 pub use write::earlier::RunStart;
 pub use write::limits::{Limits, StoreFigures, StoreLosses};

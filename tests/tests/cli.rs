@@ -205,7 +205,7 @@ fn a_command_refuses_options_that_it_cannot_follow() {
     for arguments in [
         &["report", "--tcp"][..],
         &["replay", "run.mpw", "--ring-size", "4K"],
-        &["config", "schema", "--no-ledger"],
+        &["config", "schema", "--no-bottlenecks"],
         &["completions", "bash", "--socket", "x"],
         &["man", "--netns", "x"],
         &["daemon", "--filter", "port:1"],

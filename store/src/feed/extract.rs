@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the views row by row, with the types of their columns, for exports. A file larger than the memory can be read.
+//! Reads the views row by row, with the types of their columns, for exports of whole tables. The file may be larger than the memory.
 
 use jiff::Timestamp;
-use mpwatch_model::table::{Cell, Column, ColumnType, Row};
-use rusqlite::Connection;
-use rusqlite::types::ValueRef;
+use mpwatch_model::table::{Column, ColumnType, Row};
+use rusqlite::Connection as Database;
 
 use crate::read::archive::{Archive, Period};
-use crate::schema::columns::damaged;
 use crate::error::StoreError;
 use crate::schema::tables::{ViewColumn, column_names};
-use crate::schema::values::nanos;
+use crate::schema::values::{cell, nanos};
 use crate::schema::views::{connection_columns, subflow_columns};
 
-/// Columns that have a meaning only within one database file.
-const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// A table that can be extracted.
+/// A table that can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extract {
     /// A row for each connection: the columns of `v_connection`, without `host`, which the partition names.
@@ -26,10 +22,10 @@ pub enum Extract {
     Subflows,
 }
 
-/// Where a row belongs.
+/// The partition of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// The day (UTC) on which the connection was opened or first seen: `2026-11-24`.
+    /// The day (UTC) on which the connection was opened or first observed: `2026-11-24`.
     pub day: String,
     /// Name of the host that recorded it; empty: unknown.
     pub host: String,
@@ -43,13 +39,11 @@ impl Extract {
         self.sources().into_iter().map(|source| source.column).collect()
     }
 
-    fn sources(self) -> Vec<Source> {
-        let of = |view: &[ViewColumn], alias: &'static str, hidden: &[&str]| -> Vec<Source> {
-            let shown = view.iter().filter(|column| {
-                !OF_FILE.contains(&column.name.as_str()) && !hidden.contains(&column.name.as_str())
-            });
+    fn sources(self) -> Vec<ColumnSource> {
+        let of = |view: &[ViewColumn], alias: &'static str, hidden: &[&str]| -> Vec<ColumnSource> {
+            let shown = view.iter().filter(|column| !column.is_local() && !hidden.contains(&column.name.as_str()));
             shown
-                .map(|column| Source {
+                .map(|column| ColumnSource {
                     alias,
                     from: column.name.clone(),
                     column: Column::new(&column.name, column.kind),
@@ -59,7 +53,7 @@ impl Extract {
         match self {
             Self::Connections => of(&connection_columns(), "c", &["host"]),
             Self::Subflows => {
-                let key = |alias, from: &str, name: &str| Source {
+                let key = |alias, from: &str, name: &str| ColumnSource {
                     alias,
                     from: from.to_owned(),
                     column: Column::new(name, ColumnType::Text),
@@ -73,20 +67,20 @@ impl Extract {
     }
 }
 
-/// Where the value of a column comes from.
-struct Source {
+/// The source of a column.
+struct ColumnSource {
     alias: &'static str,
-    /// Its name in the view.
+    /// Name of the column in the view.
     from: String,
     column: Column,
 }
 
 impl Archive {
-    /// Calls `each` for the rows of the connections that began on a day of the period, ordered by partition. The days of both ends of the
-    /// period are included whole.
+    /// Calls `each` for the rows of the connections that began on a day of the period, ordered by partition. The first and the last day of
+    /// the period are included whole.
     ///
     /// # Errors
-    /// If the file cannot be read, if a program began to write it meanwhile, or the error of `each`, which ends the reading.
+    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
     pub fn extract<E: From<StoreError>>(
         &self,
         what: Extract,
@@ -100,12 +94,12 @@ impl Archive {
 }
 
 fn extract<E>(
-    database: &Connection,
+    database: &Database,
     what: Extract,
     period: Period,
     each: &mut impl FnMut(&Partition, Row) -> Result<(), E>,
 ) -> rusqlite::Result<Result<(), E>> {
-    // One transaction, so that a concurrent write is seen completely or not at all.
+    // In one transaction, all queries read the same state of the file.
     let transaction = database.unchecked_transaction()?;
     let sources = what.sources();
     let since = period.since.map_or(i64::MIN, first_of_day);
@@ -122,11 +116,11 @@ fn extract<E>(
     Ok(Ok(()))
 }
 
-/// A column that the views of the file lack is unknown.
-fn query(database: &Connection, what: Extract, sources: &[Source]) -> rusqlite::Result<String> {
+/// Columns that the views of the file lack are NULL.
+fn query(database: &Database, what: Extract, sources: &[ColumnSource]) -> rusqlite::Result<String> {
     let of_connections = column_names(database, "v_connection")?;
     let of_subflows = column_names(database, "v_subflow")?;
-    let value = |source: &Source| {
+    let value = |source: &ColumnSource| {
         let known = if source.alias == "c" { &of_connections } else { &of_subflows };
         if known.contains(&source.from) {
             format!("{}.{}", source.alias, source.from)
@@ -151,36 +145,20 @@ fn first_of_day(at: Timestamp) -> i64 {
     at_ns - at_ns.rem_euclid(DAY_NS)
 }
 
-/// SQLite computes whole numbers where a fraction is possible; an encoder needs the type of the column.
-pub(crate) fn cell(nth: usize, value: ValueRef<'_>, kind: ColumnType) -> rusqlite::Result<Option<Cell>> {
-    Ok(Some(match (value, kind) {
-        (ValueRef::Null, _) => return Ok(None),
-        (ValueRef::Integer(number), ColumnType::Integer) => Cell::Integer(number),
-        (ValueRef::Integer(number), ColumnType::Real) => Cell::Real(number as f64),
-        (ValueRef::Integer(number), ColumnType::Text) => Cell::Text(number.to_string()),
-        (ValueRef::Real(number), ColumnType::Real) => Cell::Real(number),
-        (ValueRef::Text(text) | ValueRef::Blob(text), ColumnType::Text) => {
-            Cell::Text(String::from_utf8_lossy(text).into_owned())
-        }
-        (other, kind) => {
-            return Err(damaged(nth, format!("a {} in a column of {kind:?}", other.data_type())));
-        }
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
     use jiff::SignedDuration;
     use mpwatch_fixtures as fixture;
-    use mpwatch_model::flow::connection::Connection as Flow;
+    use mpwatch_model::flow::connection::Connection;
+    use mpwatch_model::table::Cell;
     use tempfile::TempDir;
 
     use super::*;
     use crate::{Limits, Store};
 
-    fn file(connections: Vec<Flow>) -> (TempDir, PathBuf) {
+    fn file(connections: Vec<Connection>) -> (TempDir, PathBuf) {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("flows.db");
         let store = Store::open(&path, &Limits::none()).unwrap();
@@ -276,7 +254,7 @@ mod tests {
         let mut calls = 0;
         let outcome = Archive::open(&path).unwrap().extract(Extract::Subflows, Period::default(), |_, _| {
             calls += 1;
-            Err(StoreError::newer(&path, 99))
+            Err(StoreError::other_schema(&path, 99))
         });
         assert!(outcome.unwrap_err().to_string().contains("schema 99"));
         assert_eq!(calls, 1);

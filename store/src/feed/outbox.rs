@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is still to be sent to another engine. The file itself is the queue: rows are numbered by their last change, and each target has a
-//! cursor. A row counts as sent when the target has confirmed it; a row that changes afterwards is resent.
+//! The connections that a target (another engine) has not confirmed. The file itself is the queue: the last change of each row has a number,
+//! and each target has a cursor. A row that changes after the target confirmed it is sent once more.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,23 @@ use jiff::Timestamp;
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::ColumnType::{Integer, Text};
 use mpwatch_model::table::{Column, Row};
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection as Database, OptionalExtension as _, params};
 
 use crate::error::{MAY_WRITE, StoreError};
-use crate::feed::extract::cell;
 use crate::lock::{identity, is_still};
 use crate::open;
 use crate::schema::tables::{ViewColumn, listed};
-use crate::schema::values::nanos;
+use crate::schema::values::{cell, nanos};
 use crate::schema::views;
 
 /// How long a transaction of the exporter waits for the writer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections of at most so many days are read at once: engines divide tables by day, and ClickHouse refuses an insertion into more than 100
-/// parts.
+/// Maximum number of days in a batch. Engines partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Columns with a meaning within one file only.
-const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
 
-/// The cursors, and an index to find what has changed. Only files that are exported have them. `lost`: connections that retention deleted
-/// before the target confirmed them.
+/// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the target
+/// confirmed them.
 const TABLES: &str = "CREATE TABLE IF NOT EXISTS export_cursor (
     target TEXT NOT NULL PRIMARY KEY, changed INTEGER NOT NULL, connection INTEGER NOT NULL, version INTEGER NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0
@@ -43,15 +39,15 @@ const WAITING: &str = "FROM connection, export_cursor AS e
 /// The rows that a target has not confirmed.
 pub struct Outbox {
     path: PathBuf,
-    /// The file that was opened: another one may take its name.
+    /// Identity of the open file, which may be replaced.
     file: (u64, u64),
-    database: Connection,
+    database: Database,
     target: String,
-    /// The last row that was read, which may not be confirmed.
+    /// The last row that was read. The target may not have confirmed it yet.
     read: Cursor,
 }
 
-/// A place in the order of changes, and the version of the last row that was read.
+/// A position in the order of changes, and the version of the last row that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cursor {
     changed: i64,
@@ -63,27 +59,27 @@ impl Cursor {
     const START: Self = Self { changed: -1, connection: 0, version: 0 };
 }
 
-/// A connection with what belongs to it.
+/// One end of a connection, with its subflows, verdicts and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEnd {
-    /// The cells are those of [`end_columns`].
+    /// Its cells are in the order of [`end_columns`].
     pub end: End,
-    /// Greater for each later state of the same connection: nanoseconds since 1970 at which it was read, or one more than the last.
+    /// Increases with each later state of the same connection: the time of reading in nanoseconds since 1970, or the last version plus one.
     pub version: u64,
 }
 
-/// What a target has not confirmed.
+/// Connections that a target has not confirmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Connections.
+    /// Their number.
     pub connections: u64,
-    /// When the connection that has waited longest closed, or was last seen.
+    /// When the connection that has waited longest closed or was last observed.
     pub oldest: Option<Timestamp>,
     /// Connections that retention deleted before the target confirmed them.
     pub lost: u64,
 }
 
-/// The columns of ends: those of `v_connection`, `v_subflow`, `v_bottleneck` and `v_event`.
+/// The columns of ends, from `v_connection`, `v_subflow`, `v_bottleneck` and `v_event`.
 pub fn end_columns() -> EndColumns {
     EndColumns {
         connection: named(&shown(views::connection_columns())),
@@ -93,14 +89,15 @@ pub fn end_columns() -> EndColumns {
     }
 }
 
-/// Of `v_event`, what names an entry of the timeline.
+/// The columns of `v_event` that identify an entry of the timeline.
 fn event_columns() -> Vec<ViewColumn> {
-    let columns = [("at_ns", Integer), ("event", Text), ("subflow", Text), ("detail", Text), ("word", Text)];
+    let columns =
+        [("at_ns", Integer), ("event", Text), ("subflow", Text), ("detail", Text), ("reason", Text)];
     columns.map(|(name, kind)| ViewColumn::new(name, kind, format!("e.{name}"))).into()
 }
 
 fn shown(columns: Vec<ViewColumn>) -> Vec<ViewColumn> {
-    columns.into_iter().filter(|column| !OF_FILE.contains(&column.name.as_str())).collect()
+    columns.into_iter().filter(|column| !column.is_local()).collect()
 }
 
 fn named(columns: &[ViewColumn]) -> Vec<Column> {
@@ -108,49 +105,33 @@ fn named(columns: &[ViewColumn]) -> Vec<Column> {
 }
 
 impl Outbox {
-    /// Opens a file for a target. Another process may go on writing it.
+    /// Opens a file for a target. Another process may be writing it.
     ///
     /// # Errors
-    /// If the file is not there, cannot be written, or is written by an earlier mpwatch.
+    /// If the file does not exist or cannot be written.
     pub fn open(path: &Path, target: &str) -> Result<Self, StoreError> {
-        // Without a writer, a file of an earlier version is upgraded. A writer has done that.
         drop(open::for_reading(path)?);
+        // Adds columns that the file lacks. If another process is writing it, that process has done so.
         match open::for_writing(path) {
-            Ok(upgraded) => drop(upgraded),
+            Ok(database_and_lock) => drop(database_and_lock),
             Err(error) if error.is_in_use => {}
             Err(error) => return Err(error),
         }
         let open = || {
-            let database = Connection::open(path)?;
+            let database = Database::open(path)?;
             database.busy_timeout(TIMEOUT)?;
-            let sql = "SELECT count(*) FROM pragma_table_info('connection') WHERE name = 'changed'";
-            let is_current = database.query_row(sql, [], |row| row.get::<_, bool>(0))?;
-            if !is_current {
-                return Ok(None);
-            }
             database.execute_batch(TABLES)?;
             let file = std::fs::metadata(path).map(|found| identity(&found)).unwrap_or_default();
-            let mut outbox = Self {
-                path: path.to_owned(),
-                file,
-                database,
-                target: target.to_owned(),
-                read: Cursor::START,
-            };
+            let (path, target) = (path.to_owned(), target.to_owned());
+            let mut outbox = Self { path, file, database, target, read: Cursor::START };
             outbox.read = outbox.confirmed()?.unwrap_or(Cursor::START);
-            Ok(Some(outbox))
+            Ok(outbox)
         };
-        let outbox = open().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))?;
-        outbox.ok_or_else(|| {
-            StoreError::refused(
-                path,
-                "an earlier mpwatch is writing it",
-                "start that one again with this version",
-            )
-        })
+        open().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))
     }
 
-    /// Makes the cursor of a target that has not confirmed anything yet: its backlog is counted from now on, and what retention deletes of it.
+    /// Creates the cursor of a target that has not confirmed anything yet. From then on its backlog is counted, and the part that retention
+    /// deletes.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -170,12 +151,12 @@ impl Outbox {
         self.database.query_row(sql, [&self.target], cursor).optional()
     }
 
-    /// Whether the path still means the file that was opened.
+    /// Whether the path still refers to the open file.
     pub fn is_current(&self) -> bool {
         is_still(&self.path, self.file)
     }
 
-    /// What the target has not confirmed, since it has a cursor.
+    /// The connections that the target has not confirmed. Empty if it has no cursor.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -202,12 +183,12 @@ impl Outbox {
         read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    /// Begins again with the first row, which a target that has lost its rows needs.
+    /// Restarts with the first row, for a target that has lost its rows.
     pub fn rewind(&mut self) {
         self.read = Cursor { version: self.read.version, ..Cursor::START };
     }
 
-    /// How many connections are still to be read, of those that closed, or were last seen, at `since` or later.
+    /// Number of connections that are still to be read and that closed, or were last observed, at `since` or later.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -218,7 +199,7 @@ impl Outbox {
         count.map(i64::unsigned_abs).map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    /// The next connections, in the order of their changes, at most `limit`. Empty: all were read. `with_events`: also their timelines.
+    /// Reads the next connections in the order of their changes, at most `limit`. Empty: all were read. `with_events`: also their timelines.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -248,25 +229,9 @@ impl Outbox {
     }
 }
 
-/// Counts connections that are being deleted, each with the number of its last change, as lost for the targets that have not confirmed them.
-pub(crate) fn count_losses(database: &Connection, deleted: &[(i64, i64)]) -> rusqlite::Result<()> {
-    let exists = "SELECT count(*) FROM sqlite_schema WHERE name = 'export_cursor'";
-    if deleted.is_empty() || !database.query_one(exists, [], |row| row.get::<_, bool>(0))? {
-        return Ok(());
-    }
-    let mut cursors = database.prepare_cached("SELECT target, changed, connection FROM export_cursor")?;
-    let cursors = cursors.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
-    for (target, confirmed) in cursors.collect::<rusqlite::Result<Vec<(String, (i64, i64))>>>()? {
-        let lost = deleted.iter().filter(|(id, changed)| (*changed, *id) > confirmed).count();
-        let sql = "UPDATE export_cursor SET lost = lost + ? WHERE target = ?";
-        database.prepare_cached(sql)?.execute(params![i64::try_from(lost).unwrap_or(i64::MAX), target])?;
-    }
-    Ok(())
-}
-
-/// Reads the connections after a cursor, in one transaction; also the cursor of the last.
+/// Reads the connections after a cursor, in one transaction. Also returns the cursor of the last.
 fn ends(
-    database: &Connection,
+    database: &Database,
     after: Cursor,
     since: Option<Timestamp>,
     limit: u32,
@@ -274,7 +239,7 @@ fn ends(
 ) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
     let transaction = database.unchecked_transaction()?;
     let mut read = after;
-    let mut queries = Queries::of(&transaction, with_events)?;
+    let mut queries = Queries::new(&transaction, with_events)?;
     let sql =
         "SELECT changed, id, began_ns FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
         ORDER BY changed, id LIMIT ?";
@@ -294,17 +259,17 @@ fn ends(
     Ok((ends, read))
 }
 
-/// The queries for what belongs to a connection.
+/// The queries for the parts of an end.
 struct Queries<'d> {
     connection: (CachedStatement<'d>, Vec<Column>),
     subflows: (CachedStatement<'d>, Vec<Column>),
     bottlenecks: (CachedStatement<'d>, Vec<Column>),
-    /// `None`: they are not read.
+    /// `None`: events are not read.
     events: Option<(CachedStatement<'d>, Vec<Column>)>,
 }
 
 impl<'d> Queries<'d> {
-    fn of(database: &'d Connection, with_events: bool) -> rusqlite::Result<Self> {
+    fn new(database: &'d Database, with_events: bool) -> rusqlite::Result<Self> {
         let query = |columns: Vec<ViewColumn>, from: &str| {
             let sql = format!("SELECT {} FROM {from}", listed(&columns));
             Ok::<_, rusqlite::Error>((database.prepare_cached(&sql)?, named(&columns)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a store: the report over a period, from the file alone, on any machine.
+//! Reads a report over a period from a file, on any machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use mpwatch_model::host::energy::SnapshotEnergy;
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::host::setup::{Label, Setup};
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
-use rusqlite::Connection;
+use rusqlite::Connection as Database;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,36 +24,37 @@ use crate::schema::rows::{ConnectionRow, RunRow, UNFINISHED};
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::{nanos, timestamp};
 
-/// A period. `None`: unbounded on this side.
+/// A period of time. `None`: unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// Connections that closed before are not read.
+    /// Omit connections that closed earlier.
     pub since: Option<Timestamp>,
-    /// Connections that were opened after are not read.
+    /// Omit connections that were opened later.
     pub until: Option<Timestamp>,
 }
 
-/// A store that is only read.
+/// A database file, open for reading.
 pub struct Archive {
     path: PathBuf,
-    database: Connection,
-    /// Set if the file had no writer when it was opened.
+    database: Database,
+    /// Set if no process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
 
 impl Archive {
-    /// Opens a file. Another process may go on writing it.
+    /// Opens a file. Another process may be writing it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let (database, stamp) = open::for_reading(path)?;
         Ok(Self { path: path.to_owned(), database, stamp })
     }
 
-    /// Connections of a period and samples of their subflows. Machine energy and CPU time, totals of a run, only if the period is one run.
+    /// Reads the connections of a period and samples of their subflows. Energy and CPU time of the machine are totals of a run, so the report
+    /// has them only if it covers exactly one run.
     pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         self.report_of_runs(period, None)
     }
 
-    /// The same for the runs with this label only; `None`: all runs. A connection that several runs have seen belongs to the last of them.
+    /// As [`Self::report`], for runs with this label; `None`: all runs. A connection that several runs observed belongs to the last of them.
     pub fn report_of_runs(
         &self,
         period: Period,
@@ -63,13 +64,14 @@ impl Archive {
         if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
             return report;
         }
-        // A writer has opened the file meanwhile: opened again, the file is read under its lock.
+        // A process has begun to write the file. Opened again, it is read with locks.
         Self::open(&self.path)?.read(period, label)
     }
 
-    /// The labels of all its runs, each once, by name.
+    /// The distinct labels of all runs, by name.
     pub fn labels(&self) -> Result<Vec<Label>, StoreError> {
-        let query = "SELECT DISTINCT one.key, one.value FROM run, json_each(run.labels) AS one ORDER BY 1, 2";
+        let query =
+            "SELECT DISTINCT label.key, label.value FROM run, json_each(run.labels) AS label ORDER BY 1, 2";
         let read = || {
             let mut query = self.database.prepare(query)?;
             let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
@@ -78,8 +80,7 @@ impl Archive {
         read().map_err(|error| self.read_error(&error))
     }
 
-    /// The open file.
-    pub(crate) fn database(&self) -> &Connection {
+    pub(crate) fn database(&self) -> &Database {
         &self.database
     }
 
@@ -88,7 +89,7 @@ impl Archive {
         StoreError::read(&self.path, error)
     }
 
-    /// Fails if a program has begun to write the file since it was opened: without a writer, it is read without locks.
+    /// Fails if a process has begun to write the file since it was opened without locks.
     pub(crate) fn ensure_unchanged(&self) -> Result<(), StoreError> {
         if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
             return Ok(());
@@ -98,9 +99,9 @@ impl Archive {
 
     fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
         let read = || {
-            // Asked before and after: a writer may begin or end meanwhile.
+            // Checked before and after reading, because a writer may begin or end meanwhile.
             let was_written = is_held(&self.path);
-            // One transaction, so that a concurrent write is seen completely or not at all.
+            // In one transaction, all queries read the same state of the file.
             let transaction = self.database.unchecked_transaction()?;
             let found = report(&self.database, period, label, || was_written || is_held(&self.path));
             drop(transaction);
@@ -111,7 +112,7 @@ impl Archive {
 }
 
 fn report(
-    database: &Connection,
+    database: &Database,
     period: Period,
     label: Option<&Label>,
     is_written: impl FnOnce() -> bool,
@@ -123,7 +124,7 @@ fn report(
     runs.retain(|run| label.is_none_or(|label| has_label(run, label)));
     let mut samples = CounterSeries::new();
     let mut connections = Vec::new();
-    let loader = Loader::of(database)?;
+    let loader = Loader::new(database)?;
     let condition = "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id";
     let mut query = database.prepare(&select::<ConnectionRow<'_>>(database, condition)?)?;
     let mut found = query.query([since, until])?;
@@ -151,13 +152,13 @@ fn report(
     Ok((report.with(connections), samples))
 }
 
-/// Why the record of a period is incomplete. `running`: the run that is being written, which is not.
+/// Why the record of a period is incomplete. `running`: the run that is being written, which does not count as incomplete.
 fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     let ended = runs.iter().filter(|run| Some(run.id) != running);
     let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();
     let reason = match reasons.first()? {
         &UNFINISHED => {
-            "mpwatch was killed; connections that were open then have the counters that were written last"
+            "mpwatch was killed; connections that were open then have the counters of their last row"
         }
         reason => reason,
     };
@@ -167,7 +168,7 @@ fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     })
 }
 
-/// A report without its connections: the latest host, the losses of all runs.
+/// A report without connections: the host of the last run, and the losses of all runs.
 fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
     let latest = runs.last();
     let from = runs.iter().map(|run| nanos(run.from)).min().unwrap_or_default().max(since);
@@ -202,9 +203,8 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
 }
 
 fn has_label(run: &RunRow, label: &Label) -> bool {
-    let labels =
-        run.labels.as_deref().and_then(|text| serde_json::from_str::<BTreeMap<String, String>>(text).ok());
-    labels.is_some_and(|labels| labels.get(&label.name) == Some(&label.value))
+    let labels = serde_json::from_str::<BTreeMap<String, String>>(&run.labels);
+    labels.is_ok_and(|labels| labels.get(&label.name) == Some(&label.value))
 }
 
 fn host(run: &RunRow) -> serde_json::Result<Host> {
@@ -220,22 +220,20 @@ fn host(run: &RunRow) -> serde_json::Result<Host> {
 
 /// The labels and settings that all runs have in common.
 fn setup_in_common(runs: &[RunRow]) -> serde_json::Result<Setup> {
-    let map =
-        |text: &Option<String>| text.as_deref().map_or_else(|| Ok(BTreeMap::new()), serde_json::from_str);
     let setup = |run: &RunRow| -> serde_json::Result<Setup> {
         Ok(Setup {
-            labels: map(&run.labels)?,
+            labels: serde_json::from_str(&run.labels)?,
             interval_ms: run.interval,
             cpu_model: run.cpu_model.clone(),
             governor: run.governor.clone(),
-            mptcp_sysctls: map(&run.sysctls)?,
+            mptcp_sysctls: serde_json::from_str(&run.sysctls)?,
         })
     };
     let setups = runs.iter().map(setup).collect::<serde_json::Result<Vec<_>>>()?;
-    Ok(setups.into_iter().reduce(|one, other| one.in_common(&other)).unwrap_or_default())
+    Ok(setups.into_iter().reduce(|setup, other| setup.in_common(&other)).unwrap_or_default())
 }
 
-/// The sum of counters that are stored as JSON, field by field.
+/// Adds counters that are stored as JSON, field by field.
 fn total<'a, T: DeserializeOwned + Default>(all: impl Iterator<Item = &'a str>) -> serde_json::Result<T> {
     let mut sum = Value::Null;
     for text in all {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of a report for CSV. They are read from the views of a database in memory, so their columns are those of a file.
+//! Tables of a report for CSV. They are read from the views of a database in memory, so they have the same columns as a file.
 
-use mpwatch_model::flow::connection::Connection as Flow;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::machine::Losses;
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::unit::BitsPerSecond;
-use rusqlite::Connection;
+use rusqlite::Connection as Database;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
 
@@ -16,59 +14,57 @@ use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
 use crate::schema::create;
 use crate::schema::sql::{Insertion, Insertions};
-use crate::write::writer::json;
+use crate::schema::tables::{LOCAL_COLUMNS, column_names};
+use crate::schema::values::json;
 
-/// Columns that have a meaning only within one database file.
-const OF_FILE: [&str; 3] = ["connection", "run", "runs"];
-
-/// What a row is about.
+/// Which rows a sheet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SheetOf {
-    /// A connection: `v_connection`.
+pub enum SheetKind {
+    /// Connections, with the columns of `v_connection`.
     Connections,
-    /// A subflow: its connection, and `v_subflow` with `subflow_` before each name. A connection without subflows has one row.
+    /// Subflows, with the columns of their connection and of `v_subflow`, whose names get the prefix `subflow_`. A connection without
+    /// subflows has one row.
     Subflows,
-    /// A sample of a subflow: `v_sample`, with the ids of connection and subflow.
+    /// Samples of subflows, with the columns of `v_sample` and the ids of connection and subflow.
     Samples,
 }
 
-/// A table with named columns. A cell is a number, a text, or null: unknown.
+/// A table with named columns. A cell is a number, a text, or null, which means unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// As many cells each as there are columns.
+    /// Rows with one cell for each column.
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Sheet {
-    /// The connections of a report in their order; samples in the order of time.
-    pub fn of(report: &Report, samples: &CounterSeries, what: SheetOf) -> Result<Self, StoreError> {
-        sheet(report, samples, what).map_err(|error| StoreError::in_memory(&error))
+    /// Creates a table of a report, with connections in their order, and samples ordered by time.
+    pub fn new(report: &Report, samples: &CounterSeries, kind: SheetKind) -> Result<Self, StoreError> {
+        sheet(report, samples, kind).map_err(|error| StoreError::in_memory(&error))
     }
 }
 
-fn sheet(report: &Report, samples: &CounterSeries, what: SheetOf) -> rusqlite::Result<Sheet> {
-    let database = Connection::open_in_memory()?;
-    create::upgrade(&database, 0)?;
+fn sheet(report: &Report, samples: &CounterSeries, kind: SheetKind) -> rusqlite::Result<Sheet> {
+    let database = Database::open_in_memory()?;
+    create::create(&database, true)?;
     let transaction = database.unchecked_transaction()?;
     fill(&transaction, report, samples)?;
-    let query = match what {
-        SheetOf::Connections => {
-            let columns = listed(&transaction, "v_connection", "c", str::to_owned, &OF_FILE)?;
+    let query = match kind {
+        SheetKind::Connections => {
+            let columns = listed(&transaction, "v_connection", "c", "")?;
             format!("SELECT {columns} FROM v_connection AS c ORDER BY c.connection")
         }
-        SheetOf::Subflows => {
-            let of_connection = listed(&transaction, "v_connection", "c", str::to_owned, &OF_FILE)?;
-            let of_subflow =
-                listed(&transaction, "v_subflow", "s", |name| format!("subflow_{name}"), &OF_FILE)?;
+        SheetKind::Subflows => {
+            let of_connection = listed(&transaction, "v_connection", "c", "")?;
+            let of_subflow = listed(&transaction, "v_subflow", "s", "subflow_")?;
             format!(
                 "SELECT {of_connection}, {of_subflow} FROM v_connection AS c
                  LEFT JOIN v_subflow AS s ON s.connection = c.connection ORDER BY c.connection, s.place"
             )
         }
-        SheetOf::Samples => {
-            let columns = listed(&transaction, "v_sample", "p", str::to_owned, &OF_FILE)?;
+        SheetKind::Samples => {
+            let columns = listed(&transaction, "v_sample", "p", "")?;
             format!(
                 "SELECT c.id AS id, s.id AS subflow_id, {columns} FROM v_sample AS p
                  JOIN v_connection AS c ON c.connection = p.connection
@@ -77,65 +73,22 @@ fn sheet(report: &Report, samples: &CounterSeries, what: SheetOf) -> rusqlite::R
             )
         }
     };
-    let mut sheet = read(&transaction, &query)?;
-    let of_connection = |one: &Flow| Rates(one.send, one.receive);
-    match what {
-        SheetOf::Connections => sheet.hide_unknown("", report.connections.iter().map(of_connection)),
-        SheetOf::Subflows => {
-            let rows =
-                report.connections.iter().flat_map(|one| vec![of_connection(one); one.subflows.len().max(1)]);
-            sheet.hide_unknown("", rows);
-            let no_subflow = Rates(None, None);
-            let of_subflows = report.connections.iter().flat_map(|one| match &one.subflows[..] {
-                [] => vec![no_subflow],
-                all => all.iter().map(|subflow| Rates(subflow.send, subflow.receive)).collect(),
-            });
-            sheet.hide_unknown("subflow_", of_subflows);
-        }
-        SheetOf::Samples => {}
-    }
-    Ok(sheet)
+    read(&transaction, &query)
 }
 
-/// Sent and received. `None`: no interval was observed.
-#[derive(Clone, Copy)]
-struct Rates(Option<BitsPerSecond>, Option<BitsPerSecond>);
-
-impl Sheet {
-    /// A database stores unknown rates as 0 (see [`crate::schema::values`]); `rates` has those of each row.
-    fn hide_unknown(&mut self, prefix: &str, rates: impl Iterator<Item = Rates>) {
-        let place = |name: &str| self.columns.iter().position(|column| *column == format!("{prefix}{name}"));
-        let (send, receive) = (place("send_bps"), place("receive_bps"));
-        for (row, Rates(sent, received)) in self.rows.iter_mut().zip(rates) {
-            for place in [send.filter(|_| sent.is_none()), receive.filter(|_| received.is_none())]
-                .into_iter()
-                .flatten()
-            {
-                row[place] = Value::Null;
-            }
-        }
-    }
+/// The columns of a view, each with a prefix, without those that have a meaning in a file only.
+fn listed(database: &Database, view: &str, alias: &str, prefix: &str) -> rusqlite::Result<String> {
+    let names = column_names(database, view)?;
+    let shown = names.iter().filter(|name| !LOCAL_COLUMNS.contains(&name.as_str()));
+    Ok(shown.map(|name| format!("{alias}.{name} AS {prefix}{name}")).collect::<Vec<_>>().join(", "))
 }
 
-/// The columns of a view without those in `hidden`, each under a new name.
-fn listed(
-    database: &Connection,
-    view: &str,
-    alias: &str,
-    rename: impl Fn(&str) -> String,
-    hidden: &[&str],
-) -> rusqlite::Result<String> {
-    let names = crate::schema::tables::column_names(database, view)?;
-    let shown = names.iter().filter(|name| !hidden.contains(&name.as_str()));
-    Ok(shown.map(|name| format!("{alias}.{name} AS {}", rename(name))).collect::<Vec<_>>().join(", "))
-}
-
-fn fill(database: &Connection, report: &Report, samples: &CounterSeries) -> rusqlite::Result<()> {
+fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqlite::Result<()> {
     let mut known = KnownNames::default();
     let names = &mut Names { database, known: &mut known };
-    Insertion::of::<RunRow>(database)?.insert(&run_row(report)?, names)?;
-    let mut insertions = Insertions::of(database)?;
-    let mut sample_rows = Insertion::of::<SampleRow>(database)?;
+    Insertion::new::<RunRow>(database)?.insert(&run_row(report)?, names)?;
+    let mut insertions = Insertions::new(database)?;
+    let mut sample_rows = Insertion::new::<SampleRow>(database)?;
     for (connection, id) in report.connections.iter().zip(1..) {
         insertions.write(
             connection,
@@ -152,7 +105,7 @@ fn fill(database: &Connection, report: &Report, samples: &CounterSeries) -> rusq
     Ok(())
 }
 
-/// The only run: of its columns the views of connections show the host and the labels.
+/// The only run. Views of connections show its host and labels.
 fn run_row(report: &Report) -> rusqlite::Result<RunRow> {
     let run = &report.run;
     Ok(RunRow {
@@ -173,15 +126,15 @@ fn run_row(report: &Report) -> rusqlite::Result<RunRow> {
         flows_lost: 0,
         samples_lost: 0,
         cut_short: run.cut_short.clone(),
-        labels: Some(json(&run.setup.labels)?),
+        labels: json(&run.setup.labels)?,
         interval: run.setup.interval_ms,
         cpu_model: run.setup.cpu_model.clone(),
         governor: run.setup.governor.clone(),
-        sysctls: Some(json(&run.setup.mptcp_sysctls)?),
+        sysctls: json(&run.setup.mptcp_sysctls)?,
     })
 }
 
-fn read(database: &Connection, query: &str) -> rusqlite::Result<Sheet> {
+fn read(database: &Database, query: &str) -> rusqlite::Result<Sheet> {
     let mut query = database.prepare(query)?;
     let columns: Vec<String> = query.column_names().into_iter().map(str::to_owned).collect();
     let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|nth| Ok(cell(row.get_ref(nth)?))).collect();
@@ -220,17 +173,17 @@ mod tests {
 
     #[test]
     fn connections_have_the_columns_of_their_view() {
-        let sheet = Sheet::of(&report(), &CounterSeries::new(), SheetOf::Connections).unwrap();
+        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Connections).unwrap();
         assert_eq!(column(&sheet, "subflows"), [2, 3, 0]);
         assert_eq!(column(&sheet, "comm")[0], "iperf3");
         assert_eq!(column(&sheet, "labels")[0], "{\"repetition\":\"3\",\"scheduler\":\"default\"}");
         assert_eq!(column(&sheet, "id")[0], &Value::from(report().connections[0].id.to_string()));
-        assert!(!sheet.columns.iter().any(|name| OF_FILE.contains(&name.as_str())));
+        assert!(!sheet.columns.iter().any(|name| LOCAL_COLUMNS.contains(&name.as_str())));
     }
 
     #[test]
     fn each_subflow_has_a_row_with_its_connection() {
-        let sheet = Sheet::of(&report(), &CounterSeries::new(), SheetOf::Subflows).unwrap();
+        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Subflows).unwrap();
         assert_eq!(sheet.rows.len(), 2 + 3 + 1, "a connection without subflows has a row");
         assert_eq!(column(&sheet, "subflow_place")[..3], [1, 2, 1]);
         assert_eq!(column(&sheet, "subflow_place")[5], &Value::Null);
@@ -246,10 +199,10 @@ mod tests {
         let first = &mut report.connections[0];
         first.send = None;
         first.subflows[1].receive = None;
-        let of = |what| Sheet::of(&report, &CounterSeries::new(), what).unwrap();
-        assert!(column(&of(SheetOf::Connections), "send_bps")[0].is_null());
-        assert!(!column(&of(SheetOf::Connections), "send_bps")[1].is_null());
-        let subflows = of(SheetOf::Subflows);
+        let of = |kind| Sheet::new(&report, &CounterSeries::new(), kind).unwrap();
+        assert!(column(&of(SheetKind::Connections), "send_bps")[0].is_null());
+        assert!(!column(&of(SheetKind::Connections), "send_bps")[1].is_null());
+        let subflows = of(SheetKind::Subflows);
         assert!(column(&subflows, "send_bps")[..2].iter().all(|cell| cell.is_null()));
         let received: Vec<bool> =
             column(&subflows, "subflow_receive_bps").iter().map(|cell| cell.is_null()).collect();
@@ -271,7 +224,7 @@ mod tests {
         };
         let second = connection.subflows[1].id;
         let samples = CounterSeries::from([((connection.id, second), vec![sample(0, 5), sample(1_000, 9)])]);
-        let sheet = Sheet::of(&report, &samples, SheetOf::Samples).unwrap();
+        let sheet = Sheet::new(&report, &samples, SheetKind::Samples).unwrap();
         assert_eq!(sheet.columns[..4], ["id", "subflow_id", "place", "at_ns"]);
         assert_eq!(column(&sheet, "bytes_sent"), [5, 9]);
         assert_eq!(column(&sheet, "subflow_id")[0], &Value::from(second.to_string()));
@@ -280,9 +233,9 @@ mod tests {
 
     #[test]
     fn an_empty_report_has_columns_and_no_rows() {
-        for what in [SheetOf::Connections, SheetOf::Subflows, SheetOf::Samples] {
-            let sheet = Sheet::of(&fixture::report(Vec::new()), &CounterSeries::new(), what).unwrap();
-            assert!(sheet.columns.len() > 5 && sheet.rows.is_empty(), "{what:?}");
+        for kind in [SheetKind::Connections, SheetKind::Subflows, SheetKind::Samples] {
+            let sheet = Sheet::new(&fixture::report(Vec::new()), &CounterSeries::new(), kind).unwrap();
+            assert!(sheet.columns.len() > 5 && sheet.rows.is_empty(), "{kind:?}");
         }
     }
 }

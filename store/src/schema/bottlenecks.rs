@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bottlenecks of a connection: a row per pair of subflows (by place, from 1); method, groups and caps are columns of the connection.
+//! Converts the bottlenecks of a connection to a row for each pair of subflows, and columns of the connection for method, groups and caps.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict, SharedCap};
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::SubflowId;
 
-use crate::schema::columns::damaged;
-use crate::schema::rows::{BottleneckColumns, PairRow};
-use crate::schema::values::Shared;
+use super::columns::damaged;
+use super::rows::{BottleneckColumns, PairRow};
+use super::values::{Shared, json};
 
 fn place(subflows: &[Subflow], id: SubflowId) -> Option<u64> {
     Some(1 + subflows.iter().position(|subflow| subflow.id == id)? as u64)
@@ -21,11 +21,9 @@ fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
     found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
 }
 
-/// The columns of the connection's row.
+/// The columns of the connection.
 pub(crate) fn columns(found: &Bottlenecks, subflows: &[Subflow]) -> rusqlite::Result<BottleneckColumns> {
-    let caps =
-        Some(&found.shared_caps).filter(|caps| !caps.is_empty()).map(serde_json::to_string).transpose();
-    let shared_caps = caps.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let shared_caps = Some(&found.shared_caps).filter(|caps| !caps.is_empty()).map(json).transpose()?;
     Ok(BottleneckColumns {
         method: found.method,
         groups: Shared(groups(found, subflows).into()),
@@ -38,7 +36,7 @@ fn groups(found: &Bottlenecks, subflows: &[Subflow]) -> String {
     for group in &found.groups {
         text.push_str(if text.is_empty() { "[[" } else { ",[" });
         for (place, nth) in group.iter().filter_map(|id| place(subflows, *id)).zip(0..) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "{}{place}", if nth == 0 { "" } else { "," });
         }
         text.push(']');
@@ -47,14 +45,14 @@ fn groups(found: &Bottlenecks, subflows: &[Subflow]) -> String {
     text
 }
 
-/// The row of a verdict. `None`: one of the subflows is not of this connection.
+/// The row of a verdict. `None`: a subflow does not belong to this connection.
 pub(crate) fn pair_row(pair: &PairVerdict, subflows: &[Subflow], connection: i64) -> Option<PairRow> {
     let PairVerdict { a, b, verdict, probability, since, evidence } = *pair;
     let (a, b) = (place(subflows, a)?, place(subflows, b)?);
     Some(PairRow { connection, a, b, verdict, probability, since, evidence })
 }
 
-/// Restores the bottlenecks, with pairs in the order of the subflows. `None`: there was no detection.
+/// Restores the bottlenecks, with pairs in the order of the subflows. `None`: they were not evaluated.
 pub(crate) fn restore(
     columns: Option<&BottleneckColumns>,
     mut pairs: Vec<PairRow>,

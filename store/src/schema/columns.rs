@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a value of the model becomes columns of a table: names, writing and reading in one order. [`record!`] derives all from the fields.
+//! Converts values of the model to columns of a table. [`record!`] derives names, writing and reading from one list of fields.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use rusqlite::{Row, Statement, ToSql};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as WordError, StrDeserializer};
 
-use crate::schema::names::{NameIndex, Names};
+use super::names::{NameIndex, Names};
 
-/// What a column holds.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A number.
@@ -20,24 +20,24 @@ pub(crate) enum Kind {
     Real,
     /// Text.
     Text,
-    /// Text that many rows share: its number in the table `name`. Views show the text.
+    /// Text that many rows share. The column has its number in the table `name`, views show the text.
     Name,
-    /// A token: views show it in hexadecimal, as the JSON does.
+    /// A token. Views show it in hexadecimal, like the JSON.
     Token,
-    /// Parts per million; the column ends in `_ppm`. Views show the fraction, under the name without that ending.
+    /// Parts per million, in a column whose name ends in `_ppm`. Views show the fraction, without that suffix in the name.
     Ppm,
 }
 
-/// A column of a table.
+/// A column of a database table.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// It is never NULL.
+    /// NOT NULL.
     pub(crate) required: bool,
 }
 
-impl Column {
+impl TableColumn {
     pub(crate) fn required(name: &str, kind: Kind) -> Self {
         Self { name: name.to_owned(), kind, required: true }
     }
@@ -52,7 +52,7 @@ impl Column {
         format!("{} {kind}{}", self.name, if self.required { " NOT NULL" } else { "" })
     }
 
-    /// What it holds in a view.
+    /// Type of its values in a view.
     pub(crate) fn shown_type(&self) -> ColumnType {
         match self.kind {
             Kind::Integer => ColumnType::Integer,
@@ -66,7 +66,7 @@ impl Column {
         self.name.strip_suffix("_ppm").filter(|_| self.kind == Kind::Ppm).unwrap_or(&self.name)
     }
 
-    /// Its value in a view, of a table with this alias.
+    /// The expression of its value in a view; `table` is an alias.
     pub(crate) fn shown(&self, table: &str) -> String {
         let column = format!("{table}.{}", self.name);
         match self.kind {
@@ -78,7 +78,7 @@ impl Column {
     }
 }
 
-/// Sets the parameters of an insertion, one after the other.
+/// Binds the parameters of an insertion in order.
 pub(crate) struct Binder<'a, 'd> {
     statement: &'a mut Statement<'d>,
     pub(crate) names: &'a mut Names<'d>,
@@ -107,7 +107,7 @@ impl<'a, 'd> Binder<'a, 'd> {
     }
 }
 
-/// Reads the columns of a row, one after the other.
+/// Reads the columns of a row in order.
 pub(crate) struct Reader<'a> {
     row: &'a Row<'a>,
     names: &'a NameIndex,
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         self.names.text(number).ok_or_else(|| self.damaged(format!("there is no name {number}")))
     }
 
-    /// A value of one of the model's enumerations.
+    /// A value of an enumeration of the model.
     pub(crate) fn word<T: DeserializeOwned>(&mut self) -> rusqlite::Result<T> {
         let text = self.name()?;
         T::deserialize(StrDeserializer::<WordError>::new(text))
@@ -165,26 +165,26 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// The error for the column that was read last.
+    /// The error for the column that was just read.
     pub(crate) fn damaged(&self, why: String) -> rusqlite::Error {
         damaged(self.next.saturating_sub(1), why)
     }
 }
 
-/// The error for a value that no mpwatch writes.
+/// The error for a value that mpwatch does not write.
 pub(crate) fn damaged(column: usize, why: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Null, why.into())
 }
 
 /// A type that is stored in columns.
 pub(crate) trait Columns: Sized {
-    /// How many columns it takes.
+    /// Number of its columns.
     fn count() -> usize {
         1
     }
 
-    /// Appends its columns. A type with one column gives it this name.
-    fn describe(name: &str, columns: &mut Vec<Column>);
+    /// Appends its columns. `name`: of the column, if the type has only one.
+    fn describe(name: &str, columns: &mut Vec<TableColumn>);
 
     /// Writes its columns.
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()>;
@@ -199,7 +199,7 @@ impl<T: Columns> Columns for Option<T> {
         T::count()
     }
 
-    fn describe(name: &str, columns: &mut Vec<Column>) {
+    fn describe(name: &str, columns: &mut Vec<TableColumn>) {
         let first = columns.len();
         T::describe(name, columns);
         columns[first..].iter_mut().for_each(|column| column.required = false);
@@ -226,7 +226,7 @@ impl<T: Columns + Clone> Columns for Cow<'_, T> {
         T::count()
     }
 
-    fn describe(name: &str, columns: &mut Vec<Column>) {
+    fn describe(name: &str, columns: &mut Vec<TableColumn>) {
         T::describe(name, columns);
     }
 
@@ -245,7 +245,7 @@ pub(crate) fn count_of<S, F: Columns>(_: fn(&S) -> &F) -> usize {
 }
 
 /// Lets [`record!`] infer the type of a field.
-pub(crate) fn describe_of<S, F: Columns>(_: fn(&S) -> &F, name: &str, columns: &mut Vec<Column>) {
+pub(crate) fn describe_of<S, F: Columns>(_: fn(&S) -> &F, name: &str, columns: &mut Vec<TableColumn>) {
     F::describe(name, columns);
 }
 
@@ -267,7 +267,7 @@ macro_rules! record {
                 0 $(+ $crate::schema::columns::record!(@count $field $($stored)?))*
             }
 
-            fn describe(_: &str, columns: &mut Vec<$crate::schema::columns::Column>) {
+            fn describe(_: &str, columns: &mut Vec<$crate::schema::columns::TableColumn>) {
                 $($crate::schema::columns::record!(@describe columns $field $column $($stored)?);)*
             }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text that many rows share is stored once, in the table `name`; network namespaces in the table `netns`. Rows hold the number.
+//! The tables `name` and `netns`: text and network namespaces that many rows share. Rows refer to them by number.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection as Database, params};
 
-/// Maximum number of texts that are remembered with their numbers, and of addresses and namespaces; a few hundred bytes each. When it is
-/// exceeded, all are forgotten and found in the file again.
+/// Maximum number of cached texts, of addresses and of namespaces; a few hundred bytes each. A full cache is emptied; its numbers are then
+/// looked up in the file.
 const MAX_KNOWN: usize = 10_000;
 
 /// A network namespace.
@@ -20,15 +20,15 @@ pub(crate) struct Netns<'a> {
     pub(crate) name: Cow<'a, str>,
 }
 
-/// Numbers that are known to be in the file. Forget them after a rollback, or when rows of `name` were deleted.
+/// A cache of numbers. It must be emptied after a rollback, and when rows of `name` or `netns` were deleted.
 #[derive(Default)]
 pub(crate) struct KnownNames {
-    /// Words of enumerations by address: most names are words, and hashing them would take a fifth of the time to write a row.
+    /// Words of enumerations, compared by address. Most names are words, and hashing them would take a fifth of the time to write a row.
     words: Vec<(&'static str, i64)>,
     texts: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,
     netns: HashMap<(u64, u32), (String, i64)>,
-    /// Rows added to `name` and `netns`, also in transactions that were rolled back.
+    /// Number of rows that were added to `name` and `netns`, including transactions that were rolled back.
     added: usize,
 }
 
@@ -38,13 +38,12 @@ impl KnownNames {
         *self = Self { added: self.added, ..Self::default() };
     }
 
-    /// How many rows this process has added to the tables.
+    /// Number of rows that this process has added to the tables.
     pub(crate) fn added(&self) -> usize {
         self.added
     }
 }
 
-/// Remembers a number.
 fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
     if known.len() >= MAX_KNOWN {
         known.clear();
@@ -54,12 +53,11 @@ fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
 
 /// Finds the number of a text, or adds it.
 pub(crate) struct Names<'d> {
-    pub(crate) database: &'d Connection,
+    pub(crate) database: &'d Database,
     pub(crate) known: &'d mut KnownNames,
 }
 
 impl Names<'_> {
-    /// The number of a text.
     pub(crate) fn text(&mut self, text: &str) -> rusqlite::Result<i64> {
         if let Some(&number) = self.known.texts.get(text) {
             return Ok(number);
@@ -82,7 +80,6 @@ impl Names<'_> {
         Ok(number)
     }
 
-    /// The number of an address.
     pub(crate) fn address(&mut self, address: IpAddr) -> rusqlite::Result<i64> {
         if let Some(&number) = self.known.addresses.get(&address) {
             return Ok(number);
@@ -92,7 +89,6 @@ impl Names<'_> {
         Ok(number)
     }
 
-    /// The number of a network namespace.
     pub(crate) fn netns(&mut self, netns: &Netns<'_>) -> rusqlite::Result<i64> {
         let Netns { cookie, inode, name } = netns;
         if let Some((_, number)) = self.known.netns.get(&(*cookie, *inode)).filter(|(known, _)| known == name)
@@ -117,7 +113,7 @@ pub(crate) struct NameIndex {
 }
 
 impl NameIndex {
-    pub(crate) fn read(database: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn read(database: &Database) -> rusqlite::Result<Self> {
         let mut texts = database.prepare("SELECT id, text FROM name")?;
         let texts = texts.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let mut netns = database.prepare("SELECT id, cookie, inode, name FROM netns")?;
@@ -145,11 +141,11 @@ impl NameIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::tables::NAMES;
+    use super::super::tables::NAMES;
 
     #[test]
     fn a_bounded_number_of_names_is_remembered_and_each_keeps_its_number() {
-        let database = Connection::open_in_memory().unwrap();
+        let database = Database::open_in_memory().unwrap();
         database.execute_batch(NAMES).unwrap();
         let mut known = KnownNames::default();
         let mut names = Names { database: &database, known: &mut known };
@@ -167,6 +163,6 @@ mod tests {
         for (n, expected) in (0..).zip(numbers) {
             assert_eq!(numbers_of(&mut names, n), expected);
         }
-        assert_eq!(names.known.added(), 3 * 15_000, "what is forgotten is found, not added");
+        assert_eq!(names.known.added(), 3 * 15_000, "numbers that left the cache are found in the file");
     }
 }

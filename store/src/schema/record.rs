@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a connection to its rows and back. Pure.
+//! Converts a connection to rows and back. Pure.
 
 use std::borrow::Cow;
 
@@ -11,28 +11,28 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie};
 use mpwatch_model::settle;
 use mpwatch_model::unit::Nanos;
 
-use crate::schema::bottlenecks;
-use crate::schema::names::Netns;
-use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
-use crate::schema::timeline;
-use crate::schema::values::{Derived, nanos, timestamp};
+use super::bottlenecks;
+use super::names::Netns;
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use super::timeline;
+use super::values::{Derived, nanos, timestamp};
 
-/// Columns of a connection that the model does not have.
+/// The part of a connection's row that only the store knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     /// Number of the connection.
     pub(crate) id: i64,
-    /// Number of the last run that saw it.
+    /// Number of the last run that observed it.
     pub(crate) run: i64,
-    /// How many runs have seen it.
+    /// Number of runs that observed it.
     pub(crate) runs: i64,
-    /// When it was last seen.
+    /// When it was last observed.
     pub(crate) seen_at: Timestamp,
-    /// Greater than that of every row that is in the file, so that an export finds what has changed since the one before.
+    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it sent.
     pub(crate) changed: i64,
 }
 
-/// When a connection began, and for how long it is known.
+/// When a connection was opened or first observed, and its age.
 fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
     let until = nanos(connection.closed_at.unwrap_or(seen_at));
     let began = match (connection.opened_at, connection.closed_at) {
@@ -43,7 +43,7 @@ fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
     (began, Nanos(whole_nanos(connection.age_s).unsigned_abs()))
 }
 
-/// Restores the whole nanoseconds from an age in seconds.
+/// An age in seconds as nanoseconds.
 #[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates, which is right for a broken age")]
 pub(crate) fn whole_nanos(seconds: f64) -> i64 {
     (seconds.max(0.0) * 1e9).round() as i64
@@ -92,7 +92,7 @@ pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item 
     pairs.iter().filter_map(move |pair| bottlenecks::pair_row(pair, &connection.subflows, id))
 }
 
-/// The counters of its open subflows.
+/// A sample of each open subflow.
 pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<Item = SampleRow> {
     let open = connection.subflows.iter().zip(1..).filter(|(subflow, _)| subflow.closed.is_none());
     open.map(move |(subflow, place)| SampleRow {
@@ -102,17 +102,16 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     })
 }
 
-/// All rows of a connection, without its samples.
-pub(crate) struct Rows {
+/// The rows of a connection except its samples.
+pub(crate) struct ConnectionRows {
     pub(crate) connection: ConnectionRow<'static>,
     pub(crate) subflows: Vec<SubflowRow<'static>>,
     pub(crate) pairs: Vec<PairRow>,
     pub(crate) events: Vec<EventRow>,
 }
 
-/// Puts a connection together.
-pub(crate) fn restore(rows: Rows) -> rusqlite::Result<Connection> {
-    let Rows { connection: row, subflows, pairs, events } = rows;
+pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
+    let ConnectionRows { connection: row, subflows, pairs, events } = rows;
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
     let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of each table. A column is declared here and nowhere else: tables, views, insertions and queries follow from these lists.
+//! The rows of each table. Tables, views, insertions and queries all follow from the columns that are declared here.
 
 use std::borrow::Cow;
 
@@ -16,21 +16,21 @@ use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use crate::schema::columns::{Columns, record};
-use crate::schema::names::Netns;
-use crate::schema::values::{Derived, Ppm, Shared, TextId};
+use super::columns::{Columns, record};
+use super::names::Netns;
+use super::values::{Derived, Ppm, Shared, TextId};
 
 /// A row of a table.
-pub(crate) trait Table: Columns {
+pub(crate) trait TableRow: Columns {
     /// Name of the table.
     const NAME: &'static str;
-    /// Columns of its primary key.
+    /// Columns of the primary key.
     const KEY: &'static str;
 }
 
 macro_rules! tables {
     ($($row:ty: $name:literal ($key:literal);)*) => {$(
-        impl Table for $row {
+        impl TableRow for $row {
             const NAME: &'static str = $name;
             const KEY: &'static str = $key;
         }
@@ -54,11 +54,11 @@ pub(crate) struct RunRow {
     pub(crate) boot_id: String,
     pub(crate) kernel: String,
     pub(crate) mpwatch: String,
-    /// Error of the calendar clock when the row was written. NULL: unknown.
+    /// Maximum error of the calendar clock when the row was written. NULL: unknown.
     pub(crate) clock_error: Option<Nanos>,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
-    /// These five are JSON.
+    /// JSON, like the next four columns.
     pub(crate) missing: String,
     pub(crate) losses: String,
     pub(crate) counters: String,
@@ -67,17 +67,17 @@ pub(crate) struct RunRow {
     pub(crate) snapshots_dropped: u64,
     pub(crate) flows_lost: u64,
     pub(crate) samples_lost: u64,
-    /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete, or an earlier mpwatch wrote it.
+    /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete.
     pub(crate) cut_short: Option<String>,
-    /// The fields of [`mpwatch_model::host::setup::Setup`]; labels and sysctls are JSON objects. NULL: an earlier mpwatch wrote it.
-    pub(crate) labels: Option<String>,
+    /// The fields of [`mpwatch_model::host::setup::Setup`]. Labels and sysctls are JSON objects.
+    pub(crate) labels: String,
     pub(crate) interval: Option<u64>,
     pub(crate) cpu_model: Option<String>,
     pub(crate) governor: Option<String>,
-    pub(crate) sysctls: Option<String>,
+    pub(crate) sysctls: String,
 }
 
-/// `cut_short` of a run that its writer has not ended.
+/// `cut_short` of a run while it is written.
 pub(crate) const UNFINISHED: &str = "the run has not ended: mpwatch is still writing it, or was killed";
 
 record! {
@@ -90,7 +90,7 @@ record! {
     }
 }
 
-/// A connection. One that several runs have seen has one row, with the number of the last of them.
+/// A connection. If several runs observed it, they share one row, which has the number of the last run.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionRow<'a> {
     pub(crate) id: i64,
@@ -99,22 +99,22 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) netns: Netns<'a>,
     pub(crate) token: Option<Token>,
     pub(crate) birth: SocketCookie,
-    /// When it was opened, or first seen.
+    /// When it was opened or first observed.
     pub(crate) began: Timestamp,
-    /// From then until it closed, or was last seen.
+    /// Time from then until it closed or was last observed.
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
-    /// Whether mpwatch did not observe all of it.
+    /// mpwatch observed a part of its life only.
     pub(crate) partly_observed: bool,
     pub(crate) connection: Cow<'a, Connection>,
     pub(crate) bottlenecks: Option<BottleneckColumns>,
     pub(crate) derived: Derived<'a, Connection>,
-    /// Greater with each change of a row, in the order of transactions: see `Key::changed`. 0: an earlier mpwatch wrote it.
+    /// Number of its last change: see `Key::changed`.
     pub(crate) changed: i64,
 }
 
-/// Bottlenecks of a connection without the verdicts.
+/// The result of the bottleneck detection for a connection, without the verdicts on pairs.
 #[derive(Clone, Debug)]
 pub(crate) struct BottleneckColumns {
     pub(crate) method: DetectionMethod,
@@ -159,7 +159,7 @@ record! {
 #[derive(Clone, Debug)]
 pub(crate) struct SubflowRow<'a> {
     pub(crate) connection: i64,
-    /// 1 is the first subflow of the connection.
+    /// Position among the subflows of the connection, from 1.
     pub(crate) place: i64,
     pub(crate) subflow: Cow<'a, Subflow>,
     pub(crate) established: Option<Timestamp>,
@@ -196,7 +196,7 @@ record! {
     Closed { at "closed_at_ns", reason "close_reason" }
 }
 
-/// The verdict on a pair of subflows, which are named by their places.
+/// The verdict on a pair of subflows, given by their places.
 #[derive(Clone, Debug)]
 pub(crate) struct PairRow {
     pub(crate) connection: i64,
@@ -222,7 +222,7 @@ record! {
     }
 }
 
-/// An entry of a timeline that no column of the connection or its subflows holds.
+/// An entry of a timeline that does not follow from columns of the connection or its subflows.
 #[derive(Clone, Debug)]
 pub(crate) struct EventRow {
     pub(crate) connection: i64,
@@ -231,7 +231,7 @@ pub(crate) struct EventRow {
     pub(crate) source: String,
     pub(crate) event: String,
     pub(crate) subflow: Option<TextId>,
-    /// The other fields of the entry, as JSON.
+    /// The other fields of the event, as JSON.
     pub(crate) detail: Option<String>,
 }
 

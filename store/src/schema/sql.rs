@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the rows of a connection and reads them back.
+//! Writes the rows of a connection and reads them.
 
-use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSample;
-use rusqlite::{CachedStatement, Connection, Params};
+use rusqlite::{CachedStatement, Connection as Database, Params};
 
-use crate::schema::columns::{Binder, Reader};
-use crate::schema::names::{NameIndex, Names};
-use crate::schema::record::{self, Key, Rows};
-use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, Table};
-use crate::schema::tables::{TableInfo, column_names};
-use crate::schema::timeline;
+use super::columns::{Binder, Reader, TableColumn};
+use super::names::{NameIndex, Names};
+use super::record::{self, ConnectionRows, Key};
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
+use super::tables::{TableInfo, column_names};
+use super::timeline;
 
-/// Tables with rows of a connection, and their column with its number.
+/// Tables with rows of a connection, and the column that has its number.
 pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
     ("connection", "id"),
     ("subflow", "connection"),
@@ -27,23 +27,23 @@ pub(crate) struct Insertion<'d> {
 }
 
 impl<'d> Insertion<'d> {
-    pub(crate) fn of<R: Table>(database: &'d Connection) -> rusqlite::Result<Self> {
-        let TableInfo { columns, .. } = TableInfo::of::<R>();
+    pub(crate) fn new<R: TableRow>(database: &'d Database) -> rusqlite::Result<Self> {
+        let TableInfo { columns, .. } = TableInfo::new::<R>();
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         let values = vec!["?"; names.len()].join(",");
         let sql = format!("INSERT OR REPLACE INTO {} ({}) VALUES ({values})", R::NAME, names.join(","));
         Ok(Self { statement: database.prepare_cached(&sql)? })
     }
 
-    pub(crate) fn insert<R: Table>(&mut self, row: &R, names: &mut Names<'d>) -> rusqlite::Result<()> {
+    pub(crate) fn insert<R: TableRow>(&mut self, row: &R, names: &mut Names<'d>) -> rusqlite::Result<()> {
         row.bind(&mut Binder::new(&mut self.statement, names))?;
         self.statement.raw_execute().map(drop)
     }
 }
 
-/// The insertions of a transaction.
+/// The insertions for connections.
 pub(crate) struct Insertions<'d> {
-    database: &'d Connection,
+    database: &'d Database,
     connection: Insertion<'d>,
     subflow: Insertion<'d>,
     pair: Insertion<'d>,
@@ -52,21 +52,21 @@ pub(crate) struct Insertions<'d> {
 }
 
 impl<'d> Insertions<'d> {
-    pub(crate) fn of(database: &'d Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn new(database: &'d Database) -> rusqlite::Result<Self> {
         Ok(Self {
             database,
-            connection: Insertion::of::<ConnectionRow<'_>>(database)?,
-            subflow: Insertion::of::<SubflowRow<'_>>(database)?,
-            pair: Insertion::of::<PairRow>(database)?,
-            event: Insertion::of::<EventRow>(database)?,
-            sample: Insertion::of::<SampleRow>(database)?,
+            connection: Insertion::new::<ConnectionRow<'_>>(database)?,
+            subflow: Insertion::new::<SubflowRow<'_>>(database)?,
+            pair: Insertion::new::<PairRow>(database)?,
+            event: Insertion::new::<EventRow>(database)?,
+            sample: Insertion::new::<SampleRow>(database)?,
         })
     }
 
-    /// Writes all rows of a connection. Unless it is new to the file, deletes those that only an earlier state had.
+    /// Writes the rows of a connection. `is_new`: the file has no rows of it. Otherwise the events and pairs of its earlier state are deleted.
     pub(crate) fn write(
         &mut self,
-        flow: &Flow,
+        flow: &Connection,
         key: Key,
         is_new: bool,
         names: &mut Names<'d>,
@@ -88,10 +88,10 @@ impl<'d> Insertions<'d> {
         Ok(())
     }
 
-    /// Writes the counters of its open subflows.
+    /// Writes a sample of each open subflow.
     pub(crate) fn write_samples(
         &mut self,
-        flow: &Flow,
+        flow: &Connection,
         key: Key,
         names: &mut Names<'d>,
     ) -> rusqlite::Result<()> {
@@ -99,22 +99,18 @@ impl<'d> Insertions<'d> {
     }
 }
 
-/// A query for all columns of a table; `condition` follows its name. A column that the file lacks reads as unknown, or zero.
-pub(crate) fn select<R: Table>(database: &Connection, condition: &str) -> rusqlite::Result<String> {
+/// A query for all columns of a table. `condition` follows the table's name. A column that the file lacks is NULL.
+pub(crate) fn select<R: TableRow>(database: &Database, condition: &str) -> rusqlite::Result<String> {
     let known = column_names(database, R::NAME)?;
-    let TableInfo { columns, .. } = TableInfo::of::<R>();
-    let values = columns.iter().map(|column| match known.contains(&column.name) {
-        true => column.name.as_str(),
-        false if column.required => "0",
-        false => "NULL",
-    });
-    let values: Vec<&str> = values.collect();
+    let TableInfo { columns, .. } = TableInfo::new::<R>();
+    let value = |column: &TableColumn| if known.contains(&column.name) { column.name.clone() } else { "NULL".to_owned() };
+    let values: Vec<String> = columns.iter().map(value).collect();
     Ok(format!("SELECT {} FROM {} {condition}", values.join(","), R::NAME))
 }
 
-/// The rows of such a query.
-pub(crate) fn rows<R: Table>(
-    database: &Connection,
+/// The rows of a query from [`select`].
+pub(crate) fn rows<R: TableRow>(
+    database: &Database,
     query: &str,
     parameters: impl Params,
     names: &NameIndex,
@@ -123,7 +119,7 @@ pub(crate) fn rows<R: Table>(
     query.query_map(parameters, |row| R::read(&mut Reader::new(row, names)))?.collect()
 }
 
-/// Reads what belongs to a connection.
+/// Queries for the subflows, events and samples of a connection.
 pub(crate) struct Loader {
     pub(crate) names: NameIndex,
     subflows: String,
@@ -133,7 +129,7 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    pub(crate) fn of(database: &Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn new(database: &Database) -> rusqlite::Result<Self> {
         Ok(Self {
             names: NameIndex::read(database)?,
             subflows: select::<SubflowRow<'_>>(database, "WHERE connection = ? ORDER BY place")?,
@@ -146,20 +142,19 @@ impl Loader {
     /// The connection of a row.
     pub(crate) fn load(
         &self,
-        database: &Connection,
+        database: &Database,
         connection: ConnectionRow<'static>,
-    ) -> rusqlite::Result<Flow> {
+    ) -> rusqlite::Result<Connection> {
         let id = [connection.id];
         let subflows = rows(database, &self.subflows, id, &self.names)?;
         let pairs = rows(database, &self.pairs, id, &self.names)?;
         let events = rows(database, &self.events, id, &self.names)?;
-        record::restore(Rows { connection, subflows, pairs, events })
+        record::restore(ConnectionRows { connection, subflows, pairs, events })
     }
 
-    /// The samples of a subflow.
     pub(crate) fn samples(
         &self,
-        database: &Connection,
+        database: &Database,
         connection: i64,
         place: i64,
     ) -> rusqlite::Result<Vec<CounterSample>> {

@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of the file, as the declarations of their rows say.
+//! The tables of the file. Their columns follow from the declarations of rows in [`super::rows`].
 
 use mpwatch_model::table::ColumnType;
-use rusqlite::Connection;
+use rusqlite::Connection as Database;
 
-use crate::schema::columns::Column;
-use crate::schema::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, Table};
+use super::columns::TableColumn;
+use super::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, TableRow};
 
 /// A table of the schema.
 pub(crate) struct TableInfo {
     pub(crate) name: &'static str,
     key: &'static str,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<TableColumn>,
 }
 
 impl TableInfo {
-    pub(crate) fn of<R: Table>() -> Self {
+    pub(crate) fn new<R: TableRow>() -> Self {
         let mut columns = Vec::with_capacity(R::count());
         R::describe("", &mut columns);
         Self { name: R::NAME, key: R::KEY, columns }
     }
 
-    /// Creates it under a name. Rows of a key with several columns are stored in the order of the key.
-    pub(crate) fn create(&self, database: &Connection, name: &str) -> rusqlite::Result<()> {
-        let columns: Vec<String> = self.columns.iter().map(Column::declaration).collect();
+    /// Creates it. If its key has several columns, rows are stored in the order of the key.
+    pub(crate) fn create(&self, database: &Database) -> rusqlite::Result<()> {
+        let columns: Vec<String> = self.columns.iter().map(TableColumn::declaration).collect();
         let layout = if self.key.contains(',') { "STRICT, WITHOUT ROWID" } else { "STRICT" };
-        let columns = columns.join(",\n    ");
+        let (name, columns, key) = (self.name, columns.join(",\n    "), self.key);
         database.execute_batch(&format!(
-            "CREATE TABLE {name} (\n    {columns},\n    PRIMARY KEY ({})\n) {layout}",
-            self.key
+            "CREATE TABLE {name} (\n    {columns},\n    PRIMARY KEY ({key})\n) {layout}"
         ))
     }
 
@@ -53,7 +52,15 @@ impl ViewColumn {
     pub(crate) fn new(name: &str, kind: ColumnType, sql: impl Into<String>) -> Self {
         Self { name: name.to_owned(), kind, sql: sql.into() }
     }
+
+    /// Whether its values have a meaning within one database file only.
+    pub(crate) fn is_local(&self) -> bool {
+        LOCAL_COLUMNS.contains(&self.name.as_str())
+    }
 }
+
+/// Columns of views whose values have a meaning within one database file only. Exports omit them.
+pub(crate) const LOCAL_COLUMNS: [&str; 3] = ["connection", "run", "runs"];
 
 /// The columns of a `SELECT`.
 pub(crate) fn listed(columns: &[ViewColumn]) -> String {
@@ -62,21 +69,20 @@ pub(crate) fn listed(columns: &[ViewColumn]) -> String {
     columns.join(", ")
 }
 
-/// All tables whose rows are declared in [`crate::schema::rows`].
+/// All tables whose rows are declared in [`super::rows`].
 pub(crate) fn tables() -> [TableInfo; 6] {
     [
-        TableInfo::of::<RunRow>(),
-        TableInfo::of::<ConnectionRow<'_>>(),
-        TableInfo::of::<SubflowRow<'_>>(),
-        TableInfo::of::<PairRow>(),
-        TableInfo::of::<EventRow>(),
-        TableInfo::of::<SampleRow>(),
+        TableInfo::new::<RunRow>(),
+        TableInfo::new::<ConnectionRow<'_>>(),
+        TableInfo::new::<SubflowRow<'_>>(),
+        TableInfo::new::<PairRow>(),
+        TableInfo::new::<EventRow>(),
+        TableInfo::new::<SampleRow>(),
     ]
 }
 
-/// Connections that another run may see again.
-pub(crate) const INDEX: &str =
-    "CREATE INDEX IF NOT EXISTS connection_open ON connection (run) WHERE closed = 0";
+/// Finds connections that a later run may continue.
+pub(crate) const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
 
 /// Text and namespaces that many rows share.
 pub(crate) const NAMES: &str = "
@@ -85,14 +91,8 @@ CREATE TABLE netns (id INTEGER PRIMARY KEY, cookie INTEGER NOT NULL, inode INTEG
     UNIQUE (cookie, inode, name)) STRICT;
 ";
 
-/// Names of the columns of a table that are NOT NULL, apart from its key.
-pub(crate) fn required_columns(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {
-    let mut query = database.prepare("SELECT name FROM pragma_table_info(?) WHERE \"notnull\" AND pk = 0")?;
-    query.query_map([name], |row| row.get(0))?.collect()
-}
-
 /// Names of the columns of a table or view.
-pub(crate) fn column_names(database: &Connection, name: &str) -> rusqlite::Result<Vec<String>> {
+pub(crate) fn column_names(database: &Database, name: &str) -> rusqlite::Result<Vec<String>> {
     let mut query = database.prepare("SELECT name FROM pragma_table_info(?)")?;
     query.query_map([name], |row| row.get(0))?.collect()
 }

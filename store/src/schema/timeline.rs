@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection. Opening, establishment and end are columns of connections and subflows; other entries are rows of `event`.
+//! Converts timelines. Opening, establishment and end are columns of connections and subflows, other entries rows of `event`.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
@@ -8,9 +8,9 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::SubflowId;
 use serde_json::{Map, Value};
 
-use crate::schema::columns::damaged;
-use crate::schema::rows::EventRow;
-use crate::schema::values::TextId;
+use super::columns::damaged;
+use super::rows::EventRow;
+use super::values::TextId;
 
 /// When a tracepoint reported that a subflow was established.
 pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Option<Timestamp> {
@@ -21,7 +21,7 @@ pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Optio
     timeline.iter().find(is_it).map(|entry| entry.at)
 }
 
-/// The entries that have rows of their own. A step with several reports has a row for each.
+/// The rows of entries that do not follow from columns. If a step was reported several times, each report has a row.
 pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Result<Vec<EventRow>> {
     let timeline = &connection.timeline;
     let apart: Vec<_> = timeline.iter().filter(|entry| !is_in_columns(connection, entry)).collect();
@@ -34,7 +34,7 @@ pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Resu
     timeline.iter().filter(is_apart).zip(0..).map(|(entry, nth)| event_row(entry, number, nth)).collect()
 }
 
-/// Whether columns of the connection or a subflow hold all of an entry.
+/// Whether an entry follows from columns of the connection or a subflow.
 fn is_in_columns(connection: &Connection, entry: &TimelineEntry) -> bool {
     let at = Some(entry.at);
     let find = |id: SubflowId| connection.subflows.iter().find(|subflow| subflow.id == id);
@@ -55,7 +55,7 @@ fn is_in_columns(connection: &Connection, entry: &TimelineEntry) -> bool {
         }
 }
 
-/// Puts a timeline together. `established` has the column of each subflow.
+/// Restores a timeline. `established`: time of establishment of each subflow.
 pub(crate) fn restore(
     connection: &Connection,
     established: &[Option<Timestamp>],
@@ -63,7 +63,7 @@ pub(crate) fn restore(
 ) -> rusqlite::Result<Vec<TimelineEntry>> {
     let mut entries = rows.iter().map(entry).collect::<rusqlite::Result<Vec<_>>>()?;
     let of_columns = entries_of_columns(connection, established);
-    // If a step has rows, they contain all its reports.
+    // Rows of a step contain all its reports.
     let added: Vec<_> = of_columns
         .into_iter()
         .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))
@@ -90,7 +90,7 @@ fn entries_of_columns(connection: &Connection, established: &[Option<Timestamp>]
     entries
 }
 
-/// Whether two events are the same step in the life of the same connection or subflow.
+/// Whether two events report the same step in the life of the same connection or subflow.
 fn is_same_step(a: &TimelineEvent, b: &TimelineEvent) -> bool {
     use TimelineEvent::{Closed, Opened, SubflowClosed, SubflowEstablished, SubflowOpened};
     match (a, b) {

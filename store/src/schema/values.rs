@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How single values are stored: numbers, times, addresses, words of enumerations.
+//! Storage of single values: numbers, times, addresses, words of enumerations.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,17 +11,19 @@ use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::metric::derived::{self, Tabled};
+use mpwatch_model::table::{Cell, ColumnType};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
+use rusqlite::types::ValueRef;
 
-use crate::schema::columns::{Binder, Column, Columns, Kind, Reader, StoredAs};
-use crate::schema::names::Netns;
+use super::columns::{Binder, Columns, Kind, Reader, StoredAs, TableColumn, damaged};
+use super::names::Netns;
 
-/// Implements [`Columns`] for a type with one column: its kind, how it is bound and how it is read.
+/// Implements [`Columns`] for types with one column, given its kind and expressions that bind and read it.
 macro_rules! one_column {
     ($($type:ty: $kind:ident, |$value:ident, $to:ident| $bind:expr, |$from:ident| $read:expr;)*) => {$(
         impl Columns for $type {
-            fn describe(name: &str, columns: &mut Vec<Column>) {
-                columns.push(Column::required(name, Kind::$kind));
+            fn describe(name: &str, columns: &mut Vec<TableColumn>) {
+                columns.push(TableColumn::required(name, Kind::$kind));
             }
 
             fn bind(&self, $to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
@@ -36,18 +38,17 @@ macro_rules! one_column {
     )*};
 }
 
-/// SQLite has no unsigned numbers; a counter above 2^63 is stored as the largest one.
+/// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as that number.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// UTC nanoseconds; good until the year 2262.
+/// Nanoseconds since 1970, UTC. The range ends in the year 2262.
 pub(crate) fn nanos(at: Timestamp) -> i64 {
     let nanos = at.as_nanosecond();
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// From UTC nanoseconds.
 pub(crate) fn timestamp(nanos: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanos.into()).unwrap_or(Timestamp::MAX)
 }
@@ -62,11 +63,11 @@ one_column! {
     String: Text, |value, to| to.value(value.as_str()), |from| from.value();
     Timestamp: Integer, |value, to| to.value(nanos(*value)), |from| from.value().map(timestamp);
     Token: Token, |value, to| to.value(value.0), |from| from.number().map(Self);
-    // Only equality matters, so the bits are kept and not the value.
+    // Cookies are only compared for equality, so the sign does not matter.
     SocketCookie: Integer, |value, to| to.value(value.0.cast_signed()), |from| from.value().map(|bits: i64| Self(bits.cast_unsigned()));
     Name: Name, |value, to| to.name(&value.text()), |from| from.word();
     IpAddr: Name, |value, to| { let number = to.names.address(*value)?; to.value(number) },
-        |from| { let text = from.name()?; text.parse().map_err(|_| from.damaged(format!("`{text}` is no address"))) };
+        |from| { let text = from.name()?; text.parse().map_err(|_| from.damaged(format!("`{text}` is not an address"))) };
     Netns<'_>: Integer, |value, to| { let number = to.names.netns(value)?; to.value(number) },
         |from| { let number = from.value()?; from.names().netns(number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
 }
@@ -99,7 +100,7 @@ one_column! {
     TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
 }
 
-/// Text that many rows have in common.
+/// Text that many rows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Box<str>);
 
@@ -147,7 +148,7 @@ impl StoredAs<Option<Ppm>> for Option<f64> {
     }
 }
 
-/// The id of a subflow as text, which names it without its connection.
+/// The id of a subflow, stored as text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextId(pub(crate) SubflowId);
 
@@ -161,9 +162,9 @@ impl Columns for SocketAddr {
         2
     }
 
-    fn describe(name: &str, columns: &mut Vec<Column>) {
-        columns.push(Column::required(&format!("{name}_ip"), Kind::Name));
-        columns.push(Column::required(&format!("{name}_port"), Kind::Integer));
+    fn describe(name: &str, columns: &mut Vec<TableColumn>) {
+        columns.push(TableColumn::required(&format!("{name}_ip"), Kind::Name));
+        columns.push(TableColumn::required(&format!("{name}_port"), Kind::Integer));
     }
 
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
@@ -176,7 +177,7 @@ impl Columns for SocketAddr {
     }
 }
 
-/// Computed columns, one per metric with a column name, for users of the file. Reading yields `None`: the model computes them.
+/// Computed columns, one per metric with a column name, for users of the file. They are not read back, because the model computes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived<'a, T>(pub(crate) Option<&'a T>);
 
@@ -185,9 +186,9 @@ impl<T: Tabled> Columns for Derived<'_, T> {
         derived::columns::<T>().count()
     }
 
-    fn describe(_: &str, columns: &mut Vec<Column>) {
+    fn describe(_: &str, columns: &mut Vec<TableColumn>) {
         for (name, _) in derived::columns::<T>() {
-            columns.push(Column { required: false, ..Column::required(name, Kind::Real) });
+            columns.push(TableColumn { required: false, ..TableColumn::required(name, Kind::Real) });
         }
     }
 
@@ -199,6 +200,27 @@ impl<T: Tabled> Columns for Derived<'_, T> {
         from.skip(Self::count());
         Ok(Self(None))
     }
+}
+
+pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+/// The value of a cell in a column of this kind. SQLite computes integers where a fraction is possible.
+pub(crate) fn cell(nth: usize, value: ValueRef<'_>, kind: ColumnType) -> rusqlite::Result<Option<Cell>> {
+    Ok(Some(match (value, kind) {
+        (ValueRef::Null, _) => return Ok(None),
+        (ValueRef::Integer(number), ColumnType::Integer) => Cell::Integer(number),
+        (ValueRef::Integer(number), ColumnType::Real) => Cell::Real(number as f64),
+        (ValueRef::Integer(number), ColumnType::Text) => Cell::Text(number.to_string()),
+        (ValueRef::Real(number), ColumnType::Real) => Cell::Real(number),
+        (ValueRef::Text(text) | ValueRef::Blob(text), ColumnType::Text) => {
+            Cell::Text(String::from_utf8_lossy(text).into_owned())
+        }
+        (other, kind) => {
+            return Err(damaged(nth, format!("a {} in a column of {kind:?}", other.data_type())));
+        }
+    }))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The views, a stable interface (docs/store.md). They show all table columns; written here are ids, sums and times derived from others.
+//! The views, a stable interface (docs/store.md). They show the columns of the tables and add ids, sums and times that follow from others.
 
 use mpwatch_model::table::ColumnType::{self, Integer, Real, Text};
 
-use crate::schema::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
-use crate::schema::tables::{TableInfo, ViewColumn, listed};
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use super::tables::{TableInfo, ViewColumn, listed};
 
 /// The views and their queries.
 pub(crate) fn views() -> Vec<(&'static str, String)> {
@@ -14,8 +14,8 @@ pub(crate) fn views() -> Vec<(&'static str, String)> {
         ("v_connection", select(&connection_columns(), CONNECTIONS)),
         ("v_subflow", select(&subflow_columns(), "subflow AS s")),
         ("v_bottleneck", select(&bottleneck_columns(), "pair AS p")),
-        ("v_event", events(&TableInfo::of::<EventRow>())),
-        ("v_sample", select(&TableInfo::of::<SampleRow>().shown("p", &[]), "sample AS p")),
+        ("v_event", events(&TableInfo::new::<EventRow>())),
+        ("v_sample", select(&TableInfo::new::<SampleRow>().shown("p", &[]), "sample AS p")),
         ("v_energy", ENERGY.to_owned()),
         ("v_peer_daily", PEERS.to_owned()),
         ("v_flow_class", CLASSES.to_owned()),
@@ -44,14 +44,14 @@ const PEERS: &str = "SELECT date(began_ns / 1000000000, 'unixepoch') AS day, hos
     avg(age_ns) / 1e9 AS mean_age_s
 FROM v_connection GROUP BY day, host, remote_ip, protocol";
 
-/// Both ends of a connection are rows if both are in the file.
+/// If both ends of a connection are in the file, both count.
 const CLASSES: &str = "SELECT run, host, labels, protocol, fallback IS NOT NULL AS fell_back, flow_class,
     count(*) AS connections, sum(observed_bytes) AS observed_bytes, avg(goodput_bps) AS mean_goodput_bps,
     1.0 - sum(observed_bytes) * 1.0 / nullif(sum(observed_wire_bytes_estimate), 0) AS excess_ratio,
     avg(jain_index) AS mean_jain_index, sum(active_uj) AS active_uj
 FROM v_connection GROUP BY run, protocol, fell_back, flow_class";
 
-/// The id of a subflow as everywhere in mpwatch.
+/// Subflow id in its usual form.
 const SUBFLOW_ID: &str = "printf('%x.%d', s.cookie, s.generation)";
 const SUBFLOW_CPU: &str =
     "ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns";
@@ -63,12 +63,12 @@ pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
         ViewColumn::new("place", Integer, "s.place"),
         ViewColumn::new("id", Text, SUBFLOW_ID),
     ];
-    columns.extend(TableInfo::of::<SubflowRow<'_>>().shown("s", &["connection", "place"]));
+    columns.extend(TableInfo::new::<SubflowRow<'_>>().shown("s", &["connection", "place"]));
     columns.push(ViewColumn::new("cpu_ns", Integer, SUBFLOW_CPU));
     columns
 }
 
-/// A value over the subflows `s` of a connection.
+/// An aggregate over the subflows `s` of a connection.
 struct Sum {
     name: &'static str,
     kind: ColumnType,
@@ -96,20 +96,20 @@ fn energy(name: &'static str) -> Sum {
     Sum { name, kind: Integer, sql }
 }
 
-/// The columns of `v_connection`. Sums over subflows by subqueries: a join with grouped subflows would read those of all connections for
-/// each connection.
+/// The columns of `v_connection`. Sums are subqueries. A join with grouped subflows would read the subflows of all connections for each
+/// connection.
 pub(crate) fn connection_columns() -> Vec<ViewColumn> {
     columns_with(&|sum| format!("(SELECT {} FROM subflow AS s WHERE s.connection = c.id)", sum.sql))
 }
 
-/// The same for the connection with the number `?1`, and what to select them from: its subflows are read once, not for each sum.
+/// The same columns for the connection with the number `?1`, and their `FROM` clause. Its subflows are read once, not for each sum.
 pub(crate) fn one_connection() -> (Vec<ViewColumn>, String) {
     let sums: Vec<String> = sums().iter().map(|sum| format!("{} AS {}", sum.sql, sum.name)).collect();
     let sums = format!("(SELECT {} FROM subflow AS s WHERE s.connection = ?1) AS t", sums.join(", "));
     (columns_with(&|sum| format!("t.{}", sum.name)), format!("{CONNECTIONS} JOIN {sums} WHERE c.id = ?1"))
 }
 
-/// `value`: the expression of a sum.
+/// `value` returns the expression of a sum.
 fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
     let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
     let active = value(&energy("active_uj"));
@@ -128,7 +128,7 @@ fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
         ViewColumn::new("netns", Text, "n.name"),
         ViewColumn::new("netns_inode", Integer, "n.inode"),
     ];
-    columns.extend(TableInfo::of::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed", "changed"]));
+    columns.extend(TableInfo::new::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed", "changed"]));
     columns.extend([
         ViewColumn::new("opened_at_ns", Integer, "CASE WHEN c.seen_open THEN c.began_ns END"),
         ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),
@@ -149,37 +149,45 @@ pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
         ViewColumn::new(end, Text, sql)
     };
     let mut columns = vec![ViewColumn::new("connection", Integer, "p.connection"), id("a"), id("b")];
-    columns.extend(TableInfo::of::<PairRow>().shown("p", &["connection", "a", "b"]));
+    columns.extend(TableInfo::new::<PairRow>().shown("p", &["connection", "a", "b"]));
     columns
 }
 
-/// Rows of the table, and the steps that columns hold: see [`crate::schema::timeline`].
+/// Fields of events that have a column of their own in `v_event`, and the column's name.
+const EVENT_FIELDS: [(&str, &str); 7] = [
+    ("gap_us", "gap_us"),
+    ("stale", "stale"),
+    ("backup", "backup"),
+    ("total", "addresses"),
+    ("address_id", "address_id"),
+    ("address", "address"),
+    ("reason", "reason"),
+];
+
+/// The rows of the table, and the steps that follow from columns: see [`super::timeline`].
 fn events(table: &TableInfo) -> String {
     let unless_row = |event: &str, condition: &str| {
         format!(
             "NOT EXISTS (SELECT 1 FROM event AS e WHERE e.connection = c.id AND e.event = '{event}'{condition})"
         )
     };
+    // Without `detail`, these events have at most a reason, which is the last field.
+    let nulls = "NULL, ".repeat(EVENT_FIELDS.len());
     let of_connection = |event: &str, at: &str, condition: &str| {
         let unless = unless_row(event, "");
         format!(
-            "SELECT c.id, {at}, 'tracepoint', '{event}', NULL, NULL, NULL, NULL, NULL FROM connection AS c WHERE {condition} AND {unless}"
+            "SELECT c.id, {at}, 'tracepoint', '{event}', NULL, {nulls}NULL FROM connection AS c WHERE {condition} AND {unless}"
         )
     };
-    let of_subflow = |event: &str, at: &str, word: &str| {
+    let of_subflow = |event: &str, at: &str, reason: &str| {
         let unless = unless_row(event, &format!(" AND e.subflow = {SUBFLOW_ID}"));
         format!(
-            "SELECT c.id, s.{at}, 'tracepoint', '{event}', {SUBFLOW_ID}, NULL, NULL, {word}, NULL FROM connection AS c JOIN subflow AS s ON s.connection = c.id WHERE s.{at} IS NOT NULL AND {unless}"
+            "SELECT c.id, s.{at}, 'tracepoint', '{event}', {SUBFLOW_ID}, {nulls}{reason} FROM connection AS c JOIN subflow AS s ON s.connection = c.id WHERE s.{at} IS NOT NULL AND {unless}"
         )
     };
-    let numbers =
-        ["gap_us", "stale", "backup", "total", "address_id"].map(|key| format!("e.detail ->> '{key}'"));
+    let fields = EVENT_FIELDS.map(|(field, name)| format!("e.detail ->> '{field}' AS {name}"));
     [
-        format!(
-            "SELECT {}, coalesce({}) AS number, e.detail ->> 'reason' AS word, e.detail ->> 'address' AS address FROM event AS e",
-            listed(&table.shown("e", &["number"])),
-            numbers.join(", "),
-        ),
+        format!("SELECT {}, {} FROM event AS e", listed(&table.shown("e", &["number"])), fields.join(", ")),
         of_connection("opened", "c.began_ns", "c.seen_open"),
         of_connection("closed", "c.began_ns + c.age_ns", "c.closed"),
         of_subflow("subflow_opened", "created_at_ns", "NULL"),

@@ -8,16 +8,16 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::capacity::shrink_map;
-use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
-use rusqlite::Connection;
+use rusqlite::Connection as Database;
 
-use crate::write::earlier::EarlierRuns;
-use crate::write::limits::Limits;
-use crate::write::merge::EarlierRecord;
-use crate::write::queue::{Batch, FinalState};
+use super::earlier::EarlierRuns;
+use super::limits::Limits;
+use super::merge::EarlierRecord;
+use super::queue::{Batch, FinalState};
 use crate::schema::values::nanos;
 
 /// A connection of this age or of [`LONG_BYTES`] is long: its counters are sampled.
@@ -36,7 +36,7 @@ pub(crate) struct Change<'a> {
     pub(crate) number: i64,
     /// The file has no row of it yet.
     pub(crate) is_new: bool,
-    pub(crate) flow: Cow<'a, Flow>,
+    pub(crate) flow: Cow<'a, Connection>,
     pub(crate) seen_at: Timestamp,
     /// Its counters are written as a sample, too.
     pub(crate) sampled: bool,
@@ -61,7 +61,7 @@ struct Tracked {
 }
 
 impl Tracked {
-    fn change<'a>(&self, flow: Cow<'a, Flow>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
+    fn change<'a>(&self, flow: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
         let is_new = !self.is_written && self.earlier.is_none();
         let Some(earlier) = &self.earlier else {
             return Change { number: self.number, is_new, flow, seen_at, sampled, runs: 1 };
@@ -74,9 +74,9 @@ impl Tracked {
     /// What is written of its state in a snapshot. `before`: its state in the snapshot before, if that listed it.
     fn in_snapshot<'a>(
         &mut self,
-        flow: Cow<'a, Flow>,
+        flow: Cow<'a, Connection>,
         snapshot: &Snapshot,
-        before: Option<&Flow>,
+        before: Option<&Connection>,
         limits: &Limits,
     ) -> Option<Change<'a>> {
         let at = snapshot.at;
@@ -92,7 +92,7 @@ impl Tracked {
     }
 
     /// Its state in the snapshot of the turn before this one, if that listed it.
-    fn listed_before<'a>(&self, previous: Option<&'a Snapshot>, turn: u64) -> Option<&'a Flow> {
+    fn listed_before<'a>(&self, previous: Option<&'a Snapshot>, turn: u64) -> Option<&'a Connection> {
         previous.filter(|_| self.turn + 1 == turn)?.connections.get(self.index)
     }
 }
@@ -105,7 +105,7 @@ struct Rows {
 
 impl Rows {
     /// The row of an earlier run, or a new one.
-    fn of(&mut self, database: &Connection, id: ConnectionId) -> Tracked {
+    fn of(&mut self, database: &Database, id: ConnectionId) -> Tracked {
         let (number, earlier) = if let Some((number, earlier)) = self.earlier.find(database, id) {
             (number, Some(Box::new(earlier)))
         } else {
@@ -134,7 +134,7 @@ impl Changes {
     /// The changes that a batch writes. `previous`: the snapshot of the batch before.
     pub(crate) fn of<'a>(
         &mut self,
-        database: &Connection,
+        database: &Database,
         batch: &'a Batch,
         previous: Option<&'a Snapshot>,
         limits: &Limits,
@@ -163,7 +163,7 @@ impl Changes {
     }
 
     /// The last state of a connection, if it is tracked.
-    pub(crate) fn last_state<'a>(&self, flow: Cow<'a, Flow>, at: Timestamp) -> Option<Change<'a>> {
+    pub(crate) fn last_state<'a>(&self, flow: Cow<'a, Connection>, at: Timestamp) -> Option<Change<'a>> {
         Some(self.tracked.get(&flow.id)?.change(flow, at, false))
     }
 
@@ -187,7 +187,7 @@ impl Changes {
     /// Final states that only the replaced snapshots contained.
     fn of_replaced<'a>(
         &mut self,
-        database: &Connection,
+        database: &Database,
         finals: &'a VecDeque<FinalState>,
         previous: Option<&Snapshot>,
     ) -> Vec<Change<'a>> {
@@ -205,7 +205,7 @@ impl Changes {
 
     fn of_snapshot<'a>(
         &mut self,
-        database: &Connection,
+        database: &Database,
         snapshot: &'a Snapshot,
         previous: Option<&Snapshot>,
         limits: &Limits,
@@ -272,22 +272,22 @@ impl Changes {
 
 /// When to read an idle connection again: when it is old enough for a row or for samples, or after the usual time.
 #[allow(clippy::cast_possible_truncation, reason = "at most a minute in nanoseconds")]
-fn next_check(flow: &Flow, is_written: bool) -> i64 {
+fn next_check(flow: &Connection, is_written: bool) -> i64 {
     let age = if is_written { LONG_SECONDS } else { OPEN_ROW_SECONDS };
     let wait = (age - flow.age_s) * 1e9;
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
 }
 
-fn carried(flow: &Flow) -> Bytes {
+fn carried(flow: &Connection) -> Bytes {
     flow.bytes_sent.unwrap_or_default() + flow.bytes_received.unwrap_or_default()
 }
 
-fn is_long(flow: &Flow) -> bool {
+fn is_long(flow: &Connection) -> bool {
     flow.age_s >= LONG_SECONDS || carried(flow) >= LONG_BYTES
 }
 
 /// Whether a sample of an open connection is written. `sampled`: its last one.
-fn is_sampled(flow: &Flow, snapshot: &Snapshot, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
+fn is_sampled(flow: &Connection, snapshot: &Snapshot, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
     let now_ns = nanos(snapshot.at);
     let Some(step) = limits.sample_step else {
         return is_long(flow) && is_due(flow, now_ns, sampled, limits);
@@ -298,7 +298,7 @@ fn is_sampled(flow: &Flow, snapshot: &Snapshot, sampled: Option<(i64, Bytes)>, l
 }
 
 /// A sample is due after an eighth of the connection's age, at most `sample_every`; much later if it carried nothing.
-fn is_due(flow: &Flow, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
+fn is_due(flow: &Connection, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
     let gap = (flow.age_s / 8.0).clamp(0.0, limits.sample_every.as_secs_f64());
     sampled.is_none_or(|(last_ns, then)| {
         let gap = if carried(flow) == then { gap * IDLE_FACTOR } else { gap };

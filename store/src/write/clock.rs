@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows follow the calendar: when it is set while a run goes on, what the run has written is moved by the difference.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection as Database, params};
 
 /// Added to times and taken off again, so that no two rows have the same key meanwhile. Later than any time that is stored.
 const DETOUR_NS: i64 = 1 << 62;
@@ -18,7 +18,7 @@ const OF_RUN: &str = "SELECT id FROM connection WHERE run = ?1
     OR closed = 0 AND run IN (SELECT id FROM run WHERE boot_id = (SELECT boot_id FROM run WHERE id = ?1))";
 
 /// Moves all times of a run by nanoseconds, in one transaction. `changed`: the number of this change.
-pub(crate) fn shift_run(database: &Connection, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
+pub(crate) fn shift_run(database: &Database, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     for step in [DETOUR_NS, by_ns - DETOUR_NS] {
         for (table, key, columns) in TIMES {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, Token};
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection as Database, Params, Row, params};
 
-use crate::write::merge::EarlierRecord;
+use super::merge::EarlierRecord;
 use crate::schema::rows::ConnectionRow;
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::nanos;
@@ -22,7 +22,7 @@ pub struct RunStart {
 }
 
 /// The number of a run, if the file has it.
-pub(crate) fn number_of(database: &Connection, run: &RunStart) -> rusqlite::Result<Option<i64>> {
+pub(crate) fn number_of(database: &Database, run: &RunStart) -> rusqlite::Result<Option<i64>> {
     let mut query = database.prepare("SELECT min(id) FROM run WHERE boot_id = ? AND from_ns = ?")?;
     query.query_one(params![run.boot_id, nanos(run.at)], |row| row.get(0))
 }
@@ -42,7 +42,7 @@ pub(crate) struct EarlierRuns {
 
 impl EarlierRuns {
     /// The rows of this boot. Ids mean nothing on another boot, or if the boot is unknown.
-    pub(crate) fn of(database: &Connection, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
+    pub(crate) fn of(database: &Database, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
         const IDS: &str =
             "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";
         let mut earlier = Self::default();
@@ -61,7 +61,7 @@ impl EarlierRuns {
 
     fn add(
         &mut self,
-        database: &Connection,
+        database: &Database,
         query: &str,
         values: impl Params,
         overlaps: bool,
@@ -75,7 +75,7 @@ impl EarlierRuns {
     }
 
     /// The number and the record of a connection that the file has. A row that cannot be read stays as it is, and a new one is written.
-    pub(crate) fn find(&mut self, database: &Connection, id: ConnectionId) -> Option<(i64, EarlierRecord)> {
+    pub(crate) fn find(&mut self, database: &Database, id: ConnectionId) -> Option<(i64, EarlierRecord)> {
         if self.candidates.is_empty() {
             return None;
         }
@@ -89,13 +89,13 @@ impl EarlierRuns {
 
     fn load(
         &mut self,
-        database: &Connection,
+        database: &Database,
         number: i64,
         overlaps: bool,
     ) -> rusqlite::Result<EarlierRecord> {
         let loader = match &mut self.loader {
             Some(loader) => loader,
-            none => none.insert(Loader::of(database)?),
+            none => none.insert(Loader::new(database)?),
         };
         let query = select::<ConnectionRow<'_>>(database, "WHERE id = ?")?;
         let found: Vec<ConnectionRow<'static>> = rows(database, &query, [number], &loader.names)?;

@@ -6,19 +6,19 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::write::limits::Limits;
+use super::limits::Limits;
 
 /// Maximum number of snapshots that wait, however small.
 const MAX_WAITING: usize = 256;
 
 /// The last state of a connection that is in no later snapshot.
 pub(crate) struct FinalState {
-    pub(crate) flow: Flow,
+    pub(crate) flow: Connection,
     pub(crate) seen_at: Timestamp,
 }
 
@@ -59,7 +59,7 @@ impl Batch {
         let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
         let seen_at = earlier.snapshot.at;
         let missing = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
-        let (idle, gone): (Vec<&Flow>, Vec<&Flow>) =
+        let (idle, gone): (Vec<&Connection>, Vec<&Connection>) =
             missing.partition(|flow| self.snapshot.idle.contains(flow.id));
         let gone = gone.into_iter().map(|flow| FinalState { flow: flow.clone(), seen_at });
         self.finals = earlier.finals;
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    fn snapshot(connections: Vec<Flow>) -> Arc<Snapshot> {
+    fn snapshot(connections: Vec<Connection>) -> Arc<Snapshot> {
         Arc::new(fixture::snapshot(connections))
     }
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::write::earlier::{self, RunStart};
+use super::earlier::{self, RunStart};
 use crate::error::StoreError;
-use crate::write::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
+use super::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
 use crate::open;
-use crate::write::queue::{CloseOnDrop, Offered, Queue};
-use crate::write::writer::Writer;
+use super::queue::{CloseOnDrop, Offered, Queue};
+use super::writer::Writer;
 
 /// How long writing at the end may take by default.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

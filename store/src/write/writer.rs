@@ -8,25 +8,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::machine::Losses;
 use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection as Database, params};
 
-use crate::write::changes::{Change, Changes};
-use crate::write::clock::shift_run;
-use crate::write::earlier::EarlierRuns;
+use super::changes::{Change, Changes};
+use super::clock::shift_run;
+use super::earlier::EarlierRuns;
 use crate::error::reason;
-use crate::write::limits::{Limits, SharedStatus};
+use super::limits::{Limits, SharedStatus};
 use crate::lock::{identity, is_still};
 use crate::schema::names::{KnownNames, Names};
-use crate::write::queue::Batch;
+use super::queue::Batch;
 use crate::schema::record::Key;
-use crate::write::retention::{Retention, used_bytes};
+use super::retention::{Retention, used_bytes};
 use crate::schema::rows::{RunRow, UNFINISHED};
 use crate::schema::sql::{Insertion, Insertions};
-use crate::schema::values::nanos;
+use crate::schema::values::{json, nanos};
 
 /// How often the row of the run is written.
 const RUN_INTERVAL_NS: i64 = 10_000_000_000;
@@ -39,14 +39,14 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that waits to be written.
 struct Pending {
-    flow: Flow,
+    flow: Connection,
     seen_at: Timestamp,
     runs: i64,
 }
 
 /// Owns the file.
 pub(crate) struct Writer {
-    pub(crate) database: Connection,
+    pub(crate) database: Database,
     path: PathBuf,
     file: Option<(u64, u64)>,
     status: Arc<SharedStatus>,
@@ -71,7 +71,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(database: Connection, status: Arc<SharedStatus>) -> rusqlite::Result<Self> {
+    pub(crate) fn new(database: Database, status: Arc<SharedStatus>) -> rusqlite::Result<Self> {
         let following = |table: &str| -> rusqlite::Result<i64> {
             database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
         };
@@ -265,7 +265,7 @@ impl Writer {
         let transaction = self.database.unchecked_transaction()?;
         let names = &mut Names { database: &transaction, known: &mut self.names };
         if let Some(row) = run_row {
-            Insertion::of::<RunRow>(&transaction)?.insert(&row, names)?;
+            Insertion::new::<RunRow>(&transaction)?.insert(&row, names)?;
         } else {
             let update = "UPDATE run SET to_ns = ? WHERE id = ?";
             transaction.prepare_cached(update)?.execute(params![nanos(snapshot.at), self.run])?;
@@ -276,7 +276,7 @@ impl Writer {
             Change { number, is_new: false, flow, seen_at: *seen_at, sampled: false, runs: *runs }
         });
         let waiting: Vec<Change<'_>> = waiting.collect();
-        let mut insertions = Insertions::of(&transaction)?;
+        let mut insertions = Insertions::new(&transaction)?;
         for Change { number, is_new, flow, seen_at, sampled, runs } in waiting.iter().chain(changes) {
             self.next_change += 1;
             let (run, number) = (self.run, *number);
@@ -326,11 +326,11 @@ impl Writer {
             snapshots_dropped: losses.snapshots_dropped,
             flows_lost: losses.flows_lost,
             samples_lost: losses.samples_lost,
-            labels: Some(json(&setup.labels)?),
+            labels: json(&setup.labels)?,
             interval: setup.interval_ms,
             cpu_model: setup.cpu_model.clone(),
             governor: setup.governor.clone(),
-            sysctls: Some(json(&setup.mptcp_sysctls)?),
+            sysctls: json(&setup.mptcp_sysctls)?,
             cut_short: if self.is_ending { cut_short } else { Some(UNFINISHED.to_owned()) },
         })
     }
@@ -346,8 +346,4 @@ impl Writer {
             }),
         }
     }
-}
-
-pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
-    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
