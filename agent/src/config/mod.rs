@@ -14,7 +14,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::flow::elimination::EliminationMode;
-
 use serde_json::{Value, json};
 
 pub(crate) use nearest::suggest;
