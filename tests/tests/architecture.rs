@@ -9,8 +9,8 @@ use std::process::Command;
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all; no crate uses the tests, except that the
-/// tests of each crate may use the sample values.
+/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on them; its
+/// own tests may use the testkit and the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // It enters network namespaces and registers BPF struct_ops.
     ("mpwatch-control", &["mpwatch-model", "mpwatch-ebpf"]),
     ("mpwatch-tui", &["mpwatch-model"]),
+    ("mpwatch-report", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
     ("mpwatch-store", &["mpwatch-model"]),
     (
@@ -29,12 +30,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-engine",
             "mpwatch-control",
             "mpwatch-tui",
+            "mpwatch-report",
             "mpwatch-exporters",
             "mpwatch-store",
             "mpwatch-lab",
         ],
     ),
 ];
+/// What tests and benches share.
+const TESTKIT: &str = "mpwatch-testkit";
 const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
 const FUZZ: &str = "mpwatch-fuzz";
@@ -43,7 +47,7 @@ const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
-const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-tui"];
+const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
 /// Packages of optional features: `mpwatch --no-default-features` has none of them. The export engines are known by their formats.
 const OPTIONAL: &[&str] = &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost"];
@@ -66,6 +70,7 @@ fn crates_depend_only_on_allowed_crates() {
     let metadata = metadata();
     let mut allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     allowed.insert(FIXTURES, &["mpwatch-model"]);
+    allowed.insert(TESTKIT, &["mpwatch-lab"]);
     let mut wrong = Vec::new();
     for package in &metadata.packages {
         if [BENCH, TESTS, FUZZ].contains(&package.name.as_str()) {
@@ -78,27 +83,29 @@ fn crates_depend_only_on_allowed_crates() {
             ));
             continue;
         };
-        let is_fixture =
-            |used: &Dependency| used.name == FIXTURES && used.kind == DependencyKind::Development;
-        let used = package.dependencies.iter().filter(|used| is_ours(used) && !is_fixture(used));
-        let strangers = used.filter(|used| !allowed.contains(&used.name.as_str()));
-        wrong.extend(strangers.map(|used| format!("{} uses {}", package.name, used.name)));
+        let is_test_support = |used: &Dependency| {
+            [FIXTURES, TESTKIT].contains(&used.name.as_str()) && used.kind == DependencyKind::Development
+        };
+        let used = package.dependencies.iter().filter(|used| is_ours(used) && !is_test_support(used));
+        let forbidden = used.filter(|used| !allowed.contains(&used.name.as_str()));
+        wrong.extend(forbidden.map(|used| format!("{} uses {}", package.name, used.name)));
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
-fn the_program_uses_every_room_and_nobody_uses_the_tests() {
+fn the_program_uses_every_crate_and_no_test_support() {
     let metadata = metadata();
-    let users_of = |room: &str| -> BTreeSet<&str> {
-        let uses = |used: &Dependency| used.name == room && used.kind == DependencyKind::Normal;
+    let users_of = |library: &str| -> BTreeSet<&str> {
+        let uses = |used: &Dependency| used.name == library && used.kind == DependencyKind::Normal;
         let packages = metadata.packages.iter().filter(|package| package.dependencies.iter().any(uses));
         packages.map(|package| package.name.as_str()).collect()
     };
-    for (room, _) in &ARROWS[..ARROWS.len() - 1] {
-        assert!(users_of(room).contains("mpwatch"), "{room} is of no use to the program");
+    for (library, _) in &ARROWS[..ARROWS.len() - 1] {
+        assert!(users_of(library).contains("mpwatch"), "the program does not use {library}");
     }
-    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", BENCH, TESTS]));
+    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTKIT, BENCH, TESTS]));
+    assert_eq!(users_of(TESTKIT), BTreeSet::from([BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, FUZZ, TESTS]));
     for last in [TESTS, FUZZ] {

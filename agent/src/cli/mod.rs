@@ -357,7 +357,7 @@ pub(crate) struct DemoOptions {
     #[command(flatten)]
     pub(crate) store: StoreOptions,
     /// Simulate energy counters that follow the CPU time of the demo; all outputs mark the figures as simulated
-    #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
+    #[arg(long, conflicts_with = "sysfs_root")]
     pub(crate) simulate_rapl: bool,
     #[command(flatten)]
     pub(crate) label: LabelOptions,

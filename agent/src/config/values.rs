@@ -27,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) socket_group: String,
     pub(crate) listen: SocketAddr,
     pub(crate) web_config: Option<PathBuf>,
-    pub(crate) top_flows: usize,
+    pub(crate) top_flows: u32,
     /// `None`: no database.
     pub(crate) store_path: Option<PathBuf>,
     /// `None`: for ever.
