@@ -53,7 +53,7 @@ fn generated_documents_are_current() {
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are not what the code makes; write them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test docs_generated"
+        "{stale:?} are not what the code makes; write them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated"
     );
 }
 
