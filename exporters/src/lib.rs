@@ -19,5 +19,4 @@ pub mod prometheus;
 #[cfg(any(feature = "clickhouse", feature = "otlp"))]
 pub mod sample;
 pub mod schema;
-pub mod study;
 pub mod text;

@@ -25,7 +25,7 @@ pub struct StoreError {
 }
 
 /// What to do about a file that may only be read.
-pub(crate) const MAY_WRITE: &str = "this user must be allowed to write the file and its folder";
+pub const MAY_WRITE: &str = "this user must be allowed to write the file and its folder";
 
 impl StoreError {
     /// Whether the same may work later without help.
@@ -43,7 +43,7 @@ impl StoreError {
     }
 
     /// It cannot be opened, read or written at all.
-    pub(crate) fn refused(path: &Path, why: impl Display, advice: &str) -> Self {
+    pub fn refused(path: &Path, why: impl Display, advice: &str) -> Self {
         Self::lasting(format!("cannot open the database {}: {why}; {advice}", path.display()))
     }
 
@@ -88,7 +88,7 @@ impl StoreError {
     }
 
     /// It was opened, and then reading failed.
-    pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
+    pub fn read(path: &Path, error: &rusqlite::Error) -> Self {
         let advice = "if the file is damaged, `sqlite3 FILE .dump` prints what can be read";
         Self::lasting(format!("cannot read {}: {error}; {advice}", path.display()))
     }
@@ -101,7 +101,7 @@ impl StoreError {
     }
 
     /// For a file that SQLite does not open. `advice`: what to do, whatever the error is.
-    pub(crate) fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
+    pub fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         let is_temporary = is_full(error);
         let is_private = File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         let usual = match error.sqlite_error_code() {

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `study`.
+//! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Repeat experiments of published papers in private namespaces, and compare the results with the papers
+#[derive(Debug, Parser)]
+#[command(name = "mpwatch-study", bin_name = "mpwatch study", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
 
 #[derive(Clone, Debug, Subcommand)]
-pub(crate) enum StudyCommand {
+pub(crate) enum Command {
     /// List the experiments
     List,
     /// Run experiments in private namespaces, or one of your own between two machines; Ctrl-C keeps the finished runs
-    Run(StudyRunOptions),
+    Run(RunOptions),
     /// Run one end of an own experiment, as standard input says
     #[command(hide = true)]
     Endpoint,
@@ -20,13 +30,27 @@ pub(crate) enum StudyCommand {
         #[arg(value_name = "DIR", default_value = DEFAULT_FOLDER)]
         folder: PathBuf,
     },
+    /// Print the completion script of a shell, for the program mpwatch-study
+    Completions {
+        /// Name of the shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Man,
+    /// Run mpwatch with the published detection methods
+    #[command(hide = true, disable_help_flag = true)]
+    Mpwatch {
+        /// Arguments of mpwatch
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// Folder of results.
 const DEFAULT_FOLDER: &str = "mpwatch-study";
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct StudyRunOptions {
+pub(crate) struct RunOptions {
     /// Names of experiments, as in `mpwatch study list`; or `all`
     #[arg(required_unless_present = "file", value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -48,4 +72,21 @@ pub(crate) struct StudyRunOptions {
     /// Continue a study in the folder of --out: runs that succeeded are not repeated
     #[arg(long)]
     pub(crate) resume: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_tree_is_valid_and_every_option_has_a_help_text() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_arguments().all(|argument| argument.get_help().is_some()), "{command:?}");
+            command.get_subcommands().for_each(check);
+        }
+        Cli::command().debug_assert();
+        check(&Cli::command());
+    }
 }

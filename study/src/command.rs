@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch study`: repeats experiments of published papers in the lab, and writes what was measured beside what the papers say; or runs an own
-//! experiment between two machines.
+//! The commands: runs experiments of published papers in the lab, or a user's own experiment between two machines, and writes the results.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,27 +10,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, table_width};
 use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, study};
 use mpwatch_model::host::energy::EnergySource;
-use mpwatch_model::study::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
-use mpwatch_store::StudyFile;
+use crate::data::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 
-use super::output::{on_a_terminal, print, print_table, terminal_width};
-use crate::cli::{CounterOptions, StudyCommand, StudyRunOptions};
-use crate::energy::discovery::discover;
-use crate::error::Failure;
-use crate::signals::stop_flag;
-use crate::simulation::Simulation;
-use crate::study::experiment::{Cell, Experiment, Scale, Work};
-use crate::study::experiments;
-use crate::study::machine::Machine;
-use crate::study::own::file::OwnExperiment;
-use crate::study::own::message::Role;
-use crate::study::own::{drive, endpoint};
-use crate::study::plan::{self, PlannedRun};
-use crate::study::programs::SKIPPED;
-use crate::study::{details, measure, run};
+use crate::cli::{Command, RunOptions};
+use crate::database::StudyFile;
+use crate::experiment::{Cell, Experiment, Scale, Work};
+use crate::experiments;
+use crate::machine::Machine;
+use crate::own::file::OwnExperiment;
+use crate::own::message::Role;
+use crate::own::{drive, endpoint};
+use crate::plan::{self, PlannedRun};
+use crate::programs::SKIPPED;
+use crate::{details, manual, measure, page, run, table};
 
 const DATABASE: &str = "study.db";
 /// A copy of the file of an own experiment.
@@ -43,12 +37,15 @@ const QUICK_REPEAT: u32 = 2;
 /// A study whose runs fail again and again ends.
 const MAX_FAILURES_IN_A_ROW: u32 = 5;
 
-pub(super) fn run(command: &StudyCommand) -> anyhow::Result<()> {
+pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        StudyCommand::List => print(&list()),
-        StudyCommand::Run(options) => run_all(options),
-        StudyCommand::Endpoint => endpoint::run(),
-        StudyCommand::Report { folder } => {
+        Command::List => print(&list()),
+        Command::Run(options) => run_all(options),
+        Command::Endpoint => endpoint::run(),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man => manual::page(),
+        Command::Mpwatch { .. } => Ok(()),
+        Command::Report { folder } => {
             let (file, origin) = StudyFile::resume(&folder.join(DATABASE))?;
             let known = match own_of(folder)? {
                 Some(own) => vec![own.experiment],
@@ -103,20 +100,19 @@ fn own_of(folder: &Path) -> Result<Option<OwnExperiment>, Failure> {
     path.exists().then(|| read_own(&path)).transpose()
 }
 
-fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
+fn run_all(options: &RunOptions) -> anyhow::Result<()> {
     let own = options.file.as_deref().map(read_own).transpose()?;
     let experiments = match &own {
         Some(own) => vec![own.experiment.clone()],
         None => select(&options.names)?,
     };
     let stop = stop_flag()?;
-    let simulation = if own.is_none() { simulated_counters()? } else { None };
-    let counters = simulation.as_ref().map_or_else(CounterOptions::default, Simulation::counters);
+    let counters = if own.is_none() { prepare_lab()? } else { Counters::default() };
     let (mut file, origin) = if options.resume {
         resume(&options.out, own.as_ref())?
     } else {
         let (machine, server) = machines(own.as_ref(), &stop)?;
-        create(options, own.as_ref(), (machine, server), simulation.is_some())?
+        create(options, own.as_ref(), (machine, server), counters.are_simulated())?
     };
     let scale = if origin.quick { Scale::Quick } else { Scale::Full };
     let repeat = options.repeat.or(own.as_ref().and_then(|own| own.repeat));
@@ -133,19 +129,19 @@ fn run_all(options: &StudyRunOptions) -> anyhow::Result<()> {
             file.add(record)?;
         }
         if failures_in_a_row == MAX_FAILURES_IN_A_ROW {
-            eprintln!("mpwatch: {MAX_FAILURES_IN_A_ROW} runs in a row failed, so the study ends here");
+            eprintln!("mpwatch-study: {MAX_FAILURES_IN_A_ROW} runs in a row failed, so the study ends here");
             break;
         }
     }
     if stop.load(Ordering::Relaxed) {
-        eprintln!("mpwatch: interrupted; continue with: {}", continuation(options));
+        eprintln!("mpwatch-study: interrupted; continue with: {}", continuation(options));
     }
     let known = if own.is_some() { experiments } else { experiments::all() };
     report(&file, &known, origin, &options.out)
 }
 
 /// The command that continues an interrupted study.
-fn continuation(options: &StudyRunOptions) -> String {
+fn continuation(options: &RunOptions) -> String {
     let what = options
         .file
         .as_ref()
@@ -154,14 +150,11 @@ fn continuation(options: &StudyRunOptions) -> String {
     format!("mpwatch study run {what}{repeat} --resume --out {}", options.out.display())
 }
 
-/// Prepares the lab. `None`: this machine has energy counters, so none are simulated. Fails before there are results if this user may not
-/// make namespaces.
-fn simulated_counters() -> anyhow::Result<Option<Simulation>> {
+/// Prepares the lab. Fails before there are results if this user may not create namespaces.
+fn prepare_lab() -> anyhow::Result<Counters> {
     mpwatch_lab::sweep_stale()?;
     drop(mpwatch_lab::Namespace::new("study")?);
-    let hardware = CounterOptions::default().hardware();
-    let has_counters = discover(&hardware).source != EnergySource::Model;
-    (!has_counters).then(|| Simulation::start(hardware.cpus)).transpose()
+    Counters::real_or_simulated()
 }
 
 /// The machine of the client and, if it is another one, that of the server.
@@ -186,7 +179,7 @@ fn resume(folder: &Path, own: Option<&OwnExperiment>) -> anyhow::Result<(StudyFi
 
 /// Begins in an empty folder.
 fn create(
-    options: &StudyRunOptions,
+    options: &RunOptions,
     own: Option<&OwnExperiment>,
     (Machine { host, cpu, cpus }, server): (Machine, Option<Machine>),
     simulated_energy: bool,
@@ -207,7 +200,7 @@ fn create(
 /// Runs once; returns a record for each cell. An error is part of the record. `None`: interrupted.
 fn one(
     planned: &PlannedRun<'_>,
-    counters: &CounterOptions,
+    counters: &Counters,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Option<Vec<RunRecord>>> {
     let (began, started) = (Timestamp::now(), Instant::now());
@@ -305,12 +298,11 @@ fn report(file: &StudyFile, known: &[Experiment], origin: Origin, folder: &Path)
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    write("study.html", html::study(&study))?;
+    write("study.html", page::study(&study))?;
     write("study.json", json::text(&study, Layout::Pretty)?)?;
-    write("study.csv", study::csv(&study)?)?;
-    let width = if on_a_terminal() { terminal_width() } else { usize::MAX };
-    print_table(&study::text(&study, width))?;
-    eprintln!("mpwatch: wrote study.html, study.json, study.csv and {DATABASE} to {}", folder.display());
+    write("study.csv", table::csv(&study)?)?;
+    print_table(&table::text(&study, table_width()))?;
+    eprintln!("mpwatch-study: wrote study.html, study.json, study.csv and {DATABASE} to {}", folder.display());
     Ok(())
 }
 

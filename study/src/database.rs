@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mpwatch_model::host::energy::EnergySource;
-use mpwatch_model::study::detail::{Detail, Series};
-use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Factor, Origin, RunRecord};
+use crate::data::detail::{Detail, Series};
+use crate::data::quantity::Quantity;
+use crate::data::{Factor, Origin, RunRecord};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::error::{MAY_WRITE, StoreError};
-use crate::open::create;
+use mpwatch_store::{MAY_WRITE, StoreError, create};
 
 /// "mpws" in the header of the file.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpws");
@@ -66,7 +65,7 @@ CREATE INDEX IF NOT EXISTS detail_run ON detail (run_id);
 
 /// An open file of results.
 #[derive(Debug)]
-pub struct StudyFile {
+pub(crate) struct StudyFile {
     database: Connection,
     path: PathBuf,
 }
@@ -76,7 +75,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// If the file exists, or cannot be written.
-    pub fn create(path: &Path, origin: &Origin) -> Result<Self, StoreError> {
+    pub(crate) fn create(path: &Path, origin: &Origin) -> Result<Self, StoreError> {
         if path.exists() {
             let advice = "resume it with --resume, or choose another folder with --out";
             return Err(StoreError::refused(path, "it exists", advice));
@@ -91,7 +90,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// If there is no file, or it is not one of a study.
-    pub fn resume(path: &Path) -> Result<(Self, Origin), StoreError> {
+    pub(crate) fn resume(path: &Path) -> Result<(Self, Origin), StoreError> {
         if !path.exists() {
             return Err(StoreError::refused(
                 path,
@@ -142,12 +141,12 @@ impl StudyFile {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn add(&mut self, run: &RunRecord) -> Result<(), StoreError> {
+    pub(crate) fn add(&mut self, run: &RunRecord) -> Result<(), StoreError> {
         self.insert(run).map_err(|error| StoreError::open(&self.path, &error, None))
     }
 
     fn insert(&mut self, run: &RunRecord) -> rusqlite::Result<()> {
-        let cell = mpwatch_model::study::key(&run.factors);
+        let cell = crate::data::key(&run.factors);
         self.database.execute_batch(DETAILS)?;
         let transaction = self.database.transaction()?;
         let same = params![run.experiment, cell, run.repetition];
@@ -185,7 +184,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
+    pub(crate) fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.read_runs().map_err(|error| StoreError::read(&self.path, &error))
     }
 

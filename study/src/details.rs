@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what a run showed to the single values that are drawn. Pure.
 
-use mpwatch_model::study::detail::{Detail, Series};
+use crate::data::detail::{Detail, Series};
 
 use super::run::{Evidence, INTERVAL, Observed, Sample};
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine that results are of.
 
-use std::time::Duration;
+use std::fs;
 
+use mpwatch::shared;
 use mpwatch_model::host::machine::Host;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::CounterOptions;
-use crate::procfs;
-use crate::setup;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +26,10 @@ impl Machine {
         let host = Host {
             name,
             kernel: release,
-            boot_id: procfs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+            boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
             mpwatch: env!("CARGO_PKG_VERSION").to_owned(),
             ..Host::default()
         };
-        let cpu = setup::read(Duration::ZERO).cpu_model.unwrap_or_default();
-        Ok(Self { host, cpu, cpus: CounterOptions::default().hardware().cpus })
+        Ok(Self { host, cpu: shared::cpu_model().unwrap_or_default(), cpus: shared::cpus() })
     }
 }

@@ -8,7 +8,7 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::outages;
 use mpwatch_model::flow::pairing::{Flow, flows};
 use mpwatch_model::statistics::median;
-use mpwatch_model::study::quantity::Quantity;
+use crate::data::quantity::Quantity;
 use mpwatch_model::unit::Nanos;
 
 use super::judge::Judgement;

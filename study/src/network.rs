@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use mpwatch_lab::fabric::{self, Fabric, Forwarding};
+use crate::fabric::{self, Fabric, Forwarding};
 use mpwatch_lab::topology::PathFailure;
 use mpwatch_lab::traffic::TrafficSpec;
 use mpwatch_lab::{Namespace, Topology};

@@ -2,7 +2,7 @@
 //! The runs of a study in their order. Repetitions are blocks in which the cells are shuffled, so that a change of the machine's state
 //! meets all cells alike. Pure.
 
-use mpwatch_model::study::{RunRecord, key};
+use crate::data::{RunRecord, key};
 
 use super::experiment::{Cell, Experiment, Scale, Work};
 

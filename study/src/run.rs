@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
+use mpwatch::shared::{Counters, Elimination, Failure, KERNEL, Tracing, congestion_failure};
 use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
 use mpwatch_engine::elimination::Policy;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::traffic::{Transport, has_congestion_control};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::EliminationStep;
 use mpwatch_model::host::energy::EnergySource;
-use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
@@ -23,19 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::application;
 use super::experiment::{Network, Scenario};
 use super::judge::Judgement;
-use super::methods::OtherMethods;
+use super::methods::{self, OtherMethods};
 use super::network::Running;
 use super::outcome::Outcome;
 use super::programs::Skip;
 use super::traffic::Traffic;
-use crate::cli::{CounterOptions, TraceOptions};
-use crate::congestion;
-use crate::control::driver::{Driver, Mode};
-use crate::control::kernel::{self, Kernel};
-use crate::error::{Failure, KERNEL};
-use crate::live::Live;
-use crate::session;
-use crate::source::EventSource as _;
 
 /// Time between two snapshots.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
@@ -98,36 +89,28 @@ pub(crate) fn run(
     scenario: &Scenario,
     methods: &[DetectionMethod],
     seed: u64,
-    counters: &CounterOptions,
+    counters: &Counters,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Evidence> {
     let _registration = register(scenario).map_err(skip_if_kernel_lacks_it)?;
     require(scenario)?;
     let mut eliminator = scenario.eliminate.then(elimination).transpose().map_err(skip_if_kernel_lacks_it)?;
     let network = Running::build(&scenario.network, seed)?;
-    let options = TraceOptions {
-        tcp: true,
-        ledger: Some(LedgerMode::Exact),
-        method: methods.first().copied(),
-        counters: counters.clone(),
-        ..TraceOptions::default()
-    };
-    let mut live: Live = options.start(INTERVAL, Arc::clone(stop))?.without_cost().without_backoff();
-    let others = OtherMethods::new(live.start(), methods.get(1..).unwrap_or_default());
+    let mut tracing = Tracing::start(counters, INTERVAL, Arc::clone(stop))?;
+    let start = tracing.first_event();
+    let tracker = methods::tracker(start, Closed::Keep, methods.first().copied().unwrap_or_default());
+    let others = OtherMethods::new(start, methods.get(1..).unwrap_or_default());
     let before = network.core_bytes()?;
     let mut traffic = Traffic::start(&network, scenario, seed)?;
     let (hosts, queues) = (network.hosts(), network.queues(scenario));
     let (mut samples, mut removed) = (Vec::new(), 0);
     let is_ours = |one: &Connection| hosts.contains(&one.netns);
-    let mut source = others.beside(&mut live);
-    let mut report = session::run(&mut source, options.tracker(Closed::Keep), None, |snapshot| {
+    let mut report = tracing.run(tracker, &mut |event| others.apply(event), |snapshot| {
         traffic.advance()?;
         let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
         samples.push(sample(&snapshot, &others.snapshots(), measured, &queues));
-        if let Some(driver) = &mut eliminator {
-            let steps = driver.step(&snapshot, &is_ours);
-            removed +=
-                steps.iter().filter(|one| matches!(one.record.step, EliminationStep::Removed(_))).count();
+        if let Some(eliminator) = &mut eliminator {
+            removed += eliminator.step(&snapshot, &is_ours);
         }
         let has_open = snapshot.connections.iter().any(|one| one.is_open() && is_ours(one));
         Ok(!traffic.is_over(has_open) && !stop.load(Ordering::Relaxed))
@@ -179,10 +162,8 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Closes extra subflows sooner than the command does by default: transfers of a study are short.
-fn elimination() -> anyhow::Result<Driver> {
-    let policy = Policy { stable: Nanos(1_000_000_000), ..Policy::default() };
-    kernel::check(policy.action)?;
-    Ok(Driver::new(policy, Mode::On, Box::new(Kernel)))
+fn elimination() -> anyhow::Result<Elimination> {
+    Elimination::new(Policy { stable: Nanos(1_000_000_000), ..Policy::default() })
 }
 
 /// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
@@ -193,7 +174,7 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     match Registration::new() {
         Ok(registration) => Ok(Some(registration)),
         Err(CongestionError::Registered) => Ok(None),
-        Err(error) => Err(congestion::explain(&error).into()),
+        Err(error) => Err(congestion_failure(&error).into()),
     }
 }
 
@@ -225,7 +206,7 @@ pub(super) fn sample(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::PERMISSION;
+    use mpwatch::shared::PERMISSION;
 
     #[test]
     fn a_run_that_needs_what_the_kernel_lacks_is_skipped_and_a_missing_permission_ends_the_study() {

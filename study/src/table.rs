@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study as text and CSV. [`crate::html::study`] draws it.
+//! A study as text and CSV. `page` draws it.
 
 use std::fmt::Write as _;
 
+use mpwatch_exporters::csv;
+use mpwatch_exporters::text::{Align, Grid};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::statistics::Shift;
-use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
+use crate::data::quantity::Quantity;
+use crate::data::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
 
-use crate::csv;
-use crate::text::grid::{Align, Grid};
 
 /// A part for each experiment: what the paper says and what was measured, and a table in lines of at most this width.
-pub fn text(study: &Study, width: usize) -> String {
+pub(crate) fn text(study: &Study, width: usize) -> String {
     let mut text = String::new();
     for experiment in &study.experiments {
         let about = &experiment.description;
@@ -186,7 +186,7 @@ fn sentence(cell: &Cell, measured: &Measured, published: &Reported, agreement: A
 ///
 /// # Errors
 /// If memory is short.
-pub fn csv(study: &Study) -> Result<String, ::csv::Error> {
+pub(crate) fn csv(study: &Study) -> Result<String, ::csv::Error> {
     let columns =
         ["experiment", "cell", "run", "quantity", "value", "energy_source"].map(str::to_owned).to_vec();
     let mut rows = Vec::new();
@@ -197,7 +197,7 @@ pub fn csv(study: &Study) -> Result<String, ::csv::Error> {
                     let source = if measured.quantity.is_energy() { cell.energy.as_str() } else { "" };
                     rows.push(vec![
                         experiment.description.name.clone().into(),
-                        mpwatch_model::study::key(&cell.factors).into(),
+                        crate::data::key(&cell.factors).into(),
                         (*run).into(),
                         measured.quantity.name().into(),
                         (*value).into(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mpwatch::shared::boot_now;
 use mpwatch_lab::traffic::{Control, PORT, Transfer, Transport};
 use mpwatch_model::unit::Nanos;
 
@@ -12,7 +13,6 @@ use super::application;
 use super::experiment::{Load, Role, Scenario};
 use super::network::Running;
 use super::outcome::Outcome;
-use crate::clock;
 
 /// How long background traffic runs before the rest starts.
 const LEAD: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl<'a> Traffic<'a> {
     }
 
     fn launch_rest(&mut self) -> anyhow::Result<()> {
-        self.began = Some((Instant::now(), clock::boot_now()?));
+        self.began = Some((Instant::now(), boot_now()?));
         if let Some(application) = self.scenario.application {
             self.application = Some(application::start(application, self.network)?);
         }

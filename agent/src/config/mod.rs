@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-pub(crate) use nearest::suggest;
+pub use nearest::suggest;
 pub(crate) use values::Config;
 #[cfg(feature = "http-client")]
 pub(crate) use values::ExportTarget;

@@ -25,6 +25,7 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::companion;
 use crate::config::{Config, Layers};
 use crate::congestion;
 use crate::control::journal::Journal;
@@ -49,6 +50,7 @@ pub(crate) fn run(
     trace: impl FnOnce(&Config, Arc<AtomicBool>) -> anyhow::Result<Live>,
 ) -> anyhow::Result<()> {
     let config = &layers.load()?.config;
+    companion::require(config.method)?;
     log::start(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));

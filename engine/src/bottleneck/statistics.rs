@@ -2,7 +2,7 @@
 //! The statistics that bottleneck detection needs, over rows in which values may be missing. Pure.
 
 /// Mean. `None`: no values.
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
+pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
@@ -40,7 +40,7 @@ fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
 }
 
 /// Pearson's correlation of rows of the same length. `None`: one of them does not vary.
-pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
+pub fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let product = joint.variance_x * joint.variance_y;
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))

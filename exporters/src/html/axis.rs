@@ -5,14 +5,14 @@ use mpwatch_model::metric::{self, Unit};
 
 /// What an axis shows.
 #[derive(Clone, Copy)]
-pub(crate) struct Axis<'a> {
+pub struct Axis<'a> {
     /// Its title without the unit.
-    pub(crate) title: &'a str,
-    pub(crate) unit: Unit,
+    pub title: &'a str,
+    pub unit: Unit,
     /// Name of its column in CSV; ends in its unit.
-    pub(crate) column: &'a str,
+    pub column: &'a str,
     /// Logarithmic; all values are then greater than zero.
-    pub(crate) log: bool,
+    pub log: bool,
 }
 
 /// An interval that begins further below its value, as a factor, begins outside of a logarithmic axis.

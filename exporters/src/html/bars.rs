@@ -30,33 +30,38 @@ const ARROW: f64 = 3.0;
 const MARK: f64 = 10.0;
 
 /// Values of several groups.
-pub(crate) struct Bars<'a> {
+pub struct Bars<'a> {
     /// Name of the downloaded files, without extension.
-    pub(crate) file: String,
-    pub(crate) caption: String,
-    pub(crate) axis: Axis<'a>,
+    pub file: String,
+    /// Text above the bars.
+    pub caption: String,
+    /// The axis of the values.
+    pub axis: Axis<'a>,
     /// What the groups are, as a column name.
-    pub(crate) of: &'a str,
+    pub of: &'a str,
     /// What is counted in brackets, as a column name.
-    pub(crate) counted: &'static str,
-    pub(crate) rows: Vec<Bar>,
+    pub counted: &'static str,
+    /// From top to bottom.
+    pub rows: Vec<Bar>,
 }
 
 /// One bar.
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    /// `None`: unknown.
-    pub(crate) interval: Option<(f64, f64)>,
+pub struct Bar {
+    /// Name of the group.
+    pub name: String,
+    /// Length of the bar.
+    pub value: f64,
+    /// Confidence interval. `None`: unknown.
+    pub interval: Option<(f64, f64)>,
     /// How many of what is counted it is of.
-    pub(crate) count: usize,
+    pub count: usize,
     /// A published value. `None`: there is none.
-    pub(crate) published: Option<f64>,
+    pub published: Option<f64>,
 }
 
 impl Bars<'_> {
     /// The figure with its links for download. Empty: there are no bars.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }

@@ -107,7 +107,7 @@ fn completion(classes: &Groups<'_>) -> String {
 }
 
 /// The cumulative distribution of some sorted values. `None`: they are too few.
-pub(super) fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
+pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let all = sorted.len();
     if all < MIN_TIMES {
         return None;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::text::grid::{Align, Grid};
 
 /// Names of processes, interfaces and control groups come from outside: none may become a tag or end an attribute.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -34,7 +34,7 @@ pub(super) fn figure(class: &str, caption: &str, drawings: &str) -> String {
 }
 
 /// A list of problems. Empty: there are none.
-pub(super) fn list(class: &str, problems: &[String]) -> String {
+pub fn list(class: &str, problems: &[String]) -> String {
     if problems.is_empty() {
         return String::new();
     }
@@ -46,7 +46,7 @@ pub(super) fn list(class: &str, problems: &[String]) -> String {
 }
 
 /// Labels with their text.
-pub(super) fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
+pub fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
     let rows = facts.iter().fold(String::new(), |mut text, (word, fact)| {
         let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(fact));
         text
@@ -55,7 +55,7 @@ pub(super) fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
 }
 
 /// A table that scrolls by itself if it is too wide.
-pub(super) fn table(grid: &Grid) -> String {
+pub fn table(grid: &Grid) -> String {
     let cell = |tag: &str, text: &str, align: Align| {
         let class = if align == Align::Right { " class=\"n\"" } else { "" };
         format!("<{tag}{class}>{}</{tag}>", escape(text))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report as one HTML file without scripts and requests, for screens and paper. Same sentences and tables as [`crate::text`].
 
-mod axis;
-mod bars;
+pub mod axis;
+pub mod bars;
 mod card;
 mod comparison;
 mod distributions;
@@ -11,16 +11,13 @@ mod drawing;
 mod intervals;
 mod lanes;
 mod marker;
-mod markup;
+pub mod markup;
 mod over_time;
 mod page;
-mod plot;
+pub mod plot;
 mod rates;
-mod study;
-mod study_details;
-mod study_labels;
 mod style;
 
 pub use comparison::comparison;
-pub use page::report;
-pub use study::study;
+pub use distributions::distribution;
+pub use page::{frame, report};

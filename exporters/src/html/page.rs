@@ -61,7 +61,7 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
 }
 
 /// The beginning of a page up to its first heading.
-pub(super) fn frame(title: &str, heading: &str) -> String {
+pub fn frame(title: &str, heading: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\

@@ -38,34 +38,40 @@ const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
 const ARROW: (f64, f64) = (5.0, 3.0);
 
 /// Values over an axis.
-pub(crate) struct Plot<'a> {
+pub struct Plot<'a> {
     /// Name of the downloaded files, without extension.
-    pub(crate) file: String,
-    pub(crate) caption: String,
-    pub(crate) x: Axis<'a>,
-    pub(crate) y: Axis<'a>,
+    pub file: String,
+    /// Text above the plot.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: Axis<'a>,
+    /// The vertical axis.
+    pub y: Axis<'a>,
     /// What the curves are, as a column name.
-    pub(crate) of: &'static str,
-    pub(crate) curves: Vec<Curve>,
+    pub of: &'static str,
+    /// The curves.
+    pub curves: Vec<Curve>,
     /// The horizontal axis reaches this value at least, so that plots beside each other have the same.
-    pub(crate) x_to: f64,
+    pub x_to: f64,
 }
 
 /// A curve with its points in the order of the horizontal axis.
-pub(crate) struct Curve {
-    pub(crate) name: String,
-    pub(crate) points: Vec<(f64, f64)>,
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// Positions on both axes.
+    pub points: Vec<(f64, f64)>,
     /// Each value holds until the next point.
-    pub(crate) steps: bool,
+    pub steps: bool,
     /// The interval of each point. Empty: none has any.
-    pub(crate) intervals: Vec<Option<(f64, f64)>>,
+    pub intervals: Vec<Option<(f64, f64)>>,
     /// A paper reports it.
-    pub(crate) paper: bool,
+    pub paper: bool,
 }
 
 impl Curve {
     /// Its points, each with its interval.
-    pub(super) fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> + Clone {
+    pub fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> + Clone {
         let intervals = self.intervals.iter().copied().chain(std::iter::repeat(None));
         self.points.iter().copied().zip(intervals)
     }
@@ -73,7 +79,7 @@ impl Curve {
 
 impl Plot<'_> {
     /// The figure with its links for download. Empty: no curve has points.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         if self.curves.iter().all(|curve| curve.points.is_empty()) {
             return String::new();
         }

@@ -8,15 +8,19 @@ const GAP: &str = "  ";
 
 /// How the cells of a column align.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
+    /// To the left.
     Left,
+    /// To the right.
     Right,
 }
 
 /// Titles with their alignment, and rows of the same length.
-pub(crate) struct Grid {
-    pub(crate) columns: Vec<(&'static str, Align)>,
-    pub(crate) rows: Vec<Vec<String>>,
+pub struct Grid {
+    /// Titles with their alignment.
+    pub columns: Vec<(&'static str, Align)>,
+    /// The cells of each row.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A column: title, alignment, and the text of a row's cell.
@@ -36,7 +40,7 @@ impl Grid {
 
     /// As [`Self::text`], in lines of at most `width` if the columns allow it: as many tables as needed, each beginning with the first
     /// column.
-    pub(crate) fn text_within(&self, indent: &str, width: usize) -> String {
+    pub fn text_within(&self, indent: &str, width: usize) -> String {
         self.parts(width.saturating_sub(indent.len())).iter().map(|part| part.text(indent)).collect()
     }
 

@@ -18,4 +18,6 @@ pub(crate) mod words;
 
 pub use comparison::comparison;
 pub use connection::connection;
+pub use grid::{Align, Grid};
 pub use report::{report, report_summary, report_within};
+pub use words::capital;

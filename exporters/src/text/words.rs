@@ -24,7 +24,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// The text with a capital first letter.
-pub(crate) fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

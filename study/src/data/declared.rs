@@ -7,51 +7,51 @@ use super::results::{self, Factor, PublishedValue};
 
 /// What an experiment is about, and how to show it.
 #[derive(Clone, Copy, Debug)]
-pub struct Description {
+pub(crate) struct Description {
     /// Name on the command line.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// One line.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// Key of the paper.
-    pub paper: &'static str,
+    pub(crate) paper: &'static str,
     /// What it answers.
-    pub question: &'static str,
+    pub(crate) question: &'static str,
     /// What is built and measured here, and where that differs from the paper.
-    pub method: &'static str,
+    pub(crate) method: &'static str,
     /// What is measured.
-    pub quantities: &'static [Quantity],
+    pub(crate) quantities: &'static [Quantity],
     /// Factors, with the values that they have in the cell of comparison.
-    pub baseline: &'static [(&'static str, &'static str)],
+    pub(crate) baseline: &'static [(&'static str, &'static str)],
     /// Its plots.
-    pub plots: &'static [Plot],
+    pub(crate) plots: &'static [Plot],
     /// Its plots of single values, each with the factors that its cells have in common.
-    pub detail_plots: &'static [(Shape, &'static [(&'static str, &'static str)])],
+    pub(crate) detail_plots: &'static [(Shape, &'static [(&'static str, &'static str)])],
     /// What the paper reports.
-    pub published: &'static [Published],
+    pub(crate) published: &'static [Published],
 }
 
 /// A quantity over a factor.
 #[derive(Clone, Copy, Debug)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// The vertical axis.
-    pub quantity: Quantity,
+    pub(crate) quantity: Quantity,
     /// The factor of the horizontal axis.
-    pub over: &'static str,
+    pub(crate) over: &'static str,
     /// Whether the horizontal axis is logarithmic.
-    pub log: bool,
+    pub(crate) log: bool,
 }
 
 /// A value that a paper reports for a cell.
 #[derive(Clone, Copy, Debug)]
-pub struct Published {
+pub(crate) struct Published {
     /// The cell, by the factors that identify it.
-    pub cell: &'static [(&'static str, &'static str)],
+    pub(crate) cell: &'static [(&'static str, &'static str)],
     /// What was measured.
-    pub quantity: Quantity,
+    pub(crate) quantity: Quantity,
     /// The value.
-    pub value: PublishedValue,
+    pub(crate) value: PublishedValue,
     /// On which machine or network.
-    pub setup: &'static str,
+    pub(crate) setup: &'static str,
 }
 
 impl From<&Description> for results::Description {

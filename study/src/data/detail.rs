@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of a run that are drawn one by one, not summarized: of each connection, and over time.
 
-use crate::metric::Unit;
-use crate::words;
+use mpwatch_model::metric::Unit;
+use mpwatch_model::words;
 
 words! {
     /// What a detail is a value of.
-    pub enum Series {
+    pub(crate) enum Series {
         /// Of each measured connection: from connect to the last byte at the receiver, seconds.
         CompletionTimes = "completion_s",
         /// The same of each short flow.
@@ -22,7 +22,7 @@ words! {
 
 impl Series {
     /// Its title on an axis.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::CompletionTimes => "completion time",
             Self::ShortCompletionTimes => "completion time of short flows",
@@ -33,7 +33,7 @@ impl Series {
     }
 
     /// Its unit.
-    pub fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         match self {
             Self::CompletionTimes | Self::ShortCompletionTimes => Unit::Seconds,
             Self::FlowGoodput | Self::FirstSubflow | Self::SecondSubflow => Unit::BitsPerSecond,
@@ -43,18 +43,18 @@ impl Series {
 
 /// One value of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Detail {
+pub(crate) struct Detail {
     /// What it is a value of.
-    pub series: Series,
+    pub(crate) series: Series,
     /// When, in seconds after the start of the traffic. `None`: it is of no time in particular.
-    pub at_s: Option<f64>,
+    pub(crate) at_s: Option<f64>,
     /// In the unit of the series.
-    pub value: f64,
+    pub(crate) value: f64,
 }
 
 /// A plot of details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// The cumulative distribution over all runs, a curve for each cell.
     Distribution(Series),
     /// The rates of both subflows over time in the first run, a plot for each cell.

@@ -3,103 +3,93 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{self, Unit};
+use mpwatch_model::metric::{self, Unit};
 
-/// Declares the quantities: variant, name in files, title, unit, whether less is better, meaning.
+/// Declares the quantities: variant, name in files, title, unit, meaning.
 macro_rules! quantities {
-    ($($variant:ident $name:literal $title:literal $unit:ident $lower:literal $help:literal;)*) => {
+    ($($variant:ident $name:literal $title:literal $unit:ident $help:literal;)*) => {
         /// A quantity of a study.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Quantity {
+        pub(crate) enum Quantity {
             $(#[doc = $help] #[serde(rename = $name)] $variant,)*
         }
 
         impl Quantity {
             /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            fn row(self) -> (&'static str, &'static str, Unit, bool, &'static str) {
-                match self { $(Self::$variant => ($name, $title, Unit::$unit, $lower, $help),)* }
+            fn row(self) -> (&'static str, &'static str, Unit) {
+                match self { $(Self::$variant => ($name, $title, Unit::$unit),)* }
             }
         }
     };
 }
 
 quantities! {
-    Goodput "goodput_bps" "goodput" BitsPerSecond false "Payload of the measured connections over the time from the first connect to the last byte.";
-    Throughput "throughput_bps" "throughput" BitsPerSecond false "All bytes on the wire of the measured connections (headers estimated) over the same time.";
-    SlowestFlow "slowest_flow_bps" "slowest flow" BitsPerSecond false "Lowest goodput of a measured connection.";
-    FlowJain "flow_jain_index" "Jain index of flows" Ratio false "Jain's fairness index of the connections' goodput (1: equal).";
-    Requests "requests_per_s" "requests per second" Count false "Requests with a response per second, as the application reports them.";
-    CompletionTime "completion_s" "completion time" Seconds true "Median time from connect to the last byte at the receiver of a connection.";
-    SlowestCompletion "slowest_completion_s" "slowest completion" Seconds true "Longest time from connect to the last byte at the receiver of a connection.";
-    Power "power_w" "power" Watts true "Mean power of the machine's energy zones during the traffic, idle power included.";
-    MachineEnergy "machine_j" "energy of the machine" Joules true "Mean power times the time from the first connect to the last byte.";
-    FlowEnergy "flow_j" "energy of the flows" Joules true "Energy above idle that is charged to the measured connections, both ends.";
-    EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte true "The same per gigabyte (10^9 bytes) of payload.";
-    CpuTime "cpu_s" "CPU time of the flows" Seconds true "CPU time of the network path that is charged to the measured connections, both ends.";
-    CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds true "The same per gigabyte (10^9 bytes) of payload.";
-    Retransmitted "retransmitted_ratio" "retransmitted" Ratio true "Retransmitted share of the bytes that the subflows sent.";
-    Excess "excess_ratio" "excess traffic" Ratio true "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";
-    Rtt "rtt_s" "RTT" Seconds true "Median round-trip time of the sending subflows, weighted by their samples.";
-    SecondSubflow "second_subflow_s" "second subflow after" Seconds true "Time until the second subflow was established.";
-    SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes true "Payload sent when the second subflow was established.";
-    EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes true "Payload that had arrived when the second subflow had carried 10 % of it.";
-    Outage "outage_s" "outage" Seconds true "Longest outage of a connection: how long no subflow made progress.";
-    Completed "completed_ratio" "completed" Ratio false "Share of the connections whose payload arrived completely.";
-    Jain "jain_index" "Jain index" Ratio false "Jain's fairness index of the subflows' rates (1: equal).";
-    Utilization "path_utilization" "paths used" Ratio false "Mean share of the paths that carried at least 10 % of a connection's payload.";
-    CoreUse "core_use" "core switches used" Ratio false "Share of the core switches that carried at least 10 % of the traffic of all core switches.";
-    Groups "bottleneck_groups" "bottlenecks found" Count false "Number of distinct bottlenecks that mpwatch saw for a connection.";
-    ExtraSubflows "extra_subflows" "extra subflows found" Count true "Subflows beyond one per bottleneck, as mpwatch saw them.";
-    Found "found_ratio" "extra subflows found" Ratio false "Share of the subflows beyond one per queue that the method would close at the end.";
-    FalselyClosed "falsely_closed_ratio" "paths falsely closed" Ratio true "Share of the queues that would lose their last subflow.";
-    DecisionTime "decision_s" "decision time" Seconds true "Time until half of the pairs of subflows had a verdict.";
-    Removed "removed_subflows" "subflows removed" Count false "Extra subflows that elimination closed.";
-    ShortCompletion "short_completion_s" "completion time of short flows" Seconds true "Median time from connect to the last byte at the receiver of a short flow.";
-    DeadlinesMissed "deadlines_missed_ratio" "deadlines missed" Ratio true "Share of the short flows that took longer than 200 ms.";
-    RateCorrelation "rate_correlation" "correlation of rates" Count false "Correlation of the rates of the first two subflows over snapshots (-1: what one gains the other loses).";
-    Timeouts "timeouts" "timeouts" Count true "Retransmission timeouts of all subflows.";
+    Goodput "goodput_bps" "goodput" BitsPerSecond "Payload of the measured connections over the time from the first connect to the last byte.";
+    Throughput "throughput_bps" "throughput" BitsPerSecond "All bytes on the wire of the measured connections (headers estimated) over the same time.";
+    SlowestFlow "slowest_flow_bps" "slowest flow" BitsPerSecond "Lowest goodput of a measured connection.";
+    FlowJain "flow_jain_index" "Jain index of flows" Ratio "Jain's fairness index of the connections' goodput (1: equal).";
+    Requests "requests_per_s" "requests per second" Count "Requests with a response per second, as the application reports them.";
+    CompletionTime "completion_s" "completion time" Seconds "Median time from connect to the last byte at the receiver of a connection.";
+    SlowestCompletion "slowest_completion_s" "slowest completion" Seconds "Longest time from connect to the last byte at the receiver of a connection.";
+    Power "power_w" "power" Watts "Mean power of the machine's energy zones during the traffic, idle power included.";
+    MachineEnergy "machine_j" "energy of the machine" Joules "Mean power times the time from the first connect to the last byte.";
+    FlowEnergy "flow_j" "energy of the flows" Joules "Energy above idle that is charged to the measured connections, both ends.";
+    EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte "The same per gigabyte (10^9 bytes) of payload.";
+    CpuTime "cpu_s" "CPU time of the flows" Seconds "CPU time of the network path that is charged to the measured connections, both ends.";
+    CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds "The same per gigabyte (10^9 bytes) of payload.";
+    Retransmitted "retransmitted_ratio" "retransmitted" Ratio "Retransmitted share of the bytes that the subflows sent.";
+    Excess "excess_ratio" "excess traffic" Ratio "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";
+    Rtt "rtt_s" "RTT" Seconds "Median round-trip time of the sending subflows, weighted by their samples.";
+    SecondSubflow "second_subflow_s" "second subflow after" Seconds "Time until the second subflow was established.";
+    SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes "Payload sent when the second subflow was established.";
+    EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes "Payload that had arrived when the second subflow had carried 10 % of it.";
+    Outage "outage_s" "outage" Seconds "Longest outage of a connection: how long no subflow made progress.";
+    Completed "completed_ratio" "completed" Ratio "Share of the connections whose payload arrived completely.";
+    Jain "jain_index" "Jain index" Ratio "Jain's fairness index of the subflows' rates (1: equal).";
+    Utilization "path_utilization" "paths used" Ratio "Mean share of the paths that carried at least 10 % of a connection's payload.";
+    CoreUse "core_use" "core switches used" Ratio "Share of the core switches that carried at least 10 % of the traffic of all core switches.";
+    Groups "bottleneck_groups" "bottlenecks found" Count "Number of distinct bottlenecks that mpwatch saw for a connection.";
+    ExtraSubflows "extra_subflows" "extra subflows found" Count "Subflows beyond one per bottleneck, as mpwatch saw them.";
+    Found "found_ratio" "extra subflows found" Ratio "Share of the subflows beyond one per queue that the method would close at the end.";
+    FalselyClosed "falsely_closed_ratio" "paths falsely closed" Ratio "Share of the queues that would lose their last subflow.";
+    DecisionTime "decision_s" "decision time" Seconds "Time until half of the pairs of subflows had a verdict.";
+    Removed "removed_subflows" "subflows removed" Count "Extra subflows that elimination closed.";
+    ShortCompletion "short_completion_s" "completion time of short flows" Seconds "Median time from connect to the last byte at the receiver of a short flow.";
+    DeadlinesMissed "deadlines_missed_ratio" "deadlines missed" Ratio "Share of the short flows that took longer than 200 ms.";
+    RateCorrelation "rate_correlation" "correlation of rates" Count "Correlation of the rates of the first two subflows over snapshots (-1: what one gains the other loses).";
+    Timeouts "timeouts" "timeouts" Count "Retransmission timeouts of all subflows.";
 }
 
 impl Quantity {
     /// Its name in files; it ends in the unit.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.row().0
     }
 
     /// Its title in tables and plots.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         self.row().1
     }
 
     /// Its unit.
-    pub fn unit(self) -> Unit {
+    pub(crate) fn unit(self) -> Unit {
         self.row().2
     }
 
-    /// Whether less is better.
-    pub fn lower_is_better(self) -> bool {
-        self.row().3
-    }
-
-    /// What it means.
-    pub fn help(self) -> &'static str {
-        self.row().4
-    }
-
     /// The quantity with this name in files.
-    pub fn by_name(name: &str) -> Option<Self> {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name() == name)
     }
 
     /// Whether it is computed from joules, which may be estimates.
-    pub fn is_energy(self) -> bool {
+    pub(crate) fn is_energy(self) -> bool {
         self.unit().is_energy() || self == Self::Power
     }
 
     /// The range that its values can have. An interval of few runs may extend beyond it.
-    pub fn range(self) -> (f64, f64) {
+    pub(crate) fn range(self) -> (f64, f64) {
         match self.unit() {
             _ if self == Self::RateCorrelation => (-1.0, 1.0),
             Unit::Ratio => (0.0, 1.0),
@@ -108,7 +98,7 @@ impl Quantity {
     }
 
     /// A value with its unit.
-    pub fn display(self, value: f64) -> String {
+    pub(crate) fn display(self, value: f64) -> String {
         match self {
             Self::RateCorrelation => format!("{value:+.2}"),
             // The mean of whole numbers.
@@ -127,7 +117,6 @@ mod tests {
         for quantity in Quantity::ALL {
             assert_eq!(Quantity::by_name(quantity.name()), Some(*quantity));
             assert_eq!(serde_json::to_value(quantity).unwrap(), quantity.name());
-            assert!(quantity.help().ends_with('.'), "{}", quantity.name());
         }
         assert_eq!(Quantity::by_name("watts"), None);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the runs of an experiment to the results of its cells.
 
-use crate::host::energy::EnergySource;
-use crate::statistics::{Shift, mean_interval, relative_change};
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::statistics::{Shift, mean_interval, relative_change};
 
 use super::quantity::Quantity;
 use super::results::{
@@ -11,14 +11,14 @@ use super::results::{
 
 impl Experiment {
     /// The results of these cells, in this order. Cells without runs are listed, too.
-    pub fn of(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
+    pub(crate) fn of(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
         let of_cell = |factors: &Vec<Factor>| Cell::of(description, factors, runs);
         Self { description: description.clone(), cells: cells.iter().map(of_cell).collect() }
     }
 
     /// What the paper's value means here, in the unit of the quantity: a change is relative to the mean of the cell of comparison. `None`: that
     /// has no value.
-    pub fn absolute(&self, cell: &Cell, quantity: Quantity, published: PublishedValue) -> Option<f64> {
+    pub(crate) fn absolute(&self, cell: &Cell, quantity: Quantity, published: PublishedValue) -> Option<f64> {
         match published {
             PublishedValue::Absolute(value) => Some(value),
             PublishedValue::Change(change) => {
@@ -30,7 +30,7 @@ impl Experiment {
     }
 
     /// The values of a factor, in the order of the cells.
-    pub fn values_of(&self, factor: &str) -> Vec<&str> {
+    pub(crate) fn values_of(&self, factor: &str) -> Vec<&str> {
         let mut values = Vec::new();
         for value in self.cells.iter().filter_map(|cell| cell.factor(factor)) {
             if !values.contains(&value) {
@@ -135,7 +135,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::study::{SCHEMA, declared};
+    use crate::data::{SCHEMA, declared};
 
     static DESCRIPTION: declared::Description = declared::Description {
         name: "energy",

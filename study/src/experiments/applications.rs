@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
-use mpwatch_model::study::PublishedValue;
-use mpwatch_model::study::declared::{Description, Plot, Published};
-use mpwatch_model::study::quantity::Quantity;
+use crate::data::PublishedValue;
+use crate::data::declared::{Description, Plot, Published};
+use crate::data::quantity::Quantity;
 
 use super::super::experiment::{
     Application, Cell, Declared, Network, Program, Scale, Scenario, TRANSPORTS, transport_name,

@@ -8,9 +8,9 @@ use mpwatch_lab::bottleneck::grid::Grid;
 use mpwatch_lab::bottleneck::network::topology;
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use mpwatch_model::study::PublishedValue;
-use mpwatch_model::study::declared::{Description, Plot, Published};
-use mpwatch_model::study::quantity::Quantity;
+use crate::data::PublishedValue;
+use crate::data::declared::{Description, Plot, Published};
+use crate::data::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 

@@ -42,7 +42,7 @@ static DECLARED: &[Declared] = &[
 mod tests {
     use std::collections::HashSet;
 
-    use mpwatch_model::study::{Factor, key};
+    use crate::data::{Factor, key};
 
     use super::super::experiment::{Network, Role, Scale, Work};
     use super::*;

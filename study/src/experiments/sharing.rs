@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
-use mpwatch_model::study::PublishedValue;
-use mpwatch_model::study::declared::{Description, Plot, Published};
-use mpwatch_model::study::detail::{Series, Shape};
-use mpwatch_model::study::quantity::Quantity;
+use crate::data::PublishedValue;
+use crate::data::declared::{Description, Plot, Published};
+use crate::data::detail::{Series, Shape};
+use crate::data::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 

@@ -14,12 +14,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{self, Program};
-use crate::endpoint::{self, Limits};
-use crate::error::{Error, Result};
-use crate::link::{self, InterfaceCounters, IpNet, RateLimit, VethEnd, VethSettings};
-use crate::netns::Namespace;
-use crate::router;
+use mpwatch_lab::endpoint::{self, Limits};
+use mpwatch_lab::link::{self, InterfaceCounters, IpNet, RateLimit, VethEnd, VethSettings};
+use mpwatch_lab::random::Random;
+use mpwatch_lab::{Error, Namespace, Result, router};
 use graph::Graph;
 
 /// How a switch chooses among several shortest paths.
@@ -179,7 +177,7 @@ fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> 
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
     // With the same function everywhere, a switch would send all flows that it gets on over the same link.
-    let hash = crate::random::Random::new(seed ^ node as u64).next() as u32 | 1;
+    let hash = Random::new(seed ^ node as u64).next() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {
         return Ok(());
@@ -218,5 +216,5 @@ fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let mut table =
         String::from("table ip spray { chain forward { type filter hook prerouting priority mangle; ");
     let _ = write!(table, "meta mark set numgen random mod {paths} offset {FIRST_MARK}; }}; }}");
-    namespace.enter(|| command::batch(Program::Nft, &[table]))?
+    namespace.nft(&table)
 }

@@ -24,13 +24,12 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// The command with its arguments.
     pub(super) fn words(&self) -> Vec<String> {
-        let here = || {
-            std::env::current_exe().map_or_else(|_| "mpwatch".to_owned(), |path| path.display().to_string())
+        let this = std::env::current_exe().ok().filter(|_| self.command.is_empty() && self.mpwatch.is_none());
+        let program = match this {
+            Some(program) => vec![program.display().to_string()],
+            None => vec![self.mpwatch.clone().unwrap_or_else(|| "mpwatch".to_owned()), "study".to_owned()],
         };
-        let default = || if self.command.is_empty() { here() } else { "mpwatch".to_owned() };
-        let program = self.mpwatch.clone().unwrap_or_else(default);
-        let request = ["study", "endpoint"].map(str::to_owned);
-        self.command.iter().cloned().chain([program]).chain(request).collect()
+        self.command.iter().cloned().chain(program).chain(["endpoint".to_owned()]).collect()
     }
 }
 

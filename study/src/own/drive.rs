@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::ensure;
+use mpwatch::shared::{Failure, RUNTIME};
 use mpwatch_lab::traffic::{TrafficSpec, TransferOutcome};
 
 use super::between::{Between, Endpoint};
 use super::message::{FINISHED, GO, Job, Observation, Ready, Request, Role};
 use super::remote::Remote;
-use crate::error::{Failure, RUNTIME};
-use crate::study::machine::Machine;
-use crate::study::outcome::Outcome;
-use crate::study::run::{Evidence, Observed};
+use crate::machine::Machine;
+use crate::outcome::Outcome;
+use crate::run::{Evidence, Observed};
 
 /// Time to log in and to answer.
 const START_TIMEOUT: Duration = Duration::from_mins(1);

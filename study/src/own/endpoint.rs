@@ -11,20 +11,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use mpwatch_engine::tracker::Closed;
+use mpwatch::shared::{Counters, Tracing, boot_now, stop_flag};
+use mpwatch_engine::tracker::{Closed, Tracker};
 use mpwatch_lab::traffic::{Control, TrafficReport, run_client, run_server};
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::kernel::cpu::LedgerMode;
 use serde::Serialize;
 
 use super::message::{Job, Observation, Ready, Request, Role};
-use crate::cli::TraceOptions;
-use crate::clock;
-use crate::session;
-use crate::signals::stop_flag;
-use crate::study::machine::Machine;
-use crate::study::run::{INTERVAL, is_to, sample};
-use crate::study::traffic::CLOSE_TIMEOUT;
+use crate::machine::Machine;
+use crate::run::{INTERVAL, is_to, sample};
+use crate::traffic::CLOSE_TIMEOUT;
 
 /// Time between two checks of the stop flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -102,19 +98,19 @@ impl End {
 }
 
 fn observe(job: &Job, lines: &Receiver<String>, stop: &Arc<AtomicBool>) -> anyhow::Result<Observation> {
-    let options = TraceOptions { tcp: true, ledger: Some(LedgerMode::Exact), ..TraceOptions::default() };
-    let mut live = options.start(INTERVAL, Arc::clone(stop))?.without_cost().without_backoff();
+    let mut tracing = Tracing::start(&Counters::default(), INTERVAL, Arc::clone(stop))?;
+    let tracker = Tracker::new(tracing.first_event().clone(), Closed::Keep);
     let server = (job.role == Role::Server).then(|| End::listening(job)).transpose()?;
     say(&Ready)?;
     next(lines, stop)?;
-    let began = clock::boot_now()?;
+    let began = boot_now()?;
     let end = server.unwrap_or_else(|| End::start(job));
 
     let netns = u32::try_from(std::fs::metadata("/proc/self/ns/net")?.ino())?;
     let port = [job.traffic.server.port()];
     let is_ours = |one: &Connection| one.netns_inode == netns && is_to(one, &port);
     let (mut samples, mut ended) = (Vec::new(), None::<Instant>);
-    let mut report = session::run(&mut live, options.tracker(Closed::Keep), None, |snapshot| {
+    let mut report = tracing.run(tracker, &mut |_| {}, |snapshot| {
         samples.push(sample(&snapshot, &[], |one: &&Connection| is_ours(one), &[]));
         match lines.try_recv() {
             Ok(_) => end.control.finish_client(),

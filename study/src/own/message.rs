@@ -6,7 +6,7 @@ use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::study::run::Sample;
+use crate::run::Sample;
 
 /// The second line to an end: the traffic begins.
 pub(super) const GO: &str = "go";

@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use mpwatch::shared::{Failure, KERNEL, PERMISSION, RUNTIME};
 use serde::de::DeserializeOwned;
 
 use super::between::Endpoint;
 use super::message::{Request, Role};
-use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME};
 
 /// Time between two checks of the stop flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);

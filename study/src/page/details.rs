@@ -2,14 +2,14 @@
 //! Plots of the single values of the runs of a study: distributions over connections, and rates over time.
 
 use mpwatch_model::metric::{Unit, count};
-use mpwatch_model::study::detail::{Detail, Series, Shape};
-use mpwatch_model::study::{Cell, DetailPlot, Experiment};
+use crate::data::detail::{Detail, Series, Shape};
+use crate::data::{Cell, DetailPlot, Experiment};
 
-use super::axis::Axis;
-use super::distributions::distribution;
-use super::plot::{Curve, Plot};
-use super::study_labels::{cell_name, value_axis};
-use crate::text::words::capital;
+use mpwatch_exporters::html::axis::Axis;
+use mpwatch_exporters::html::distribution;
+use mpwatch_exporters::html::plot::{Curve, Plot};
+use super::labels::{cell_name, value_axis};
+use mpwatch_exporters::text::capital;
 
 const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, column: "time_s", log: false };
 const SHARE: Axis = Axis { title: "share of flows", unit: Unit::Ratio, column: "share", log: false };
@@ -87,7 +87,7 @@ fn rates(experiment: &Experiment, cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use mpwatch_model::host::energy::EnergySource;
-    use mpwatch_model::study::{Description, Factor};
+    use crate::data::{Description, Factor};
 
     use super::*;
 

@@ -2,9 +2,9 @@
 //! Names of cells and factors in the plots of a study, and their axes.
 
 use mpwatch_model::metric::Unit;
-use mpwatch_model::study::{Cell, Experiment, Factor, key};
+use crate::data::{Cell, Experiment, Factor, key};
 
-use super::axis::Axis;
+use mpwatch_exporters::html::axis::Axis;
 
 /// A value this many times as large as another hides it on a linear axis.
 const HIDES: f64 = 10.0;

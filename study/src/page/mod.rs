@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A study as one HTML file: for each experiment its question, what the paper says and what was measured, plots and a table.
 
+mod details;
+mod labels;
+
 use std::fmt::Write as _;
 
 use mpwatch_model::host::energy::EnergySource;
-use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Cell, Experiment, Origin, Plot as Wanted, Study};
+use crate::data::quantity::Quantity;
+use crate::data::{Cell, Experiment, Origin, Plot as Wanted, Study};
 
-use super::axis::Axis;
-use super::bars::{Bar, Bars};
-use super::markup::{escape, facts, list, table};
-use super::page::frame;
-use super::plot::{Curve, Plot};
-use super::study_details;
-use super::study_labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
-use crate::study::{Agreement, energy_note, table as table_of, verdicts};
-use crate::text::words::capital;
+use mpwatch_exporters::html::axis::Axis;
+use mpwatch_exporters::html::bars::{Bar, Bars};
+use mpwatch_exporters::html::markup::{escape, facts, list, table};
+use mpwatch_exporters::html::frame;
+use mpwatch_exporters::html::plot::{Curve, Plot};
+use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
+use crate::table::{Agreement, energy_note, table as table_of, verdicts};
+use mpwatch_exporters::text::capital;
 
 /// The study as a page.
-pub fn study(study: &Study) -> String {
+pub(crate) fn study(study: &Study) -> String {
     let title = format!("mpwatch study of {}", study.origin.host.name);
     let mut text = frame(&title, &title);
     let _ = write!(
@@ -68,7 +70,7 @@ fn section(study: &Study, experiment: &Experiment) -> String {
     });
     let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, wanted)).collect();
     let details: String =
-        about.detail_plots.iter().map(|one| study_details::plots(experiment, one)).collect();
+        about.detail_plots.iter().map(|one| details::plots(experiment, one)).collect();
     let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
     format!(
         "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\
@@ -239,7 +241,7 @@ fn curve_name(cell: &Cell, over: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::study::Description;
+    use crate::data::Description;
 
     use super::*;
 

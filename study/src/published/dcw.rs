@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use mpwatch_engine::bottleneck::{Method, PairEvaluation, correlation};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
@@ -14,9 +15,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;
 use super::wavelet::denoised;
-use crate::bottleneck::evaluation::PairEvaluation;
-use crate::bottleneck::method::{Method, every_pair};
-use crate::bottleneck::statistics::correlation;
+use super::pairs::every_pair;
 
 /// 10 Hz.
 const STEP: u64 = 100_000_000;
@@ -37,7 +36,7 @@ struct Delays {
 }
 
 #[derive(Default)]
-pub(crate) struct Dcw {
+pub(super) struct Dcw {
     delays: BTreeMap<SubflowId, Delays>,
     decisions: Decisions,
 }

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use mpwatch_engine::bottleneck::{Method, PairEvaluation};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;
-use crate::bottleneck::evaluation::PairEvaluation;
-use crate::bottleneck::method::{Method, every_pair};
+use super::pairs::every_pair;
 
 /// Minimum window around a loss: round trips in a data centre are shorter than the sampling interval.
 const MIN_WINDOW: u64 = 20_000_000;
@@ -39,7 +39,7 @@ struct Path {
 }
 
 #[derive(Default)]
-pub(crate) struct Dwc {
+pub(super) struct Dwc {
     paths: BTreeMap<SubflowId, Path>,
     open: Vec<Loss>,
     decisions: Decisions,

@@ -4,17 +4,17 @@
 
 use std::collections::BTreeMap;
 
+use mpwatch_engine::bottleneck::{Method, PairEvaluation};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use crate::bottleneck::evaluation::PairEvaluation;
-use crate::bottleneck::method::{Method, every_pair};
+use super::pairs::every_pair;
 
 /// How the algorithm is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(super) enum Reading {
     /// As printed: the subflow that sets the reference is then compared with itself, and closed at once.
     Literal,
     /// The comparison is an `else` branch: the subflow that sets the reference is kept.
@@ -23,12 +23,12 @@ pub(crate) enum Reading {
 
 /// The parameters of `[MPTCP-D]`. Its best ones are 1.3 and 0.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Parameters {
+pub(super) struct Parameters {
     /// An RTT above this many base RTTs is that of a congested link.
-    pub(crate) alpha: f64,
+    pub(super) alpha: f64,
     /// RTTs that differ by less than this many base RTTs belong to one link.
-    pub(crate) beta: f64,
-    pub(crate) reading: Reading,
+    pub(super) beta: f64,
+    pub(super) reading: Reading,
 }
 
 impl Default for Parameters {
@@ -37,7 +37,7 @@ impl Default for Parameters {
     }
 }
 
-pub(crate) struct Ese {
+pub(super) struct Ese {
     parameters: Parameters,
     /// Samples that wait for those of the other subflows, to be processed in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
@@ -49,7 +49,7 @@ pub(crate) struct Ese {
 }
 
 impl Ese {
-    pub(crate) fn new(parameters: Parameters) -> Self {
+    pub(super) fn new(parameters: Parameters) -> Self {
         let (waiting, bases, closed) = Default::default();
         Self { parameters, waiting, bases, trigger: None, closed }
     }

@@ -5,10 +5,12 @@ mod dcw;
 mod decisions;
 mod dwc;
 mod ese;
+mod pairs;
 mod rfc8382;
+mod variant;
 mod wavelet;
 
-pub(crate) use dcw::Dcw;
-pub(crate) use dwc::Dwc;
-pub(crate) use ese::{Ese, Parameters, Reading};
-pub(crate) use rfc8382::Rfc8382;
+#[cfg(test)]
+mod tests;
+
+pub use variant::{Variant, new};

@@ -6,15 +6,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use mpwatch_engine::bottleneck::{Method, PairEvaluation, mean};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;
-use crate::bottleneck::evaluation::PairEvaluation;
-use crate::bottleneck::method::{Method, every_pair};
-use crate::bottleneck::statistics::mean;
+use super::pairs::every_pair;
 
 /// The base interval T.
 const INTERVAL: u64 = 350_000_000;
@@ -168,7 +167,7 @@ fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -
 }
 
 #[derive(Default)]
-pub(crate) struct Rfc8382 {
+pub(super) struct Rfc8382 {
     flows: BTreeMap<SubflowId, Flow>,
     decisions: Decisions,
 }

@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The published methods behave as their papers describe, on samples made by hand.
 
+use mpwatch_engine::bottleneck::{Detector, Method as _, PairEvaluation};
+use mpwatch_fixtures::delay_samples::{SECOND, batches, id, sample};
+use mpwatch_fixtures::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::detection::{SECOND, detect_by, id, sample, verdicts_by};
-use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
-use crate::bottleneck::method::Method as _;
-use crate::bottleneck::published::{Ese, Parameters, Reading};
+use super::ese::{Ese, Parameters, Reading};
+use super::new;
+
+/// The results of a method after all samples.
+fn detect_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<PairEvaluation> {
+    let mut detector = Detector::with_method(new(method));
+    for batch in batches(rows) {
+        detector.take(&batch);
+    }
+    let end = rows.iter().flatten().map(|sample| sample.at).max().unwrap_or(Nanos(0));
+    detector.advance(end + Nanos(SECOND));
+    detector.pairs().to_vec()
+}
+
+fn verdicts_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<Verdict> {
+    detect_by(method, rows).iter().map(|pair| pair.verdict).collect()
+}
 
 fn rtts(of: &[(u64, u64)]) -> Vec<DelaySample> {
     of.iter().map(|&(at_ms, rtt_us)| sample(at_ms, rtt_us, 0)).collect()

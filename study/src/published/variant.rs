@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The methods by name, and the variants of them that benches compare.
 
+use mpwatch_engine::bottleneck::{Concordance, Detector, Method};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 
-use super::concordance::Concordance;
-use super::detector::Detector;
-use super::method::Method;
-use super::published::{Dcw, Dwc, Ese, Parameters, Reading, Rfc8382};
+use super::dcw::Dcw;
+use super::dwc::Dwc;
+use super::ese::{Ese, Parameters, Reading};
+use super::rfc8382::Rfc8382;
 
-impl Detector {
-    /// A detector that uses this method.
-    pub fn by(method: DetectionMethod) -> Self {
-        Self::by_with_alpha(method, Parameters::default().alpha)
-    }
+/// Creates the method of this name.
+pub fn new(method: DetectionMethod) -> Box<dyn Method + Send> {
+    with_alpha(method, Parameters::default().alpha)
+}
 
-    fn by_with_alpha(method: DetectionMethod, alpha: f64) -> Self {
-        let ese = |reading| Box::new(Ese::new(Parameters { alpha, reading, ..Parameters::default() }));
-        let method: Box<dyn Method + Send> = match method {
-            DetectionMethod::Concordance => Box::<Concordance>::default(),
-            DetectionMethod::Ese => ese(Reading::Else),
-            DetectionMethod::EseLiteral => ese(Reading::Literal),
-            DetectionMethod::Rfc8382 => Box::<Rfc8382>::default(),
-            DetectionMethod::Dcw => Box::<Dcw>::default(),
-            DetectionMethod::Dwc => Box::<Dwc>::default(),
-        };
-        Self::with(method)
+fn with_alpha(method: DetectionMethod, alpha: f64) -> Box<dyn Method + Send> {
+    let ese = |reading| Box::new(Ese::new(Parameters { alpha, reading, ..Parameters::default() }));
+    match method {
+        DetectionMethod::Concordance => Box::<Concordance>::default(),
+        DetectionMethod::Ese => ese(Reading::Else),
+        DetectionMethod::EseLiteral => ese(Reading::Literal),
+        DetectionMethod::Rfc8382 => Box::<Rfc8382>::default(),
+        DetectionMethod::Dcw => Box::<Dcw>::default(),
+        DetectionMethod::Dwc => Box::<Dwc>::default(),
     }
 }
 
@@ -41,7 +39,7 @@ impl Variant {
     /// The other thresholds in Table III of `[MPTCP-D]`; the default is the best one.
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
-    /// Every method with its default parameters, and those of MPTCP-D with every published threshold.
+    /// Every method with its default parameters, mpwatch's own first, and the methods of MPTCP-D with every published threshold.
     pub fn all() -> Vec<Self> {
         let alpha = Parameters::default().alpha;
         let defaults = DetectionMethod::ALL.iter().map(|&method| Self {
@@ -58,6 +56,6 @@ impl Variant {
 
     /// A detector that uses this variant and evaluates at every interval.
     pub fn detector(&self) -> Detector {
-        Detector::by_with_alpha(self.method, self.alpha)
+        Detector::with_method(with_alpha(self.method, self.alpha))
     }
 }

@@ -7,17 +7,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use mpwatch::shared::{Failure, suggest};
 use mpwatch_lab::traffic::{Amount, PORT, Sender, TrafficSpec, Transport, Workload};
-use mpwatch_model::study::detail::{Series, Shape};
-use mpwatch_model::study::quantity::Quantity;
-use mpwatch_model::study::{Description, DetailPlot, Factor, Plot};
+use crate::data::detail::{Series, Shape};
+use crate::data::quantity::Quantity;
+use crate::data::{Description, DetailPlot, Factor, Plot};
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::between::{Between, Endpoint};
-use crate::config::suggest;
-use crate::error::Failure;
-use crate::study::experiment::{Cell, Experiment, Work};
+use crate::experiment::{Cell, Experiment, Work};
 
 /// Quantities that only the lab can know: of its queues, its switches, or loads that a file does not have.
 const LAB_ONLY: [Quantity; 8] = [

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use mpwatch_model::study::key;
+use crate::data::key;
 
 use super::*;
 
-const EXAMPLE: &str = include_str!("../../../../../packaging/examples/study.toml");
+const EXAMPLE: &str = include_str!("../../../../packaging/examples/study.toml");
 
 fn keys(own: &OwnExperiment) -> Vec<String> {
     own.experiment
-        .cells(crate::study::experiment::Scale::Full)
+        .cells(crate::experiment::Scale::Full)
         .iter()
         .map(|cell| key(&cell.factors))
         .collect()

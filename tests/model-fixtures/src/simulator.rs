@@ -8,35 +8,40 @@ use std::collections::BinaryHeap;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::detection::SECOND;
+use crate::delay_samples::SECOND;
 
 const PACKET_BITS: u64 = 12_000;
 const MS: u64 = 1_000_000;
 
 /// A link with a queue.
 #[derive(Clone, Copy)]
-pub(crate) struct Link {
-    pub(crate) mbit: u64,
+pub struct Link {
+    /// Rate.
+    pub mbit: u64,
     /// Longest queueing delay.
-    pub(crate) queue_ms: u64,
+    pub queue_ms: u64,
     /// Mean part of the rate that bursts of cross traffic take, in percent.
-    pub(crate) cross: u64,
+    pub cross: u64,
 }
 
 /// A subflow.
 #[derive(Clone, Copy)]
-pub(crate) struct Sender {
+pub struct Sender {
     /// Index of its link.
-    pub(crate) link: usize,
-    pub(crate) rtt_ms: u64,
-    pub(crate) start_ms: u64,
+    pub link: usize,
+    /// Round-trip time without queueing.
+    pub rtt_ms: u64,
+    /// Time of the first packet.
+    pub start_ms: u64,
 }
 
-pub(crate) const QUIET: Link = Link { mbit: 20, queue_ms: 30, cross: 0 };
-pub(crate) const BUSY: Link = Link { mbit: 20, queue_ms: 30, cross: 30 };
+/// Without cross traffic.
+pub const QUIET: Link = Link { mbit: 20, queue_ms: 30, cross: 0 };
+/// With cross traffic.
+pub const BUSY: Link = Link { mbit: 20, queue_ms: 30, cross: 30 };
 
 /// Some senders on one link, each started 100 ms after the one before.
-pub(crate) fn on(link: usize, count: usize) -> Vec<Sender> {
+pub fn on(link: usize, count: usize) -> Vec<Sender> {
     (0..count as u64).map(|n| Sender { link, rtt_ms: 10, start_ms: 100 * n }).collect()
 }
 
@@ -72,7 +77,7 @@ struct Simulator {
 }
 
 /// The samples of each sender over this many seconds.
-pub(crate) fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -> Vec<Vec<DelaySample>> {
+pub fn run(links: &[Link], senders: &[Sender], seconds: u64, seed: u64) -> Vec<Vec<DelaySample>> {
     let flow = |sender: &Sender| Flow {
         sender: *sender,
         window: 10.0,
