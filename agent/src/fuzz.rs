@@ -20,7 +20,7 @@ use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::energy::window::EnergyWindow;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
-use mpwatch_store::SheetOf;
+use mpwatch_store::SheetKind;
 
 use crate::attach::Daemon;
 use crate::clock::ClockPair;
@@ -55,7 +55,7 @@ pub fn replay(lines: impl BufRead) {
     markdown::report(&report);
     html::report(&report, &series);
     let written = json::text(&report, Layout::Pretty).is_ok()
-        && sheet::text(&report, &series, SheetOf::Subflows).is_ok()
+        && sheet::text(&report, &series, SheetKind::Subflows).is_ok()
         && links::per_minute(&report, &series).is_ok();
     assert!(written, "a report cannot be written");
 }

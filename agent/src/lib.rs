@@ -11,8 +11,6 @@ mod command;
 mod companion;
 mod compression;
 mod config;
-mod congestion;
-mod control;
 mod cost;
 mod credentials;
 mod daemon;
@@ -22,6 +20,7 @@ mod error;
 mod exit;
 #[cfg(any(feature = "http-client", feature = "parquet"))]
 mod export;
+mod journal;
 mod live;
 mod lock;
 mod mib;

@@ -7,12 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use mpwatch_ebpf::congestion::CongestionError;
 use mpwatch_engine::bottleneck::NewMethod;
-use mpwatch_engine::elimination::Policy;
 use mpwatch_engine::tracker::Tracker;
-use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::EliminationStep;
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
@@ -28,9 +24,6 @@ pub use crate::signals::stop_flag;
 
 use crate::cli::{Cli, CounterOptions, TraceOptions};
 use crate::companion;
-use crate::congestion;
-use crate::control::driver::{Driver, Mode};
-use crate::control::kernel::{self, Kernel};
 use crate::energy::discovery::discover;
 use crate::live::Live;
 use crate::session;
@@ -126,27 +119,5 @@ impl EventSource for Observed<'_> {
 
     fn cut_short(&self) -> Option<&str> {
         self.live.cut_short()
-    }
-}
-
-/// What failed when `mptcpd` was to be registered, and what to do.
-pub fn congestion_failure(error: &CongestionError) -> Failure {
-    congestion::explain(error)
-}
-
-/// Elimination of extra subflows.
-pub struct Elimination(Driver);
-
-impl Elimination {
-    /// Fails if this kernel cannot do it.
-    pub fn new(policy: Policy) -> anyhow::Result<Self> {
-        kernel::check(policy.action)?;
-        Ok(Self(Driver::new(policy, Mode::On, Box::new(Kernel))))
-    }
-
-    /// Acts on a snapshot, on these connections only. Returns how many subflows were removed.
-    pub fn step(&mut self, snapshot: &Snapshot, is_ours: &dyn Fn(&Connection) -> bool) -> usize {
-        let steps = self.0.step(snapshot, is_ours);
-        steps.iter().filter(|step| matches!(step.record.step, EliminationStep::Removed(_))).count()
     }
 }

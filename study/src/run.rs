@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
-use mpwatch::shared::{Counters, Elimination, Failure, KERNEL, Tracing, congestion_failure};
-use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
-use mpwatch_engine::elimination::Policy;
+use mpwatch::shared::{Counters, Failure, KERNEL, Tracing};
+use mpwatch_control::congestion::{self, NAME, Registration};
+use mpwatch_control::driver::Driver;
+use mpwatch_control::kernel::{self, KernelActuator};
+use mpwatch_ebpf::congestion::CongestionError;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::traffic::{Transport, has_congestion_control};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Nanos;
@@ -109,8 +112,10 @@ pub(crate) fn run(
         traffic.advance()?;
         let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
         samples.push(sample(&snapshot, &others.snapshots(), measured, &queues));
-        if let Some(eliminator) = &mut eliminator {
-            removed += eliminator.step(&snapshot, &is_ours);
+        if let Some(driver) = &mut eliminator {
+            let steps = driver.run(&snapshot, &is_ours);
+            removed +=
+                steps.iter().filter(|one| matches!(one.record.step, EliminationStep::Removed(_))).count();
         }
         let has_open = snapshot.connections.iter().any(|one| one.is_open() && is_ours(one));
         Ok(!traffic.is_over(has_open) && !stop.load(Ordering::Relaxed))
@@ -162,8 +167,10 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Closes extra subflows sooner than the command does by default: transfers of a study are short.
-fn elimination() -> anyhow::Result<Elimination> {
-    Elimination::new(Policy { stable: Nanos(1_000_000_000), ..Policy::default() })
+fn elimination() -> anyhow::Result<Driver> {
+    let policy = EliminationPolicy { stable: Nanos(1_000_000_000), ..EliminationPolicy::default() };
+    kernel::check(policy.action).map_err(Failure::from)?;
+    Ok(Driver::new(policy, Some(Box::new(KernelActuator))))
 }
 
 /// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
@@ -174,7 +181,7 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     match Registration::new() {
         Ok(registration) => Ok(Some(registration)),
         Err(CongestionError::Registered) => Ok(None),
-        Err(error) => Err(congestion_failure(&error).into()),
+        Err(error) => Err(Failure::from(congestion::explain(&error)).into()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! The command line. Parsing, help, man page and completions all follow from this one tree.
 
 mod compare;
+#[cfg(feature = "control")]
 mod control;
 #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
@@ -20,6 +21,7 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::host::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
+#[cfg(feature = "control")]
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
 #[cfg(feature = "clickhouse")]
 pub(crate) use export::ClickhouseOptions;
@@ -81,6 +83,7 @@ impl Cli {
             Some(Command::Record(options)) => options.trace.method,
             Some(Command::Replay(options)) => options.method,
             Some(Command::Demo(options)) => options.trace.method,
+            #[cfg(feature = "control")]
             Some(Command::Control(ControlCommand::Eliminate(options))) => options.trace.method,
             _ => None,
         }
@@ -140,6 +143,7 @@ pub(crate) enum Command {
         arguments: Vec<OsString>,
     },
     /// Change connections of this machine: the only command that does, and only what it is asked for
+    #[cfg(feature = "control")]
     #[command(subcommand)]
     Control(ControlCommand),
     /// Print the completion script of a shell
@@ -370,7 +374,7 @@ pub(crate) struct DemoOptions {
     #[command(flatten)]
     pub(crate) store: StoreOptions,
     /// Simulate energy counters that follow the CPU time of the demo; all outputs mark the figures as simulated
-    #[arg(long, conflicts_with_all = ["sysfs_root", "no_ledger"])]
+    #[arg(long, conflicts_with = "sysfs_root")]
     pub(crate) simulate_rapl: bool,
     #[command(flatten)]
     pub(crate) label: LabelOptions,

@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod compare;
+#[cfg(feature = "control")]
 mod control;
 mod daemon;
 mod database;
@@ -54,6 +55,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Study { arguments }) => {
             return Err(companion::replace_process(arguments.clone(), "`mpwatch study`").into());
         }
+        #[cfg(feature = "control")]
         Some(Command::Control(command)) => control::run(command)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.

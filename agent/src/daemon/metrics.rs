@@ -70,7 +70,7 @@ pub(super) struct Metrics {
 }
 
 fn settings(config: &Config) -> Settings {
-    Settings { top_flows: config.top_flows }
+    Settings { top_flows: config.top_flows as usize }
 }
 
 impl Metrics {

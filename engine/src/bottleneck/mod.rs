@@ -24,4 +24,4 @@ pub use evaluation::{Cap, Evaluation, PairEvaluation};
 pub use group::groups;
 pub use method::{Method, NewMethod};
 pub use odds::{TERMS, Term};
-pub use statistics::{correlation, mean};
+pub use statistics::correlation;

@@ -2,6 +2,7 @@
 //! The quantities that are compared, and how each is read from a flow.
 
 use mpwatch_model::flow::pairing::Flow;
+use mpwatch_model::flow::ratio::{mean_rtt, retransmitted_ratio};
 use mpwatch_model::metric::{self, Unit};
 use serde::Serialize;
 
@@ -64,7 +65,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         unit: "ratio",
         words: ("lower", "higher"),
         lower_is_better: true,
-        read: retransmitted,
+        read: |flow| retransmitted_ratio(flow.subflows()),
         show: |value| metric::display(Unit::Ratio, Some(value)),
     },
     Quantity {
@@ -72,7 +73,7 @@ pub(super) const QUANTITIES: &[Quantity] = &[
         unit: "s",
         words: ("shorter", "longer"),
         lower_is_better: true,
-        read: rtt,
+        read: |flow| mean_rtt(&flow.sender().subflows),
         show: |value| metric::display(Unit::Seconds, Some(value)),
     },
 ];
@@ -80,21 +81,4 @@ pub(super) const QUANTITIES: &[Quantity] = &[
 fn per_gigabyte(flow: Flow<'_>, amount: f64) -> Option<f64> {
     let payload = flow.observed_payload().0;
     (payload > 0).then(|| amount * 1e9 / payload as f64)
-}
-
-/// Retransmitted share of the bytes sent, over all subflows and ends.
-fn retransmitted(flow: Flow<'_>) -> Option<f64> {
-    let subflows = || flow.ends().flat_map(|end| &end.subflows);
-    let sent: u64 = subflows().map(|subflow| subflow.bytes_sent.0).sum();
-    let again: u64 = subflows().map(|subflow| subflow.bytes_retransmitted.0).sum();
-    (sent > 0).then(|| again as f64 / sent as f64)
-}
-
-/// The median RTTs of the subflows of the end that sent more, averaged over their RTT samples.
-fn rtt(flow: Flow<'_>) -> Option<f64> {
-    let known =
-        flow.sender().subflows.iter().filter_map(|one| Some((one.rtt_p50?.seconds(), one.rtt_samples)));
-    let (sum, samples) =
-        known.fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt * samples as f64, all + samples));
-    (samples > 0).then(|| sum / samples as f64)
 }

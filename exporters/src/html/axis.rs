@@ -8,6 +8,7 @@ use mpwatch_model::metric::{self, Unit};
 pub struct Axis<'a> {
     /// Its title without the unit.
     pub title: &'a str,
+    /// Unit of its values.
     pub unit: Unit,
     /// Name of its column in CSV; ends in its unit.
     pub column: &'a str,

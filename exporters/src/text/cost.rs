@@ -11,7 +11,7 @@ use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
-use mpwatch_model::unit::{Bytes, Microjoules, Nanos};
+use mpwatch_model::unit::{Bytes, Microjoules, Nanos, sum_if_all_known};
 
 use super::grid::Align::Right;
 use super::grid::Column;
@@ -60,7 +60,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
 /// What the subflows that joined have carried and cost. `None`: there are none, or nothing is known.
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
-    let cpu = others.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten()?;
+    let cpu = sum_if_all_known(others.iter().map(|subflow| subflow.cpu))?;
     let carried: Bytes = others.iter().map(|subflow| subflow.observed_payload()).sum();
     let mut text = format!(
         "{}: {} of payload, {} of CPU time",

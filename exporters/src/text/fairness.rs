@@ -3,14 +3,15 @@
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::ratio::jain_index;
+use mpwatch_model::flow::ratio::{jain_index, retransmitted_ratio};
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
+use mpwatch_model::statistics::mean;
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
-use super::words::{mean, or_dash};
+use super::words::or_dash;
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "fairness between long flows";
@@ -64,7 +65,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
     Some(Flows {
         protocol,
         jain: jain_index(rates.iter().copied())?,
-        losses: flows.iter().filter_map(|flow| retransmitted(flow)).collect(),
+        losses: flows.iter().filter_map(|flow| retransmitted_ratio(&flow.subflows)).collect(),
         timeouts: subflows().filter_map(|one| one.timeouts).map(u64::from).reduce(|a, b| a + b),
         small_windows: subflows().filter(|one| one.cwnd_segments < MIN_FAST_RETRANSMIT_WINDOW).count(),
         rates,
@@ -79,11 +80,6 @@ fn rate(flow: &Connection) -> Option<f64> {
         flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
     let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
     (sent > received && seconds > 0.0).then(|| carried.0 as f64 * 8.0 / seconds)
-}
-
-fn retransmitted(flow: &Connection) -> Option<f64> {
-    let sent = flow.subflows.iter().map(|subflow| subflow.bytes_sent.0).sum::<u64>();
-    (sent > 0).then(|| flow.bytes_retransmitted.0 as f64 / sent as f64)
 }
 
 #[cfg(test)]

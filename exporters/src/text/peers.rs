@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use mpwatch_model::flow::class_totals::{energy, excess_ratio};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::flow::ratio::retransmitted_ratio;
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
@@ -58,7 +59,7 @@ impl Peer {
             failed_paths: flows.iter().map(|flow| flow.ends().map(has_failed).max().unwrap_or(0)).sum(),
             payload: flows.iter().map(|flow| flow.observed_payload().0).sum(),
             rtt: rtt(flows),
-            retransmitted: retransmitted(flows),
+            retransmitted: retransmitted_ratio(flows.iter().flat_map(|flow| flow.subflows())),
             overhead: excess_ratio(flows),
             energy: (known > 0).then_some(energy),
         }
@@ -68,13 +69,6 @@ impl Peer {
 fn rtt(flows: &[Flow<'_>]) -> Option<f64> {
     let subflows = flows.iter().flat_map(|flow| &flow.sender().subflows);
     median(&subflows.filter_map(|one| Some(one.rtt_p50?.seconds())).collect::<Vec<f64>>())
-}
-
-fn retransmitted(flows: &[Flow<'_>]) -> Option<f64> {
-    let subflows = || flows.iter().flat_map(|flow| flow.ends()).flat_map(|end| &end.subflows);
-    let sent: u64 = subflows().map(|one| one.bytes_sent.0).sum();
-    let again: u64 = subflows().map(|one| one.bytes_retransmitted.0).sum();
-    (sent > 0).then(|| again as f64 / sent as f64)
 }
 
 const COLUMNS: &[Column<Peer>] = &[

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mpwatch_engine::bottleneck::{Method, PairEvaluation, mean};
+use mpwatch_engine::bottleneck::{Method, PairEvaluation};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
+use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;

@@ -236,6 +236,7 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Tracing,
         exit: VIEW,
     },
+    #[cfg(feature = "control")]
     Manual {
         command: "control",
         examples: &[
