@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::data::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, table_width};
 use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::host::energy::EnergySource;
-use crate::data::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 
 use crate::cli::{Command, RunOptions};
 use crate::database::StudyFile;
@@ -302,7 +302,10 @@ fn report(file: &StudyFile, known: &[Experiment], origin: Origin, folder: &Path)
     write("study.json", json::text(&study, Layout::Pretty)?)?;
     write("study.csv", table::csv(&study)?)?;
     print_table(&table::text(&study, table_width()))?;
-    eprintln!("mpwatch-study: wrote study.html, study.json, study.csv and {DATABASE} to {}", folder.display());
+    eprintln!(
+        "mpwatch-study: wrote study.html, study.json, study.csv and {DATABASE} to {}",
+        folder.display()
+    );
     Ok(())
 }
 

@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use mpwatch_model::host::energy::EnergySource;
 use crate::data::detail::{Detail, Series};
 use crate::data::quantity::Quantity;
 use crate::data::{Factor, Origin, RunRecord};
+use jiff::Timestamp;
+use mpwatch_model::host::energy::EnergySource;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use mpwatch_store::{MAY_WRITE, StoreError, create};

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use crate::data::{Description, Factor, declared};
 use crate::fabric::{FabricSpec, HOSTS};
 use mpwatch_lab::topology::TopologySpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use crate::data::{Description, Factor, declared};
 
 use super::own::between::Between;
 

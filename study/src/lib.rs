@@ -37,8 +37,6 @@ use mpwatch::shared::{mpwatch_with_methods, run_program};
 pub fn main() -> ExitCode {
     match cli::Cli::parse().command {
         cli::Command::Mpwatch { arguments } => mpwatch_with_methods(published::new, arguments),
-        command => {
-            run_program("mpwatch-study", || command::run(&command).map(|()| ExitCode::SUCCESS))
-        }
+        command => run_program("mpwatch-study", || command::run(&command).map(|()| ExitCode::SUCCESS)),
     }
 }

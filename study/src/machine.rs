@@ -7,7 +7,6 @@ use mpwatch::shared;
 use mpwatch_model::host::machine::Host;
 use serde::{Deserialize, Serialize};
 
-
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {

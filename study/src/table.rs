@@ -3,13 +3,12 @@
 
 use std::fmt::Write as _;
 
+use crate::data::quantity::Quantity;
+use crate::data::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
 use mpwatch_exporters::csv;
 use mpwatch_exporters::text::{Align, Grid};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::statistics::Shift;
-use crate::data::quantity::Quantity;
-use crate::data::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
-
 
 /// A part for each experiment: what the paper says and what was measured, and a table in lines of at most this width.
 pub(crate) fn text(study: &Study, width: usize) -> String {

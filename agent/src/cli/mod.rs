@@ -255,7 +255,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) screen: bool,
     #[command(flatten)]
     pub(crate) store: StoreOptions,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
+    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     pub(crate) method: Option<DetectionMethod>,
     #[command(flatten)]

@@ -8,6 +8,6 @@ mod results;
 mod summary;
 
 pub(crate) use results::{
-    Cell, Description, DetailPlot, Experiment, Factor, Measured, Origin, Plot, PublishedValue,
-    Reported, RunRecord, SCHEMA, Study, key,
+    Cell, Description, DetailPlot, Experiment, Factor, Measured, Origin, Plot, PublishedValue, Reported,
+    RunRecord, SCHEMA, Study, key,
 };

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
+use crate::data::PublishedValue;
+use crate::data::declared::{Description, Plot, Published};
+use crate::data::quantity::Quantity;
 use mpwatch_lab::bottleneck::cell::{App, Cell as Setting};
 use mpwatch_lab::bottleneck::grid::Grid;
 use mpwatch_lab::bottleneck::network::topology;
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Plot, Published};
-use crate::data::quantity::Quantity;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::fabric::{FabricSpec, Forwarding, HOSTS, Kind};
-use mpwatch_lab::traffic::{Transport, Workload};
 use crate::data::PublishedValue;
 use crate::data::declared::{Description, Plot, Published};
 use crate::data::quantity::Quantity;
+use crate::fabric::{FabricSpec, Forwarding, HOSTS, Kind};
+use mpwatch_lab::traffic::{Transport, Workload};
 
 use super::super::experiment::{
     Cell, Declared, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
-use mpwatch_lab::traffic::{Transport, Workload};
 use crate::data::PublishedValue;
 use crate::data::declared::{Description, Plot, Published};
 use crate::data::detail::{Series, Shape};
 use crate::data::quantity::Quantity;
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::{Transport, Workload};
 
 use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
-use mpwatch_lab::traffic::Transport;
 use crate::data::PublishedValue;
 use crate::data::declared::{Description, Plot, Published};
 use crate::data::quantity::Quantity;
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::traffic::Transport;
 
 use super::super::experiment::{Cell, Declared, Load, Network, Scale, Scenario, TRANSPORTS, transport_name};
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use graph::Graph;
 use mpwatch_lab::endpoint::{self, Limits};
 use mpwatch_lab::link::{self, InterfaceCounters, IpNet, RateLimit, VethEnd, VethSettings};
 use mpwatch_lab::random::Random;
 use mpwatch_lab::{Error, Namespace, Result, router};
-use graph::Graph;
 
 /// How a switch chooses among several shortest paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plots of the single values of the runs of a study: distributions over connections, and rates over time.
 
-use mpwatch_model::metric::{Unit, count};
 use crate::data::detail::{Detail, Series, Shape};
 use crate::data::{Cell, DetailPlot, Experiment};
+use mpwatch_model::metric::{Unit, count};
 
+use super::labels::{cell_name, value_axis};
 use mpwatch_exporters::html::axis::Axis;
 use mpwatch_exporters::html::distribution;
 use mpwatch_exporters::html::plot::{Curve, Plot};
-use super::labels::{cell_name, value_axis};
 use mpwatch_exporters::text::capital;
 
 const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, column: "time_s", log: false };
@@ -86,8 +86,8 @@ fn rates(experiment: &Experiment, cell: &Cell) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mpwatch_model::host::energy::EnergySource;
     use crate::data::{Description, Factor};
+    use mpwatch_model::host::energy::EnergySource;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of cells and factors in the plots of a study, and their axes.
 
-use mpwatch_model::metric::Unit;
 use crate::data::{Cell, Experiment, Factor, key};
+use mpwatch_model::metric::Unit;
 
 use mpwatch_exporters::html::axis::Axis;
 

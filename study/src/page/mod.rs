@@ -6,17 +6,17 @@ mod labels;
 
 use std::fmt::Write as _;
 
-use mpwatch_model::host::energy::EnergySource;
 use crate::data::quantity::Quantity;
 use crate::data::{Cell, Experiment, Origin, Plot as Wanted, Study};
+use mpwatch_model::host::energy::EnergySource;
 
+use crate::table::{Agreement, energy_note, table as table_of, verdicts};
+use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
 use mpwatch_exporters::html::axis::Axis;
 use mpwatch_exporters::html::bars::{Bar, Bars};
-use mpwatch_exporters::html::markup::{escape, facts, list, table};
 use mpwatch_exporters::html::frame;
+use mpwatch_exporters::html::markup::{escape, facts, list, table};
 use mpwatch_exporters::html::plot::{Curve, Plot};
-use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
-use crate::table::{Agreement, energy_note, table as table_of, verdicts};
 use mpwatch_exporters::text::capital;
 
 /// The study as a page.
@@ -69,8 +69,7 @@ fn section(study: &Study, experiment: &Experiment) -> String {
         text
     });
     let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, wanted)).collect();
-    let details: String =
-        about.detail_plots.iter().map(|one| details::plots(experiment, one)).collect();
+    let details: String = about.detail_plots.iter().map(|one| details::plots(experiment, one)).collect();
     let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
     format!(
         "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\

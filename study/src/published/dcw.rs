@@ -14,8 +14,8 @@ use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;
-use super::wavelet::denoised;
 use super::pairs::every_pair;
+use super::wavelet::denoised;
 
 /// 10 Hz.
 const STEP: u64 = 100_000_000;

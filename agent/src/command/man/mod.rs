@@ -197,7 +197,8 @@ mod tests {
     fn every_command_has_a_page_with_all_sections() {
         let mut program = Cli::command();
         program.build();
-        let commands: Vec<&str> = subcommands(&program).map(Command::get_name).filter(|name| *name != STUDY).collect();
+        let commands: Vec<&str> =
+            subcommands(&program).map(Command::get_name).filter(|name| *name != STUDY).collect();
         let manuals: Vec<&str> =
             MANUALS.iter().map(|manual| manual.command).filter(|name| !name.is_empty()).collect();
         assert_eq!(commands, manuals);

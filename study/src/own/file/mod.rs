@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use mpwatch::shared::{Failure, suggest};
-use mpwatch_lab::traffic::{Amount, PORT, Sender, TrafficSpec, Transport, Workload};
 use crate::data::detail::{Series, Shape};
 use crate::data::quantity::Quantity;
 use crate::data::{Description, DetailPlot, Factor, Plot};
+use mpwatch::shared::{Failure, suggest};
+use mpwatch_lab::traffic::{Amount, PORT, Sender, TrafficSpec, Transport, Workload};
 use serde::Deserialize;
 use toml::{Table, Value};
 

@@ -6,11 +6,7 @@ use super::*;
 const EXAMPLE: &str = include_str!("../../../../packaging/examples/study.toml");
 
 fn keys(own: &OwnExperiment) -> Vec<String> {
-    own.experiment
-        .cells(crate::experiment::Scale::Full)
-        .iter()
-        .map(|cell| key(&cell.factors))
-        .collect()
+    own.experiment.cells(crate::experiment::Scale::Full).iter().map(|cell| key(&cell.factors)).collect()
 }
 
 #[test]
