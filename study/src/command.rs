@@ -12,8 +12,8 @@ use crate::data::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, table_width};
-use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::host::energy::EnergySource;
+use mpwatch_report::json::{self, Layout};
 
 use crate::cli::{Command, RunOptions};
 use crate::database::StudyFile;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use crate::data::quantity::Quantity;
 use crate::data::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
-use mpwatch_exporters::csv;
-use mpwatch_exporters::text::{Align, Grid};
+use mpwatch_report::csv;
+use mpwatch_report::text::grid::{Align, Grid};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::statistics::Shift;
 

@@ -15,6 +15,7 @@ const CRATES: &[&str] = &[
     "engine",
     "control",
     "store",
+    "report",
     "exporters",
     "tui",
     "lab",

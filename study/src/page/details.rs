@@ -6,10 +6,10 @@ use crate::data::{Cell, DetailPlot, Experiment};
 use mpwatch_model::metric::{Unit, count};
 
 use super::labels::{cell_name, value_axis};
-use mpwatch_exporters::html::axis::Axis;
-use mpwatch_exporters::html::distribution;
-use mpwatch_exporters::html::plot::{Curve, Plot};
-use mpwatch_exporters::text::capital;
+use mpwatch_report::html::axis::Axis;
+use mpwatch_report::html::distributions::distribution;
+use mpwatch_report::html::plot::{Curve, Plot};
+use mpwatch_report::text::words::capital;
 
 const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, column: "time_s", log: false };
 const SHARE: Axis = Axis { title: "share of flows", unit: Unit::Ratio, column: "share", log: false };
@@ -44,7 +44,7 @@ fn of_cells<'a>(experiment: &Experiment, series: Series, cells: impl Iterator<It
         ),
         x: Axis { title, unit, column: series.as_str(), log: value_axis(title, unit, "", values).log },
         y: SHARE,
-        of: "cell",
+        curves_are: "cell",
         curves,
         x_to: 0.0,
     };
@@ -77,7 +77,7 @@ fn rates(experiment: &Experiment, cell: &Cell) -> String {
         ),
         x: TIME,
         y: RATE,
-        of: "subflow",
+        curves_are: "subflow",
         curves: [Series::FirstSubflow, Series::SecondSubflow].map(curve).into(),
         x_to: 0.0,
     };

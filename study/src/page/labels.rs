@@ -4,7 +4,7 @@
 use crate::data::{Cell, Experiment, Factor, key};
 use mpwatch_model::metric::Unit;
 
-use mpwatch_exporters::html::axis::Axis;
+use mpwatch_report::html::axis::Axis;
 
 /// A value this many times as large as another hides it on a linear axis.
 const HIDES: f64 = 10.0;

@@ -12,12 +12,12 @@ use mpwatch_model::host::energy::EnergySource;
 
 use crate::table::{Agreement, energy_note, table as table_of, verdicts};
 use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
-use mpwatch_exporters::html::axis::Axis;
-use mpwatch_exporters::html::bars::{Bar, Bars};
-use mpwatch_exporters::html::frame;
-use mpwatch_exporters::html::markup::{escape, facts, list, table};
-use mpwatch_exporters::html::plot::{Curve, Plot};
-use mpwatch_exporters::text::capital;
+use mpwatch_report::html::axis::Axis;
+use mpwatch_report::html::bars::{Bar, Bars};
+use mpwatch_report::html::page::frame;
+use mpwatch_report::html::markup::{escape, facts, list, table};
+use mpwatch_report::html::plot::{Curve, Plot};
+use mpwatch_report::text::words::capital;
 
 /// The study as a page.
 pub(crate) fn study(study: &Study) -> String {
@@ -124,7 +124,7 @@ fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
             energy_mark(study, experiment, quantity)
         ),
         axis: quantity_axis(quantity, rows.iter().map(|row| (row.value, row.interval))),
-        of: "cell",
+        groups_are: "cell",
         counted: "runs",
         rows,
     };
@@ -188,7 +188,7 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
             quantity,
             curves.iter().flat_map(Curve::with_intervals).map(|((_, y), interval)| (y, interval)),
         ),
-        of: "cell",
+        curves_are: "cell",
         curves,
         x_to: 0.0,
     };

@@ -12,13 +12,13 @@ pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::E
 }
 
 /// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
-pub(crate) fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
 }
 
 /// The text of rows.
-pub(crate) fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
+pub fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for row in rows {
         writer.write_record(row)?;

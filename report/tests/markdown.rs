@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report as Markdown: its golden file, and that no name becomes markup.
 
-use mpwatch_exporters::markdown;
 use mpwatch_fixtures as fixture;
+use mpwatch_report::markdown;
 
 #[test]
 fn a_report_has_its_sections() {

@@ -72,7 +72,7 @@ fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
         caption: "Completion times: share of the connections that took at most this long".to_owned(),
         x: COMPLETION,
         y: SHARE,
-        of: "set",
+        curves_are: "set",
         curves: [curve("A", a), curve("B", b)].into_iter().flatten().collect(),
         x_to: 0.0,
     };

@@ -8,16 +8,14 @@ mod cost;
 mod fairness;
 pub(crate) mod fit;
 mod goodput;
-pub(crate) mod grid;
+pub mod grid;
 mod peers;
 pub(crate) mod report;
 pub(crate) mod selection;
 pub(crate) mod summary;
 pub(crate) mod timeline;
-pub(crate) mod words;
+pub mod words;
 
 pub use comparison::comparison;
 pub use connection::connection;
-pub use grid::{Align, Grid};
 pub use report::{report, report_summary, report_within};
-pub use words::capital;

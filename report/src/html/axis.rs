@@ -3,12 +3,12 @@
 
 use mpwatch_model::metric::{self, Unit};
 
-/// What an axis shows.
+/// The quantity of an axis.
 #[derive(Clone, Copy)]
 pub struct Axis<'a> {
     /// Its title without the unit.
     pub title: &'a str,
-    /// Unit of its values.
+    /// Unit of the values; labels may have a multiple of it.
     pub unit: Unit,
     /// Name of its column in CSV; ends in its unit.
     pub column: &'a str,

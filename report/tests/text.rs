@@ -2,11 +2,11 @@
 //! Golden files of the text reports. Read a changed file as a user would, then regenerate it with INSTA_UPDATE=always.
 
 use insta::assert_snapshot;
-use mpwatch_exporters::text;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::host::energy::{EnergySource, FlowEnergy, IdleSource, SnapshotEnergy};
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_report::text;
 
 #[test]
 fn a_good_run_is_reported_in_full() {

@@ -47,7 +47,8 @@ pub(super) fn plots(flow: Flow<'_>, samples: &CounterSeries) -> String {
         };
         let curves = lives.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
         let file = format!("{}-{}", y.title.replace(' ', "-").to_lowercase(), flow.end.id.short());
-        Plot { file, caption: caption.to_owned(), x: TIME, y, of: "subflow", curves, x_to: clock.end }.html()
+        Plot { file, caption: caption.to_owned(), x: TIME, y, curves_are: "subflow", curves, x_to: clock.end }
+            .html()
     };
     let end = if flow.other.is_some() { ", at the end that sent more" } else { "" };
     [

@@ -9,29 +9,26 @@ const GAP: &str = "  ";
 /// How the cells of a column align.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// To the left.
+    /// Text.
     Left,
-    /// To the right.
+    /// Numbers.
     Right,
 }
 
 /// Titles with their alignment, and rows of the same length.
 pub struct Grid {
-    /// Titles with their alignment.
+    /// Title and alignment of each column.
     pub columns: Vec<(&'static str, Align)>,
-    /// The cells of each row.
+    /// As many cells each as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
 /// A column: title, alignment, and the text of a row's cell.
-pub(crate) type Column<Row> = (&'static str, Align, fn(&Row) -> String);
+pub type Column<Row> = (&'static str, Align, fn(&Row) -> String);
 
 impl Grid {
     /// A grid of some columns with these rows. `None`: there are no rows.
-    pub(crate) fn of<'a, Row: 'a>(
-        columns: &[Column<Row>],
-        rows: impl IntoIterator<Item = &'a Row>,
-    ) -> Option<Self> {
+    pub fn of<'a, Row: 'a>(columns: &[Column<Row>], rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
         let cells = |row: &Row| columns.iter().map(|(.., cell)| cell(row)).collect();
         let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
         let columns = columns.iter().map(|(title, align, _)| (*title, *align)).collect();
@@ -76,7 +73,7 @@ impl Grid {
     }
 
     /// A line with the titles and one for each row, each after `indent`; two spaces between columns.
-    pub(crate) fn text(&self, indent: &str) -> String {
+    pub fn text(&self, indent: &str) -> String {
         let titles: Vec<String> = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
         let lines = || std::iter::once(&titles).chain(&self.rows);
         let widths = self.widths();

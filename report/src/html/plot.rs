@@ -41,15 +41,15 @@ const ARROW: (f64, f64) = (5.0, 3.0);
 pub struct Plot<'a> {
     /// Name of the downloaded files, without extension.
     pub file: String,
-    /// Text above the plot.
+    /// Text above the drawing.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis<'a>,
     /// The vertical axis.
     pub y: Axis<'a>,
-    /// What the curves are, as a column name.
-    pub of: &'static str,
-    /// The curves.
+    /// Name of the CSV column that holds the names of the curves.
+    pub curves_are: &'static str,
+    /// In the order of the legend.
     pub curves: Vec<Curve>,
     /// The horizontal axis reaches this value at least, so that plots beside each other have the same.
     pub x_to: f64,
@@ -57,9 +57,9 @@ pub struct Plot<'a> {
 
 /// A curve with its points in the order of the horizontal axis.
 pub struct Curve {
-    /// Its name in the legend.
+    /// Its entry in the legend.
     pub name: String,
-    /// Positions on both axes.
+    /// Pairs of x and y.
     pub points: Vec<(f64, f64)>,
     /// Each value holds until the next point.
     pub steps: bool,
@@ -91,10 +91,10 @@ impl Plot<'_> {
     }
 
     /// A row for each point.
-    pub(crate) fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         let has_intervals = self.curves.iter().any(|curve| !curve.intervals.is_empty());
         let columns = if has_intervals { 5 } else { 3 };
-        let header = [self.of, self.x.column, self.y.column, "low", "high"].map(str::to_owned);
+        let header = [self.curves_are, self.x.column, self.y.column, "low", "high"].map(str::to_owned);
         let rows = self.curves.iter().flat_map(|curve| {
             curve.with_intervals().map(|((x, y), interval)| {
                 let (low, high) = interval.unzip();

@@ -33,13 +33,13 @@ const MARK: f64 = 10.0;
 pub struct Bars<'a> {
     /// Name of the downloaded files, without extension.
     pub file: String,
-    /// Text above the bars.
+    /// Text above the drawing.
     pub caption: String,
     /// The axis of the values.
     pub axis: Axis<'a>,
-    /// What the groups are, as a column name.
-    pub of: &'a str,
-    /// What is counted in brackets, as a column name.
+    /// Name of the CSV column that holds the names of the groups.
+    pub groups_are: &'a str,
+    /// Name of the CSV column of the counts, which the drawing shows in brackets.
     pub counted: &'static str,
     /// From top to bottom.
     pub rows: Vec<Bar>,
@@ -47,13 +47,13 @@ pub struct Bars<'a> {
 
 /// One bar.
 pub struct Bar {
-    /// Name of the group.
+    /// The group.
     pub name: String,
-    /// Length of the bar.
+    /// Length of the bar, in the unit of the axis.
     pub value: f64,
-    /// Confidence interval. `None`: unknown.
+    /// `None`: unknown.
     pub interval: Option<(f64, f64)>,
-    /// How many of what is counted it is of.
+    /// Number of runs or connections in the group.
     pub count: usize,
     /// A published value. `None`: there is none.
     pub published: Option<f64>,
@@ -116,7 +116,7 @@ impl Bars<'_> {
     /// A row for each bar. Empty bounds: unknown.
     fn csv(&self) -> String {
         let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
-        let mut header = vec![self.of, self.counted, self.axis.column, "low", "high"];
+        let mut header = vec![self.groups_are, self.counted, self.axis.column, "low", "high"];
         let has_published = self.rows.iter().any(|row| row.published.is_some());
         header.extend(has_published.then_some("published"));
         let header = header.into_iter().map(str::to_owned).collect();
@@ -185,7 +185,7 @@ mod tests {
             file: String::new(),
             caption: String::new(),
             axis: Axis { title: "power", unit: Unit::Watts, column: "power_w", log: false },
-            of: "cell",
+            groups_are: "cell",
             counted: "runs",
             rows: vec![bar],
         }

@@ -17,9 +17,11 @@ use super::plot::{Curve, Plot};
 
 const ENERGY: Axis =
     Axis { title: "energy per payload", unit: Unit::JoulesPerGigabyte, column: "j_per_gb", log: false };
-pub(super) const COMPLETION: Axis =
+/// Completion times.
+pub const COMPLETION: Axis =
     Axis { title: "completion time", unit: Unit::Seconds, column: "completion_s", log: true };
-pub(super) const SHARE: Axis =
+/// Cumulative share of connections.
+pub const SHARE: Axis =
     Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
 /// Fewer completion times are no distribution.
@@ -87,7 +89,8 @@ fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> St
     if rows.len() < 2 {
         return String::new();
     }
-    Bars { file: file.to_owned(), caption, axis: ENERGY, of: column, counted: "connections", rows }.html()
+    Bars { file: file.to_owned(), caption, axis: ENERGY, groups_are: column, counted: "connections", rows }
+        .html()
 }
 
 /// The distribution of completion times of each class. Empty: too few connections were seen from their opening to their end.
@@ -99,7 +102,7 @@ fn completion(classes: &Groups<'_>) -> String {
         caption: "Completion times by class: share of the connections that took at most this long".to_owned(),
         x: COMPLETION,
         y: SHARE,
-        of: "class",
+        curves_are: "class",
         curves: curves.collect(),
         x_to: 0.0,
     };

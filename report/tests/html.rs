@@ -5,8 +5,6 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use mpwatch_exporters::comparison::{Comparison, Side};
-use mpwatch_exporters::{html, text};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
@@ -15,6 +13,8 @@ use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_report::comparison::{Comparison, Side};
+use mpwatch_report::{html, text};
 
 /// Counters of each second, growing evenly.
 fn samples(connections: &[Connection]) -> CounterSeries {
