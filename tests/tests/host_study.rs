@@ -7,9 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mpwatch_lab::Fabric;
 use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
-use mpwatch_study::fabric::{FabricSpec, Forwarding, Kind, address};
+use mpwatch_study::fabric::{Fabric, FabricSpec, Forwarding, Kind, address};
 use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
 use serde_json::Value;
 
