@@ -21,7 +21,7 @@ impl Random {
     }
 
     /// Uniform in 0..1.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         to_unit(self.next())
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs real programs in the namespaces of a run. With MPTCP they are started by `mptcpize`, which makes a program that opens TCP sockets open
-//! MPTCP sockets.
+//! Runs real programs in the namespaces of a run. `mptcpize` starts them for MPTCP: it replaces their TCP sockets by MPTCP sockets.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,21 +10,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use mpwatch_lab::random::Random;
 use mpwatch_lab::traffic::{PORT, Transport};
 use mpwatch_lab::{Namespace, poll_until};
 use tempfile::TempDir;
 
-use super::experiment::{Application, Program};
-use super::network::Running;
-use super::outcome::Outcome;
-use super::programs::{Needed, Skip, path_of, require as require_programs};
+use crate::experiment::{Application, Program};
+use crate::network::RunningNetwork;
+use crate::outcome::Outcome;
+use crate::programs::{Needed, Skip, path_of, require as require_programs};
 
 /// Maximum time until a server listens.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// State of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
 
-/// Makes sure that the programs exist.
+/// Checks that the programs exist, and installs missing ones.
 pub(super) fn require(application: &Application) -> Result<(), Skip> {
     let needed = |program, package| Needed { program, package };
     let mut all = vec![needed("mptcpize", "mptcpize")];
@@ -40,23 +40,23 @@ pub(super) fn require(application: &Application) -> Result<(), Skip> {
 /// Starts the server, waits until it listens, and starts the client on a thread.
 pub(super) fn start(
     application: Application,
-    network: &Running,
+    network: &RunningNetwork,
 ) -> anyhow::Result<JoinHandle<anyhow::Result<Outcome>>> {
-    let Running::Paths(topology) = network else { bail!("applications run between two hosts") };
+    let RunningNetwork::Paths(topology) = network else { bail!("applications run between two hosts") };
     let server = SocketAddr::new(topology.path(0)?.server_address(), PORT);
-    let run = Run { application, server, files: tempfile::tempdir()? };
+    let run = ApplicationRun { application, server, files: tempfile::tempdir()? };
     run.prepare()?;
-    let serving = Serving(run.start(topology.server(), &run.server_arguments())?);
+    let server_process = ServerProcess(run.start(topology.server(), &run.server_arguments())?);
     wait_for_listener(topology.server())?;
     let client = run.start(topology.client(), &run.client_arguments())?;
     // The server and its files exist until the client has ended.
-    Ok(thread::spawn(move || run.wait(client, serving)))
+    Ok(thread::spawn(move || run.wait(client, server_process)))
 }
 
 /// A server, until it is dropped.
-struct Serving(Child);
+struct ServerProcess(Child);
 
-impl Drop for Serving {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.kill();
@@ -64,13 +64,13 @@ impl Drop for Serving {
     }
 }
 
-struct Run {
+struct ApplicationRun {
     application: Application,
     server: SocketAddr,
     files: TempDir,
 }
 
-impl Run {
+impl ApplicationRun {
     /// Writes the configuration of the server, and the file that it serves.
     fn prepare(&self) -> anyhow::Result<()> {
         let (folder, IpAddr::V4(address)) = (self.files.path(), self.server.ip()) else {
@@ -141,11 +141,11 @@ impl Run {
         namespace.enter(|| command.spawn())?.with_context(|| format!("cannot start {program}"))
     }
 
-    fn wait(self, client: Child, serving: Serving) -> anyhow::Result<Outcome> {
+    fn wait(self, client: Child, server: ServerProcess) -> anyhow::Result<Outcome> {
         let began = Instant::now();
         let output = client.wait_with_output()?;
         let seconds = began.elapsed().as_secs_f64();
-        drop(serving);
+        drop(server);
         let (text, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         ensure!(output.status.success(), "the client failed: {} {}", errors.trim(), text.trim());
@@ -158,24 +158,26 @@ impl Run {
         Ok(Outcome { payload, seconds, completion: vec![seconds], rates, expected: 1, requests })
     }
 
-    /// Bytes that arrived, which must be those of the file.
+    /// Number of bytes that arrived. Fails if they differ from the file.
     fn copied(&self) -> anyhow::Result<f64> {
         let [sent, arrived] = ["file", "copy"].map(|name| fs::read(self.files.path().join(name)));
         let (sent, arrived) = (sent?, arrived?);
-        ensure!(sent == arrived, "{} bytes were sent, and other {} arrived", sent.len(), arrived.len());
+        ensure!(
+            sent == arrived,
+            "{} bytes were sent, and {} different bytes arrived",
+            sent.len(),
+            arrived.len()
+        );
         Ok(arrived.len() as f64)
     }
 }
 
-/// Content that cannot be compressed. Its values do not matter.
+/// Writes content that cannot be compressed.
 fn write_random(path: &Path, bytes: u64) -> anyhow::Result<()> {
     let mut file = std::io::BufWriter::new(fs::File::create(path)?);
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random::new(1);
     for _ in 0..bytes.div_ceil(8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        file.write_all(&state.to_le_bytes())?;
+        file.write_all(&random.next().to_le_bytes())?;
     }
     Ok(file.flush()?)
 }

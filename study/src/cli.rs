@@ -21,7 +21,7 @@ pub(crate) enum Command {
     List,
     /// Run experiments in private namespaces, or one of your own between two machines; Ctrl-C keeps the finished runs
     Run(RunOptions),
-    /// Run one end of an own experiment, as standard input says
+    /// Run one end of a user's experiment, as requested on standard input
     #[command(hide = true)]
     Endpoint,
     /// Write the report of a finished or interrupted study again
@@ -51,7 +51,7 @@ const DEFAULT_FOLDER: &str = "mpwatch-study";
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunOptions {
-    /// Names of experiments, as in `mpwatch study list`; or `all`
+    /// Names of experiments from `mpwatch study list`, or `all`
     #[arg(required_unless_present = "file", value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// Run the experiment of this file, between two machines that it names
@@ -60,13 +60,13 @@ pub(crate) struct RunOptions {
     /// Run each cell this many times [default: 5, or 2 with --quick, or as the file says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) repeat: Option<u32>,
-    /// Seed of the order of runs and of everything random in them
+    /// Seed of the order of runs and of all random numbers in them
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "resume")]
     pub(crate) seed: u64,
     /// Write results to this folder: study.db, study.html, study.json and study.csv
     #[arg(long, value_name = "DIR", default_value = DEFAULT_FOLDER)]
     pub(crate) out: PathBuf,
-    /// Run fewer cells with smaller transfers, to see that everything works
+    /// Run fewer cells with smaller transfers, as a check that everything works
     #[arg(long, conflicts_with = "resume")]
     pub(crate) quick: bool,
     /// Continue a study in the folder of --out: runs that succeeded are not repeated

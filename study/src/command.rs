@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands: runs experiments of published papers in the lab, or a user's own experiment between two machines, and writes the results.
+//! The commands: runs experiments of published papers in the lab, or a user's experiment between two machines, and writes the results.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::data::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, table_width};
@@ -16,25 +15,26 @@ use mpwatch_model::host::energy::EnergySource;
 use mpwatch_report::json::{self, Layout};
 
 use crate::cli::{Command, RunOptions};
+use crate::custom::file::CustomExperiment;
+use crate::custom::message::Side;
+use crate::custom::{drive, endpoint};
+use crate::data::{ExperimentResults, Origin, RunRecord, SCHEMA, Study};
 use crate::database::StudyFile;
 use crate::experiment::{Cell, Experiment, Scale, Work};
 use crate::experiments;
 use crate::machine::Machine;
-use crate::own::file::OwnExperiment;
-use crate::own::message::Role;
-use crate::own::{drive, endpoint};
 use crate::plan::{self, PlannedRun};
 use crate::programs::SKIPPED;
 use crate::{details, manual, measure, page, run, table};
 
 const DATABASE: &str = "study.db";
-/// A copy of the file of an own experiment.
-const OWN: &str = "experiment.toml";
+/// A copy of the file of a user's experiment.
+const CUSTOM: &str = "experiment.toml";
 /// Repetitions of a cell.
 const REPEAT: u32 = 5;
-/// With `--quick`: enough for an interval, however wide.
+/// Repetitions with `--quick`, the least that give an interval.
 const QUICK_REPEAT: u32 = 2;
-/// A study whose runs fail again and again ends.
+/// A study ends after this many failed runs in a row.
 const MAX_FAILURES_IN_A_ROW: u32 = 5;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
@@ -44,11 +44,12 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Endpoint => endpoint::run(),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man => manual::page(),
+        // `main` runs it.
         Command::Mpwatch { .. } => Ok(()),
         Command::Report { folder } => {
             let (file, origin) = StudyFile::resume(&folder.join(DATABASE))?;
-            let known = match own_of(folder)? {
-                Some(own) => vec![own.experiment],
+            let known = match custom_of(folder)? {
+                Some(custom) => vec![custom.experiment],
                 None => experiments::all(),
             };
             report(&file, &known, origin, folder)
@@ -71,7 +72,7 @@ fn list() -> String {
 /// The experiments with these names, in the order of the list.
 fn select(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     let all = experiments::all();
-    let known: Vec<&str> = all.iter().map(|one| one.description.name.as_str()).collect();
+    let known: Vec<&str> = all.iter().map(|experiment| experiment.description.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| *name != "all" && !known.contains(&name.as_str())) {
         let similar = known
             .iter()
@@ -82,47 +83,48 @@ fn select(names: &[String]) -> Result<Vec<Experiment>, Failure> {
             "there is no experiment `{unknown}`: {similar}known: all, {known}"
         )));
     }
-    let is_selected =
-        |one: &Experiment| names.iter().any(|name| name == "all" || *name == one.description.name);
+    let is_selected = |experiment: &Experiment| {
+        names.iter().any(|name| name == "all" || *name == experiment.description.name)
+    };
     Ok(all.into_iter().filter(is_selected).collect())
 }
 
-/// The own experiment of a file.
-fn read_own(path: &Path) -> Result<OwnExperiment, Failure> {
+/// Reads a user's experiment.
+fn read_custom(path: &Path) -> Result<CustomExperiment, Failure> {
     let all = experiments::all();
-    let taken: Vec<&str> = all.iter().map(|one| one.description.name.as_str()).collect();
-    OwnExperiment::read(path, &taken)
+    let taken: Vec<&str> = all.iter().map(|experiment| experiment.description.name.as_str()).collect();
+    CustomExperiment::read(path, &taken)
 }
 
-/// The own experiment whose results are in a folder. `None`: they are of others.
-fn own_of(folder: &Path) -> Result<Option<OwnExperiment>, Failure> {
-    let path = folder.join(OWN);
-    path.exists().then(|| read_own(&path)).transpose()
+/// The user's experiment whose results are in a folder. `None`: the results are of papers' experiments.
+fn custom_of(folder: &Path) -> Result<Option<CustomExperiment>, Failure> {
+    let path = folder.join(CUSTOM);
+    path.exists().then(|| read_custom(&path)).transpose()
 }
 
 fn run_all(options: &RunOptions) -> anyhow::Result<()> {
-    let own = options.file.as_deref().map(read_own).transpose()?;
-    let experiments = match &own {
-        Some(own) => vec![own.experiment.clone()],
+    let custom = options.file.as_deref().map(read_custom).transpose()?;
+    let experiments = match &custom {
+        Some(custom) => vec![custom.experiment.clone()],
         None => select(&options.names)?,
     };
     let stop = stop_flag()?;
-    let counters = if own.is_none() { prepare_lab()? } else { Counters::default() };
+    let counters = if custom.is_none() { prepare_lab()? } else { Counters::default() };
     let (mut file, origin) = if options.resume {
-        resume(&options.out, own.as_ref())?
+        resume(&options.out, custom.as_ref())?
     } else {
-        let (machine, server) = machines(own.as_ref(), &stop)?;
-        create(options, own.as_ref(), (machine, server), counters.are_simulated())?
+        let (machine, server) = machines(custom.as_ref(), &stop)?;
+        create(options, custom.as_ref(), (machine, server), counters.are_simulated())?
     };
     let scale = if origin.quick { Scale::Quick } else { Scale::Full };
-    let repeat = options.repeat.or(own.as_ref().and_then(|own| own.repeat));
+    let repeat = options.repeat.or(custom.as_ref().and_then(|custom| custom.repeat));
     let repeat = repeat.unwrap_or(scale.pick(REPEAT, QUICK_REPEAT));
     let planned = plan::all(&experiments, scale, repeat, origin.seed);
     let left = plan::left(planned, &file.runs()?);
     let mut progress = Progress { done: 0, total: left.len(), began: Instant::now() };
     let mut failures_in_a_row = 0;
     for planned in left {
-        let Some(records) = one(&planned, &counters, &stop)? else { break };
+        let Some(records) = run_once(&planned, &counters, &stop)? else { break };
         progress.show(&planned, &records);
         failures_in_a_row = if records.iter().any(has_failed) { failures_in_a_row + 1 } else { 0 };
         for record in &records {
@@ -136,7 +138,7 @@ fn run_all(options: &RunOptions) -> anyhow::Result<()> {
     if stop.load(Ordering::Relaxed) {
         eprintln!("mpwatch-study: interrupted; continue with: {}", continuation(options));
     }
-    let known = if own.is_some() { experiments } else { experiments::all() };
+    let known = if custom.is_some() { experiments } else { experiments::all() };
     report(&file, &known, origin, &options.out)
 }
 
@@ -157,19 +159,22 @@ fn prepare_lab() -> anyhow::Result<Counters> {
     Counters::real_or_simulated()
 }
 
-/// The machine of the client and, if it is another one, that of the server.
-fn machines(own: Option<&OwnExperiment>, stop: &AtomicBool) -> anyhow::Result<(Machine, Option<Machine>)> {
-    let Some(own) = own else { return Ok((Machine::this()?, None)) };
-    let client = drive::machine(Role::Client, &own.client, stop)?;
-    let server = drive::machine(Role::Server, &own.server, stop)?;
+/// The machine of the client and, if the server runs on another machine, the server's.
+fn machines(
+    custom: Option<&CustomExperiment>,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Machine, Option<Machine>)> {
+    let Some(custom) = custom else { return Ok((Machine::this()?, None)) };
+    let client = drive::machine(Side::Client, &custom.client, stop)?;
+    let server = drive::machine(Side::Server, &custom.server, stop)?;
     let is_other = client.host.boot_id != server.host.boot_id;
     Ok((client, is_other.then_some(server)))
 }
 
 /// Continues with the results of a folder.
-fn resume(folder: &Path, own: Option<&OwnExperiment>) -> anyhow::Result<(StudyFile, Origin)> {
+fn resume(folder: &Path, custom: Option<&CustomExperiment>) -> anyhow::Result<(StudyFile, Origin)> {
     let found = StudyFile::resume(&folder.join(DATABASE))?;
-    if own_of(folder)?.map(|own| own.text) != own.map(|own| own.text.clone()) {
+    if custom_of(folder)?.map(|custom| custom.text) != custom.map(|custom| custom.text.clone()) {
         let folder = folder.display();
         let advice = "resume with the unchanged file, or choose another folder with --out";
         return Err(Failure::usage(format!("{folder} has results of another experiment; {advice}")).into());
@@ -177,10 +182,10 @@ fn resume(folder: &Path, own: Option<&OwnExperiment>) -> anyhow::Result<(StudyFi
     Ok(found)
 }
 
-/// Begins in an empty folder.
+/// Creates the folder and the database of a new study.
 fn create(
     options: &RunOptions,
-    own: Option<&OwnExperiment>,
+    custom: Option<&CustomExperiment>,
     (Machine { host, cpu, cpus }, server): (Machine, Option<Machine>),
     simulated_energy: bool,
 ) -> anyhow::Result<(StudyFile, Origin)> {
@@ -190,15 +195,15 @@ fn create(
     let (seed, quick) = (options.seed, options.quick);
     let origin = Origin { host, server, cpu, cpus, seed, quick, simulated_energy };
     let file = StudyFile::create(&options.out.join(DATABASE), &origin)?;
-    if let Some(own) = own {
-        let path = options.out.join(OWN);
-        fs::write(&path, &own.text).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Some(custom) = custom {
+        let path = options.out.join(CUSTOM);
+        fs::write(&path, &custom.text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok((file, origin))
 }
 
-/// Runs once; returns a record for each cell. An error is part of the record. `None`: interrupted.
-fn one(
+/// Does a run; returns a record for each cell. An error is part of the record. `None`: interrupted.
+fn run_once(
     planned: &PlannedRun<'_>,
     counters: &Counters,
     stop: &Arc<AtomicBool>,
@@ -212,7 +217,7 @@ fn one(
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    // Without the permission to trace, no run can succeed.
+    // Without the permission to trace, no later run can succeed.
     let outcome = match outcome {
         Err(error) if error.downcast_ref::<Failure>().is_some() => return Err(error),
         other => other,
@@ -233,10 +238,10 @@ fn one(
             error: None,
         };
         match &outcome {
-            Ok(evidence) => RunRecord {
-                energy: evidence.energy,
-                values: measure::values(evidence, method, &description.quantities),
-                details: details::details(evidence),
+            Ok(data) => RunRecord {
+                energy: data.energy,
+                values: measure::values(data, method, &description.quantities),
+                details: details::details(data),
                 ..run
             },
             Err(error) => RunRecord { error: Some(format!("{error:#}")), ..run },
@@ -245,12 +250,12 @@ fn one(
     Ok(Some(planned.cells.iter().enumerate().map(record).collect()))
 }
 
-/// Whether it should have succeeded: a run that this machine cannot do is skipped.
+/// Whether a run failed. A run that this machine cannot do is skipped instead.
 fn has_failed(record: &RunRecord) -> bool {
     record.error.as_ref().is_some_and(|error| !error.starts_with(SKIPPED))
 }
 
-/// What is printed after each run.
+/// Prints a line after each run.
 struct Progress {
     done: u32,
     total: usize,
@@ -258,7 +263,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Shows the first quantity of a run, or what went wrong.
+    /// Prints the first quantity of a run, or its error.
     fn show(&mut self, planned: &PlannedRun<'_>, records: &[RunRecord]) {
         let Some(record) = records.first() else { return };
         self.done += 1;
@@ -312,10 +317,11 @@ fn report(file: &StudyFile, known: &[Experiment], origin: Origin, folder: &Path)
 /// The results of all experiments that have runs.
 fn results(known: &[Experiment], runs: &[RunRecord], origin: Origin) -> Study {
     let scale = if origin.quick { Scale::Quick } else { Scale::Full };
-    let with_runs = known.iter().filter(|one| runs.iter().any(|run| run.experiment == one.description.name));
-    let of = |one: &Experiment| {
-        let cells: Vec<_> = one.cells(scale).into_iter().map(|cell| cell.factors).collect();
-        Results::of(&one.description, &cells, runs)
+    let has_runs =
+        |experiment: &&Experiment| runs.iter().any(|run| run.experiment == experiment.description.name);
+    let results = |experiment: &Experiment| {
+        let cells: Vec<_> = experiment.cells(scale).into_iter().map(|cell| cell.factors).collect();
+        ExperimentResults::from_runs(&experiment.description, &cells, runs)
     };
     let end = |run: &RunRecord| run.began + jiff::SignedDuration::from_secs_f64(run.took_s);
     Study {
@@ -323,6 +329,6 @@ fn results(known: &[Experiment], runs: &[RunRecord], origin: Origin) -> Study {
         origin,
         from: runs.iter().map(|run| run.began).min(),
         to: runs.iter().map(end).max(),
-        experiments: with_runs.map(of).collect(),
+        experiments: known.iter().filter(has_runs).map(results).collect(),
     }
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The results of a study in an SQLite file of its own: a row for each run, its factors and its values, written as each run ends, so that an
-//! interrupted study can be resumed.
+//! The results of a study in an SQLite file: a row for each run, its factors and its values, written as each run ends, so that an interrupted
+//! study can be resumed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_store::{MAY_WRITE, StoreError, create};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
 use crate::data::detail::{Detail, Series};
 use crate::data::quantity::Quantity;
 use crate::data::{Factor, Origin, RunRecord};
-use jiff::Timestamp;
-use mpwatch_model::host::energy::EnergySource;
-use rusqlite::{Connection, OptionalExtension as _, params};
-
-use mpwatch_store::{MAY_WRITE, StoreError, create};
 
 /// "mpws" in the header of the file.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpws");
@@ -47,20 +47,16 @@ CREATE TABLE value (
     value REAL NOT NULL,
     PRIMARY KEY (run_id, quantity)
 ) STRICT, WITHOUT ROWID;
-CREATE VIEW result AS
-    SELECT run.experiment, run.cell, run.repetition, run.energy_source, value.quantity, value.value
-    FROM run JOIN value ON value.run_id = run.id WHERE run.error IS NULL;
-";
-
-/// A file of an earlier mpwatch has no details until runs are added.
-const DETAILS: &str = "
-CREATE TABLE IF NOT EXISTS detail (
+CREATE TABLE detail (
     run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
     series TEXT NOT NULL,
     at_s REAL,
     value REAL NOT NULL
 ) STRICT;
-CREATE INDEX IF NOT EXISTS detail_run ON detail (run_id);
+CREATE INDEX detail_run ON detail (run_id);
+CREATE VIEW result AS
+    SELECT run.experiment, run.cell, run.repetition, run.energy_source, value.quantity, value.value
+    FROM run JOIN value ON value.run_id = run.id WHERE run.error IS NULL;
 ";
 
 /// An open file of results.
@@ -89,7 +85,7 @@ impl StudyFile {
     /// Opens a file to add runs, with the machine and the settings that began it.
     ///
     /// # Errors
-    /// If there is no file, or it is not one of a study.
+    /// If there is no file, or it belongs to something else.
     pub(crate) fn resume(path: &Path) -> Result<(Self, Origin), StoreError> {
         if !path.exists() {
             return Err(StoreError::refused(
@@ -101,7 +97,7 @@ impl StudyFile {
         let file = Self::open(path)?;
         let origin = file.origin().map_err(|error| StoreError::open(path, &error, None))?;
         let origin = origin.ok_or_else(|| {
-            StoreError::refused(path, "it is no file of a study", "name a folder that mpwatch study wrote")
+            StoreError::refused(path, "it is not a file of a study", "name a folder that mpwatch study wrote")
         })?;
         Ok((file, origin))
     }
@@ -121,7 +117,6 @@ impl StudyFile {
         self.database.pragma_update(None, "application_id", APPLICATION)?;
         self.database.pragma_update(None, "user_version", VERSION)?;
         self.database.execute_batch(SCHEMA)?;
-        self.database.execute_batch(DETAILS)?;
         let origin = serde_json::to_string(origin).unwrap_or_default();
         self.database.execute("INSERT INTO study VALUES (?)", [origin])?;
         Ok(())
@@ -137,7 +132,7 @@ impl StudyFile {
         Ok(origin.optional()?.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Adds a run. It replaces one of the same cell and repetition that failed.
+    /// Adds a run. It replaces a failed run of the same cell and repetition.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -147,7 +142,6 @@ impl StudyFile {
 
     fn insert(&mut self, run: &RunRecord) -> rusqlite::Result<()> {
         let cell = crate::data::key(&run.factors);
-        self.database.execute_batch(DETAILS)?;
         let transaction = self.database.transaction()?;
         let same = params![run.experiment, cell, run.repetition];
         transaction.execute("DELETE FROM run WHERE experiment = ? AND cell = ? AND repetition = ?", same)?;
@@ -195,12 +189,9 @@ impl StudyFile {
         let mut factors =
             self.database.prepare("SELECT name, value FROM factor WHERE run_id = ? ORDER BY position")?;
         let mut values = self.database.prepare("SELECT quantity, value FROM value WHERE run_id = ?")?;
-        let details = if self.database.table_exists(None, "detail")? {
-            "SELECT series, at_s, value FROM detail WHERE run_id = ? ORDER BY rowid"
-        } else {
-            "SELECT '', NULL, 0.0 WHERE ? IS NULL"
-        };
-        let mut details = self.database.prepare(details)?;
+        let mut details = self
+            .database
+            .prepare("SELECT series, at_s, value FROM detail WHERE run_id = ? ORDER BY rowid")?;
         let rows = runs.query_map([], |row| {
             let id: i64 = row.get(0)?;
             let factor = |row: &rusqlite::Row<'_>| Ok(Factor { name: row.get(0)?, value: row.get(1)? });
@@ -264,20 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_earlier_mpwatch_is_read_and_gets_details() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("study.db");
-        let mut file = StudyFile::create(&path, &Origin::default()).unwrap();
-        file.add(&run(0, None)).unwrap();
-        file.database.execute_batch("DROP TABLE detail").unwrap();
-        drop(file);
-        let (mut file, _) = StudyFile::resume(&path).unwrap();
-        assert_eq!(file.runs().unwrap(), [RunRecord { details: Vec::new(), ..run(0, None) }]);
-        file.add(&run(1, None)).unwrap();
-        assert_eq!(file.runs().unwrap()[1], run(1, None));
-    }
-
-    #[test]
     fn runs_are_read_back_and_a_failed_one_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("study.db");
@@ -311,6 +288,6 @@ mod tests {
         let other = folder.path().join("other.db");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
         let refused = StudyFile::resume(&other).unwrap_err().to_string();
-        assert!(refused.contains("no file of a study"), "{refused}");
+        assert!(refused.contains("not a file of a study"), "{refused}");
     }
 }

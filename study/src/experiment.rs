@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment consists of: cells, and in each a network, traffic, and possibly a failure. Plain data.
+//! An experiment: its cells, each with a network, traffic, and possibly a failure. Plain data.
 
 use std::time::Duration;
 
-use crate::data::{Description, Factor, declared};
-use crate::fabric::{FabricSpec, HOSTS};
-use mpwatch_lab::topology::TopologySpec;
+use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 
-use super::own::between::Between;
+use crate::custom::between::Between;
+use crate::data::{Description, Factor};
+use crate::fabric::{FabricSpec, HOSTS};
 
-/// How large the runs are.
+/// Size of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// As in docs/study.md.
@@ -21,21 +21,13 @@ pub(crate) enum Scale {
 }
 
 impl Scale {
-    /// One of two values.
+    /// Returns the value for this scale.
     pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
         match self {
             Self::Full => full,
             Self::Quick => quick,
         }
     }
-}
-
-/// An experiment of a paper, as its file declares it.
-#[derive(Clone, Copy)]
-pub(super) struct Declared {
-    pub(super) description: &'static declared::Description,
-    /// Its cells at this scale.
-    pub(super) cells: fn(Scale) -> Vec<Cell>,
 }
 
 /// An experiment.
@@ -47,21 +39,20 @@ pub(crate) struct Experiment {
 
 #[derive(Clone, Debug)]
 enum Cells {
-    /// In the lab, which can be of any size.
+    /// Of a paper: they depend on the scale.
     Scaled(fn(Scale) -> Vec<Cell>),
-    /// As a file lists them.
+    /// Of a user's file.
     Given(Vec<Cell>),
 }
 
-impl From<&Declared> for Experiment {
-    fn from(declared: &Declared) -> Self {
-        Self { description: declared.description.into(), cells: Cells::Scaled(declared.cells) }
-    }
-}
-
 impl Experiment {
-    /// One of a file.
-    pub(super) fn own(description: Description, cells: Vec<Cell>) -> Self {
+    /// An experiment of a paper, whose cells depend on the scale.
+    pub(crate) fn scaled(description: Description, cells: fn(Scale) -> Vec<Cell>) -> Self {
+        Self { description, cells: Cells::Scaled(cells) }
+    }
+
+    /// A user's experiment.
+    pub(crate) fn custom(description: Description, cells: Vec<Cell>) -> Self {
         Self { description, cells: Cells::Given(cells) }
     }
 
@@ -74,7 +65,7 @@ impl Experiment {
     }
 }
 
-/// The factor that changes nothing but how a run is judged.
+/// The factor that changes only how a run is judged.
 const METHOD: &str = "method";
 
 /// One combination of factors.
@@ -82,11 +73,11 @@ const METHOD: &str = "method";
 pub(crate) struct Cell {
     pub(crate) factors: Vec<Factor>,
     pub(crate) work: Work,
-    /// How shared bottlenecks are detected.
+    /// The method that detects shared bottlenecks.
     pub(crate) method: DetectionMethod,
 }
 
-/// What is run.
+/// Where a run takes place.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// In the lab.
@@ -99,38 +90,38 @@ impl Cell {
     /// A cell in the lab with these factors.
     pub(crate) fn new(factors: &[(&str, &dyn ToString)], scenario: Scenario) -> Self {
         let factors = factors.iter().map(|(name, value)| Factor::new(name, &value.to_string())).collect();
-        Self::of(factors, Work::Lab(Box::new(scenario)))
+        Self::from_factors(factors, Work::Lab(Box::new(scenario)))
     }
 
-    pub(super) fn of(factors: Vec<Factor>, work: Work) -> Self {
+    /// A cell that is judged by mpwatch's own method.
+    pub(crate) fn from_factors(factors: Vec<Factor>, work: Work) -> Self {
         Self { factors, work, method: DetectionMethod::default() }
     }
 
-    /// Judged by this method, which becomes a factor.
+    /// The same cell judged by this method, which becomes a factor.
     pub(crate) fn judged_by(mut self, method: DetectionMethod) -> Self {
         self.factors.push(Factor::new(METHOD, &method.as_str()));
         Self { method, ..self }
     }
 
-    /// The factors that decide what happens in a run. Cells that have them in common are measured in one run: each method judges the same
-    /// traffic.
+    /// The factors of its run. Cells with the same factors share a run: each method judges the same traffic.
     pub(crate) fn factors_of_run(&self) -> Vec<Factor> {
         self.factors.iter().filter(|factor| factor.name != METHOD).cloned().collect()
     }
 }
 
-/// What happens in a run.
+/// The network, traffic and failure of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) network: Network,
-    /// Runs at the same time. The run ends when all loads that are measured have ended.
+    /// All loads run in parallel. The run ends when the measured loads have ended.
     pub(crate) traffic: Vec<Load>,
-    /// A real program instead of `traffic`.
+    /// A program that runs instead of `traffic`.
     pub(crate) application: Option<Application>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<LinkFailure>,
     /// Whether the extra subflows of measured connections are closed.
     pub(crate) eliminate: bool,
-    /// Limit for the traffic: a transfer that has not ended by then never will.
+    /// Transfers end after this time, complete or not.
     pub(crate) timeout: Duration,
 }
 
@@ -147,13 +138,28 @@ impl Default for Scenario {
     }
 }
 
-/// Where the traffic runs.
+/// The network of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Network {
     /// A client and a server with several paths.
     Paths(TopologySpec),
     /// The hosts of a data centre.
     Fabric(FabricSpec),
+}
+
+impl Network {
+    /// This number of equal paths.
+    pub(crate) fn equal_paths(link: LinkSpec, paths: usize) -> Self {
+        let paths = vec![PathSpec { link, ..PathSpec::default() }; paths];
+        Self::Paths(TopologySpec { paths, ..TopologySpec::default() })
+    }
+
+    /// This number of subflows, which use these links in turn.
+    pub(crate) fn shared_links(links: Vec<LinkSpec>, subflows: usize) -> Self {
+        let path = |nth: usize| PathSpec { bottleneck: Some(nth % links.len()), ..PathSpec::default() };
+        let paths = (0..subflows).map(path).collect();
+        Self::Paths(TopologySpec { paths, bottlenecks: links, ..TopologySpec::default() })
+    }
 }
 
 /// A real program, with MPTCP or plain TCP.
@@ -175,41 +181,41 @@ pub(crate) enum Program {
     Nginx,
 }
 
-/// Connections of one kind, and what they are for.
+/// Connections of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    pub(crate) role: Role,
+    pub(crate) purpose: Purpose,
     pub(crate) transport: Transport,
     pub(crate) workload: Workload,
-    /// Total number of connections, and how many are open at the same time.
+    /// Total number of connections, and the number in parallel.
     pub(crate) connections: u32,
     pub(crate) concurrency: u32,
     pub(crate) congestion: &'static str,
-    /// Client and server, as numbers of hosts of a fabric. Between paths there are only two.
+    /// Client and server: numbers of hosts of a fabric. Ignored between two hosts with several paths.
     pub(crate) hosts: [usize; 2],
 }
 
-/// What a load is for.
+/// The purpose of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Most quantities are about it.
+pub(crate) enum Purpose {
+    /// Most quantities describe it.
     Measured,
-    /// Short flows beside it, which have quantities of their own.
+    /// Short flows in parallel, which have quantities of their own.
     Short,
-    /// It only takes bandwidth.
+    /// It only uses bandwidth.
     Background,
 }
 
 impl Load {
     /// One upload that is measured.
     pub(crate) fn upload(transport: Transport, bytes: u64) -> Self {
-        Self::of(Role::Measured, transport, Workload::upload(bytes))
+        Self::new(Purpose::Measured, transport, Workload::upload(bytes))
     }
 
     /// One connection.
-    pub(crate) fn of(role: Role, transport: Transport, workload: Workload) -> Self {
+    pub(crate) fn new(purpose: Purpose, transport: Transport, workload: Workload) -> Self {
         Self {
-            role,
+            purpose,
             transport,
             workload,
             connections: 1,
@@ -219,27 +225,27 @@ impl Load {
         }
     }
 
-    /// Between these hosts of a fabric.
+    /// The same load between these hosts of a fabric.
     pub(crate) fn between(self, client: usize, server: usize) -> Self {
         Self { hosts: [client, server], ..self }
     }
 
-    /// As many connections, all at the same time.
+    /// The same load with this number of connections, all in parallel.
     pub(crate) fn times(self, connections: u32) -> Self {
         Self { connections, concurrency: connections, ..self }
     }
 }
 
-/// A path fails.
+/// The failure of a path's link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct LinkFailure {
     /// Index of the path.
     pub(crate) path: usize,
-    /// When, after the start of the traffic.
+    /// Time from the start of the traffic.
     pub(crate) after: Duration,
 }
 
-/// Name of a transport as a factor.
+/// A transport as the value of a factor.
 pub(crate) fn transport_name(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "tcp",
@@ -247,5 +253,5 @@ pub(crate) fn transport_name(transport: Transport) -> &'static str {
     }
 }
 
-/// Both transports, TCP first: it is what MPTCP is compared with.
+/// Both transports. TCP, the baseline, is first.
 pub(crate) const TRANSPORTS: [Transport; 2] = [Transport::Tcp, Transport::Mptcp];

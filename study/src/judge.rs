@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How good a method's verdicts on connections are, when the queue of each subflow is known. Table III of `[MPTCP-D]`: which subflows would
-//! be closed if each group kept its first one. Pure.
+//! Grades a method's verdicts on connections for which the queue of each subflow is known, as Table III of `[MPTCP-D]`: which subflows would be
+//! closed if each group kept its first one. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,23 +8,23 @@ use std::net::IpAddr;
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 
-/// Of all connections at one time.
+/// Grades of all connections at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Judgement {
-    /// Subflows beyond one per queue, and those of them that would be closed.
+    /// Subflows beyond one per queue, and how many of them would be closed.
     extra: u32,
     found: u32,
-    /// Queues, and those that would lose their last subflow.
+    /// Queues, and how many would lose their last subflow.
     queues: u32,
     lost: u32,
-    /// Pairs of subflows, and those with a verdict.
+    /// Pairs of subflows, and how many have a verdict.
     pairs: u32,
     decided: u32,
 }
 
 impl Judgement {
-    /// Of these connections.
-    pub(crate) fn of<'a>(
+    /// Grades these connections. `queues`: the queue of each local address.
+    pub(crate) fn from_connections<'a>(
         connections: impl Iterator<Item = &'a Connection>,
         queues: &[(IpAddr, usize)],
     ) -> Self {
@@ -33,19 +33,21 @@ impl Judgement {
 
     fn with(mut self, connection: &Connection, queues: &[(IpAddr, usize)]) -> Self {
         let Some(bottlenecks) = &connection.bottlenecks else { return self };
-        // Subflows of each queue, and those that would be closed.
-        let mut of_queue: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+        // Subflows of each queue, and how many would be closed.
+        let mut by_queue: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for group in &bottlenecks.groups {
             for (nth, id) in group.iter().enumerate() {
                 let subflow = connection.subflows.iter().find(|subflow| subflow.id == *id);
                 let address = subflow.map(|subflow| subflow.local.ip());
-                let Some((_, queue)) = queues.iter().find(|(of, _)| Some(*of) == address) else { continue };
-                let (subflows, closed) = of_queue.entry(*queue).or_default();
+                let Some((_, queue)) = queues.iter().find(|(local, _)| Some(*local) == address) else {
+                    continue;
+                };
+                let (subflows, closed) = by_queue.entry(*queue).or_default();
                 *subflows += 1;
                 *closed += u32::from(nth > 0);
             }
         }
-        for (subflows, closed) in of_queue.into_values() {
+        for (subflows, closed) in by_queue.into_values() {
             self.extra += subflows - 1;
             self.found += closed.min(subflows - 1);
             self.queues += 1;
@@ -62,7 +64,7 @@ impl Judgement {
         ratio(self.found, self.extra)
     }
 
-    /// The share of the queues that would have lost all their subflows.
+    /// The share of the queues that would lose all their subflows. `None`: there were none.
     pub(crate) fn falsely_closed(&self) -> Option<f64> {
         ratio(self.lost, self.queues)
     }
@@ -72,12 +74,12 @@ impl Judgement {
         self.pairs > 0 && self.decided * 2 >= self.pairs
     }
 
-    /// How many pairs of subflows there were.
+    /// Number of pairs of subflows.
     pub(crate) fn pairs(&self) -> u32 {
         self.pairs
     }
 
-    /// Whether there was anything to judge.
+    /// Whether there was a pair to grade.
     pub(crate) fn has_pairs(&self) -> bool {
         self.pairs > 0
     }

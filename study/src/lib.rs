@@ -6,6 +6,7 @@
 mod application;
 mod cli;
 mod command;
+mod custom;
 mod data;
 mod database;
 mod details;
@@ -19,7 +20,6 @@ mod measure;
 mod methods;
 mod network;
 mod outcome;
-mod own;
 mod page;
 mod plan;
 mod programs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that results are of.
+//! The machine on which a study runs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use mpwatch::shared;
 use mpwatch_model::host::machine::Host;
 use serde::{Deserialize, Serialize};
 
-/// A machine.
+/// A machine, as results describe it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) host: Host,
@@ -17,7 +17,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub(crate) fn this() -> anyhow::Result<Self> {
         let kernel = nix::sys::utsname::uname()?;
         let [name, release] =

@@ -8,7 +8,7 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::Snapshot;
 
-use super::published;
+use crate::published;
 
 /// A tracker that detects bottlenecks by this method.
 pub(crate) fn tracker(start: &Start, closed: Closed, method: DetectionMethod) -> Tracker {

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of a run: where the ends of each load are, in either kind of network.
+//! The network of a run: finds the ends of each load in either kind of network.
 
 use std::path::Path;
 
-use crate::fabric::{self, Fabric, Forwarding};
 use mpwatch_lab::topology::PathFailure;
 use mpwatch_lab::traffic::TrafficSpec;
 use mpwatch_lab::{Namespace, Topology};
 
-use super::experiment::{Load, Network, Scenario};
-use super::programs::{self, Skip};
+use crate::experiment::{Load, Network, Scenario};
+use crate::fabric::{self, Fabric, Forwarding};
+use crate::programs::{self, Skip};
 
-/// Without it all switches choose alike, and only some of the paths are used.
+/// Without this sysctl all switches choose alike, so that some paths are never used.
 const HASH_SEED: &str = "/proc/sys/net/ipv4/fib_multipath_hash_seed";
 
 /// A running network.
-pub(super) enum Running {
+pub(super) enum RunningNetwork {
     Paths(Topology),
     Fabric(Fabric),
 }
 
-impl Running {
+impl RunningNetwork {
     pub(super) fn build(network: &Network, seed: u64) -> anyhow::Result<Self> {
         match network {
             Network::Paths(spec) => Ok(Self::Paths(Topology::build(spec)?)),
@@ -46,7 +46,7 @@ impl Running {
         }
     }
 
-    /// The traffic of a load, as far as the network decides it.
+    /// The workload of a load, between its addresses in this network.
     pub(super) fn traffic(&self, load: &Load) -> anyhow::Result<TrafficSpec> {
         match self {
             Self::Paths(topology) => Ok(topology.traffic(load.workload)?),
@@ -63,7 +63,7 @@ impl Running {
     pub(super) fn hosts(&self) -> Vec<String> {
         match self {
             Self::Paths(topology) => {
-                [topology.client(), topology.server()].map(|one| one.name().to_owned()).into()
+                [topology.client(), topology.server()].map(|host| host.name().to_owned()).into()
             }
             Self::Fabric(fabric) => fabric.host_names().map(str::to_owned).collect(),
         }
@@ -89,7 +89,7 @@ impl Running {
         let (Self::Paths(topology), Network::Paths(spec)) = (self, &scenario.network) else {
             return Vec::new();
         };
-        // A path without a shared bottleneck has a queue of its own.
+        // A path without a shared bottleneck has its own queue.
         let queue = |(nth, path): (usize, &mpwatch_lab::topology::PathSpec)| {
             path.bottleneck.unwrap_or(usize::MAX - nth)
         };

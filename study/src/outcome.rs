@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs at both ends observed of the measured traffic, whether the lab's own or others. Pure.
+//! The measured traffic as the programs at both ends observed it: the lab's traffic or a real program. Pure.
 
 use mpwatch_lab::traffic::{ConnectionReport, TrafficReport, TransferOutcome};
 
-/// What the ends observed.
+/// Measured traffic, as observed by the programs that sent and received it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Received by both ends, bytes. `None`: the program does not report it.
     pub(crate) payload: Option<f64>,
-    /// From the first connect to the last byte, seconds.
+    /// Time from the first connect to the last byte, seconds.
     pub(crate) seconds: f64,
-    /// From connect to the last byte at the receiver of each complete connection, or of a program's transfer, seconds.
+    /// Time from connect to the last byte at the receiver of each complete connection, or of a program's transfer, seconds.
     pub(crate) completion: Vec<f64>,
     /// Goodput of each complete connection, bits per second.
     pub(crate) rates: Vec<f64>,
-    /// How many connections there should have been.
+    /// Number of connections that were to be made.
     pub(crate) expected: u32,
     /// Requests per second with a response. `None`: no requests.
     pub(crate) requests: Option<f64>,
 }
 
 impl Outcome {
-    /// Of `expected` connections. `one_by_one`: not all at the same time.
-    pub(crate) fn of(outcome: &TransferOutcome, expected: u32, one_by_one: bool) -> Self {
+    /// The outcome of a transfer of `expected` connections. `one_by_one`: they were not all open in parallel.
+    pub(crate) fn from_transfer(outcome: &TransferOutcome, expected: u32, one_by_one: bool) -> Self {
         let complete: Vec<(f64, u64)> = outcome
             .client
             .connections
             .iter()
-            .filter(|one| is_complete(one))
-            .filter_map(|one| completion(one, &outcome.server))
+            .filter(|connection| is_complete(connection))
+            .filter_map(|connection| completion(connection, &outcome.server))
             .collect();
         let completion: Vec<f64> = complete.iter().map(|(time, _)| *time).collect();
         let longest = completion.iter().copied().fold(0.0, f64::max);
@@ -42,9 +42,9 @@ impl Outcome {
         }
     }
 
-    /// Traffic that ran at the same time.
-    pub(crate) fn beside(mut self, other: Self) -> Self {
-        self.payload = self.payload.zip(other.payload).map(|(one, other)| one + other);
+    /// Adds traffic that ran in parallel.
+    pub(crate) fn with(mut self, other: Self) -> Self {
+        self.payload = self.payload.zip(other.payload).map(|(own, other)| own + other);
         self.seconds = self.seconds.max(other.seconds);
         self.completion.extend(other.completion);
         self.rates.extend(other.rates);
@@ -52,17 +52,17 @@ impl Outcome {
         self
     }
 
-    /// Of flows that ran one after the other, those that began before the first of these ended: then the load becomes less, and more and
-    /// more of them fit into the same time.
-    pub(crate) fn began_beside(flows: &[f64], load: &[f64]) -> Vec<f64> {
+    /// Of flows that ran one after the other, the flows that began before the first connection of the load ended. Afterwards the load falls, so that
+    /// more flows fit into the same time.
+    pub(crate) fn began_under(flows: &[f64], load: &[f64]) -> Vec<f64> {
         let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
         let mut began = 0.0;
-        let is_beside = |duration: &&f64| {
-            let is_beside = began < first_end;
+        let has_full_load = |duration: &&f64| {
+            let has_full_load = began < first_end;
             began += **duration;
-            is_beside
+            has_full_load
         };
-        flows.iter().take_while(is_beside).copied().collect()
+        flows.iter().take_while(has_full_load).copied().collect()
     }
 
     /// The share of the connections whose payload arrived completely.
@@ -70,7 +70,7 @@ impl Outcome {
         self.completion.len() as f64 / f64::from(self.expected.max(1))
     }
 
-    /// Jain's fairness index of the connections. `None`: there is only one, or one did not complete.
+    /// Jain's fairness index of the connections. `None`: there is only one connection, or one did not complete.
     pub(crate) fn jain(&self) -> Option<f64> {
         let (sum, squares) =
             self.rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
@@ -79,16 +79,17 @@ impl Outcome {
     }
 }
 
-/// Whether all that a connection wrote or read has arrived, as far as this end knows.
-fn is_complete(one: &ConnectionReport) -> bool {
-    one.error.is_none() && !one.reset
+/// Whether a connection ended without an error at this end.
+fn is_complete(connection: &ConnectionReport) -> bool {
+    connection.error.is_none() && !connection.reset
 }
 
 /// Completion time and payload. `None`: the server did not receive what the client sent.
 fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64, u64)> {
-    let is_other_end = |one: &&ConnectionReport| one.remote == client.local;
-    let server = server.connections.iter().find(is_other_end).filter(|one| one.received == client.sent)?;
-    // Not until the end of the stream: the sender first waits until every subflow has its acknowledgements, which a failed one never gets.
+    let is_other_end = |other: &&ConnectionReport| other.remote == client.local;
+    let server =
+        server.connections.iter().find(is_other_end).filter(|server| server.received == client.sent)?;
+    // The end of the stream would be too late: the sender first waits for the acknowledgements of every subflow, and a failed subflow gets none.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }
@@ -108,19 +109,19 @@ mod tests {
     }
 
     #[test]
-    fn short_flows_count_that_began_under_the_whole_load() {
-        let beside = |load: &[f64]| Outcome::began_beside(&[2.0, 5.0, 0.1, 0.1], load);
-        assert_eq!(beside(&[6.0, 9.0]), [2.0, 5.0]);
-        assert_eq!(beside(&[7.05, 9.0]), [2.0, 5.0, 0.1]);
-        assert_eq!(beside(&[]).len(), 4);
+    fn only_short_flows_that_began_under_the_whole_load_count() {
+        let counted = |load: &[f64]| Outcome::began_under(&[2.0, 5.0, 0.1, 0.1], load);
+        assert_eq!(counted(&[6.0, 9.0]), [2.0, 5.0]);
+        assert_eq!(counted(&[7.05, 9.0]), [2.0, 5.0, 0.1]);
+        assert_eq!(counted(&[]).len(), 4);
     }
 
     #[test]
     fn fairness_is_that_of_all_connections_and_unknown_if_one_is_missing() {
-        let both = with_rates(&[3.0]).beside(with_rates(&[1.0]));
+        let both = with_rates(&[3.0]).with(with_rates(&[1.0]));
         assert!((both.jain().unwrap() - 0.8).abs() < 1e-9);
         assert_eq!((both.expected, both.payload), (2, Some(2.0)));
-        let missing = with_rates(&[3.0]).beside(with_rates(&[1.0])).beside(with_rates(&[]));
+        let missing = with_rates(&[3.0]).with(with_rates(&[1.0])).with(with_rates(&[]));
         assert_eq!(missing.jain(), None);
         assert!((missing.completed() - 2.0 / 3.0).abs() < 1e-9);
         assert_eq!(with_rates(&[3.0]).jain(), None);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The runs of a study in their order. Repetitions are blocks in which the cells are shuffled, so that a change of the machine's state
-//! meets all cells alike. Pure.
+//! The runs of a study in their order. Each repetition is a block of shuffled cells, so that a change of the machine's state affects all cells
+//! alike. Pure.
 
 use crate::data::{RunRecord, key};
+use crate::experiment::{Cell, Experiment, Scale, Work};
 
-use super::experiment::{Cell, Experiment, Scale, Work};
-
-/// A run that is to be done.
+/// A planned run.
 #[derive(Clone)]
 pub(crate) struct PlannedRun<'a> {
     pub(crate) experiment: &'a Experiment,
-    /// What it measures: at least one cell. They differ only in how the run is judged.
+    /// At least one cell. They differ only in the method that judges the run.
     pub(crate) cells: Vec<Cell>,
     /// From 0.
     pub(crate) repetition: u32,
@@ -18,7 +17,7 @@ pub(crate) struct PlannedRun<'a> {
 }
 
 impl PlannedRun<'_> {
-    /// Whether a record is of a cell of this run, and has no error.
+    /// Whether a record shows that this cell of this run succeeded.
     fn is_done(&self, cell: &Cell, record: &RunRecord) -> bool {
         record.error.is_none()
             && record.experiment == self.experiment.description.name
@@ -26,14 +25,14 @@ impl PlannedRun<'_> {
             && key(&record.factors) == key(&cell.factors)
     }
 
-    /// This run, to measure only the cells that have no record yet. `None`: all have one.
+    /// This run without the cells that succeeded. `None`: all did.
     fn without(mut self, done: &[RunRecord]) -> Option<Self> {
         let cells = std::mem::take(&mut self.cells).into_iter();
         self.cells = cells.filter(|cell| !done.iter().any(|record| self.is_done(cell, record))).collect();
         (!self.cells.is_empty()).then_some(self)
     }
 
-    /// What happens in it.
+    /// The work of its cells.
     pub(crate) fn work(&self) -> &Work {
         &self.cells[0].work
     }
@@ -52,13 +51,13 @@ pub(crate) fn all(experiments: &[Experiment], scale: Scale, repeat: u32, seed: u
         for repetition in 0..repeat {
             let cells = experiment.cells(scale);
             let planned =
-                cells.chunk_by(|one, next| one.factors_of_run() == next.factors_of_run()).map(|cells| {
+                cells.chunk_by(|cell, next| cell.factors_of_run() == next.factors_of_run()).map(|cells| {
                     let of_run = key(&cells[0].factors_of_run());
                     let seed = seed_of(seed, &format!("{name} {of_run} {repetition}"));
                     PlannedRun { experiment, cells: cells.to_vec(), repetition, seed }
                 });
             let mut block: Vec<PlannedRun<'_>> = planned.collect();
-            // In an order that looks random, and is the same for the same seed.
+            // The seeds of runs are pseudo-random, so this shuffles, and the same seed gives the same order.
             block.sort_by_key(|run| run.seed);
             runs.extend(block);
         }
@@ -66,12 +65,12 @@ pub(crate) fn all(experiments: &[Experiment], scale: Scale, repeat: u32, seed: u
     runs
 }
 
-/// Those that are not among the finished runs.
+/// The planned runs that have not succeeded yet.
 pub(crate) fn left<'a>(planned: Vec<PlannedRun<'a>>, done: &[RunRecord]) -> Vec<PlannedRun<'a>> {
     planned.into_iter().filter_map(|run| run.without(done)).collect()
 }
 
-/// A seed that depends on every letter (FNV-1a, then a finaliser, as neighbouring texts have neighbouring hashes).
+/// A seed that depends on every letter: FNV-1a, then a finaliser, because similar texts have similar FNV hashes.
 fn seed_of(seed: u64, text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     fn experiment(name: &str) -> [Experiment; 1] {
-        [experiments::all().into_iter().find(|one| one.description.name == name).unwrap()]
+        [experiments::all().into_iter().find(|experiment| experiment.description.name == name).unwrap()]
     }
 
     fn titles(runs: &[PlannedRun<'_>]) -> Vec<String> {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of other packages that an experiment needs. Missing ones are installed with apt-get; where that is not possible, the run is skipped
-//! with the reason.
+//! Programs of other packages that an experiment needs. Installs missing ones with apt-get; where that fails, the run is skipped with the reason.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// A program, and the Debian package that has it.
+/// A program and its Debian package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needed {
     pub(super) program: &'static str,
@@ -15,28 +14,28 @@ pub(super) struct Needed {
 
 pub(super) const NFT: Needed = Needed { program: "nft", package: "nftables" };
 
-/// How the error of a skipped run begins.
+/// Beginning of the error of a skipped run.
 pub(crate) const SKIPPED: &str = "SKIP: ";
 
-/// A run that this machine cannot do. It is no failure of the study.
+/// Why this machine cannot do a run. The study goes on and does not count it as a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("{SKIPPED}{0}")]
 pub(crate) struct Skip(pub(crate) String);
 
-/// Makes sure that these programs exist.
+/// Checks that these programs exist, and installs missing ones.
 ///
 /// # Errors
 /// With [`Skip`] if they cannot be installed.
 pub(super) fn require(needed: &[Needed]) -> Result<(), Skip> {
-    let missing = || needed.iter().filter(|one| path_of(one.program).is_none());
-    let mut packages: Vec<&str> = missing().map(|one| one.package).collect();
+    let missing = || needed.iter().filter(|needed| path_of(needed.program).is_none());
+    let mut packages: Vec<&str> = missing().map(|needed| needed.package).collect();
     packages.dedup();
     if packages.is_empty() {
         return Ok(());
     }
     let list = packages.join(" ");
-    if !has_failed(&list) {
-        eprintln!("mpwatch: installing {list} (apt-get), which this experiment runs");
+    if !was_tried(&list) {
+        eprintln!("mpwatch-study: installing {list} (apt-get), which this experiment runs");
         install(&packages);
     }
     if missing().next().is_some() {
@@ -47,16 +46,16 @@ pub(super) fn require(needed: &[Needed]) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Whether installing them was tried before; from now on it was.
-fn has_failed(list: &str) -> bool {
+/// Whether an earlier run tried to install them. Remembers this attempt.
+fn was_tried(list: &str) -> bool {
     static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut tried = TRIED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let has = tried.iter().any(|one| one == list);
+    let has = tried.iter().any(|earlier| earlier == list);
     tried.push(list.to_owned());
     has
 }
 
-/// Whether it worked is seen from the programs.
+/// Tries to install packages. The caller checks whether the programs exist afterwards.
 fn install(packages: &[&str]) {
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -69,7 +68,7 @@ fn install(packages: &[&str]) {
     }
 }
 
-/// Where a program is. Its directory may be missing in PATH, as those of root's programs are in a user's.
+/// Finds a program in the usual directories: a user's PATH may lack the directories of root's programs.
 pub(super) fn path_of(program: &str) -> Option<String> {
     let directories = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     directories.iter().map(|directory| format!("{directory}/{program}")).find(|path| Path::new(path).exists())
@@ -80,9 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_installed_is_a_reason_to_skip() {
+    fn a_program_that_cannot_be_installed_is_a_reason_to_skip() {
         assert!(require(&[Needed { program: "sh", package: "dash" }]).is_ok());
-        assert!(has_failed("a b") || has_failed("a b"));
+        assert!(!was_tried("a b") && was_tried("a b"));
         assert!(path_of("no-such-program").is_none());
         assert_eq!(Skip("no nft".to_owned()).to_string(), "SKIP: no nft");
     }

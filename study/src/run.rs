@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run: builds the network, traces the traffic, and collects what the values are computed from.
+//! One run: builds the network, traces the traffic, and collects the data from which values are computed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,83 +22,83 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::application;
-use super::experiment::{Network, Scenario};
-use super::judge::Judgement;
-use super::methods::{self, OtherMethods};
-use super::network::Running;
-use super::outcome::Outcome;
-use super::programs::Skip;
-use super::traffic::Traffic;
+use crate::application;
+use crate::experiment::{Network, Scenario};
+use crate::judge::Judgement;
+use crate::methods::{self, OtherMethods};
+use crate::network::RunningNetwork;
+use crate::outcome::Outcome;
+use crate::programs::Skip;
+use crate::traffic::Traffic;
 
 /// Time between two snapshots.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the values of a run are computed from.
-pub(crate) struct Evidence {
-    /// Of the connections of this run.
+/// The data of a run, from which its values are computed.
+pub(crate) struct RunData {
+    /// Report on the connections of this run.
     pub(crate) report: Report,
-    /// What both ends observed of the measured traffic.
+    /// The measured traffic, as the programs observed it.
     pub(crate) outcome: Outcome,
     /// Completion times of the short flows, seconds.
     pub(crate) short: Vec<f64>,
     /// Server ports of the measured connections, and their protocol.
     pub(crate) ports: Vec<u16>,
     pub(crate) transport: Transport,
-    /// Where the joules come from, the least reliable of both ends.
+    /// Source of the joules, the less reliable of both ends.
     pub(crate) energy: EnergySource,
-    /// This machine, or that of the client.
-    pub(crate) observed: Observed,
-    /// That of the server. `None`: it is the same.
-    pub(crate) other_machine: Option<Observed>,
-    /// Number of paths of the network. Zero: that depends on the hosts.
+    /// Trace of this machine; of two machines, of the client.
+    pub(crate) trace: MachineTrace,
+    /// Trace of the server. `None`: both ends are on one machine.
+    pub(crate) server_trace: Option<MachineTrace>,
+    /// Number of paths of the network. Zero: it depends on the hosts.
     pub(crate) paths: usize,
     /// Bytes that each core switch of a fabric forwarded.
     pub(crate) core: Vec<u64>,
-    /// Subflows that were removed. `None`: none should be.
+    /// Number of subflows that were removed. `None`: elimination was off.
     pub(crate) removed: Option<u32>,
 }
 
-/// A machine during a run.
-pub(crate) struct Observed {
-    /// When the measured traffic started, on its boot clock.
+/// The snapshots of a machine during a run.
+pub(crate) struct MachineTrace {
+    /// Start of the measured traffic on the machine's boot clock.
     pub(crate) began: Nanos,
-    /// One for each snapshot.
+    /// One sample per snapshot.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What a snapshot shows.
+/// The values of a snapshot that a study needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// On the boot clock.
+    /// Time on the boot clock.
     pub(crate) at: Nanos,
     /// Energy of the machine since tracing began, joules. `None`: unknown.
     pub(crate) joules: Option<f64>,
     /// Rates of the first two subflows of the first measured connection, bits per second.
     pub(crate) rates: Option<[f64; 2]>,
-    /// How good the verdicts of each method on the measured connections are. Between two machines nobody knows.
+    /// Grades of each method's verdicts on the measured connections. Empty between two machines, whose queues are unknown.
     #[serde(skip)]
     pub(crate) judgements: Vec<Judgement>,
 }
 
 /// Whether a connection has one of these server ports.
 pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
-    [connection.local, connection.remote].into_iter().flatten().any(|end| ports.contains(&end.port()))
+    [connection.local, connection.remote].into_iter().flatten().any(|address| ports.contains(&address.port()))
 }
 
-/// Runs a scenario. The report has the verdicts of the first of these methods, each sample has judgements of all. The namespaces are
-/// removed at the end, also after an error.
+/// Runs a scenario. The report has the verdicts of the first method, each sample has grades of all methods. Removes the namespaces at the end,
+/// also after an error.
 pub(crate) fn run(
     scenario: &Scenario,
     methods: &[DetectionMethod],
     seed: u64,
     counters: &Counters,
     stop: &Arc<AtomicBool>,
-) -> anyhow::Result<Evidence> {
+) -> anyhow::Result<RunData> {
     let _registration = register(scenario).map_err(skip_if_kernel_lacks_it)?;
     require(scenario)?;
     let mut eliminator = scenario.eliminate.then(elimination).transpose().map_err(skip_if_kernel_lacks_it)?;
-    let network = Running::build(&scenario.network, seed)?;
+    let network = RunningNetwork::build(&scenario.network, seed)?;
     let mut tracing = Tracing::start(counters, INTERVAL, Arc::clone(stop))?;
     let start = tracing.first_event();
     let tracker = methods::tracker(start, Closed::Keep, methods.first().copied().unwrap_or_default());
@@ -107,17 +107,19 @@ pub(crate) fn run(
     let mut traffic = Traffic::start(&network, scenario, seed)?;
     let (hosts, queues) = (network.hosts(), network.queues(scenario));
     let (mut samples, mut removed) = (Vec::new(), 0);
-    let is_ours = |one: &Connection| hosts.contains(&one.netns);
+    let is_ours = |connection: &Connection| hosts.contains(&connection.netns);
     let mut report = tracing.run(tracker, &mut |event| others.apply(event), |snapshot| {
         traffic.advance()?;
-        let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
+        let measured =
+            |connection: &&Connection| connection.netns == hosts[0] && is_to(connection, &traffic.ports);
         samples.push(sample(&snapshot, &others.snapshots(), measured, &queues));
         if let Some(driver) = &mut eliminator {
             let steps = driver.run(&snapshot, &is_ours);
             removed +=
-                steps.iter().filter(|one| matches!(one.record.step, EliminationStep::Removed(_))).count();
+                steps.iter().filter(|step| matches!(step.record.step, EliminationStep::Removed(_))).count();
         }
-        let has_open = snapshot.connections.iter().any(|one| one.is_open() && is_ours(one));
+        let has_open =
+            snapshot.connections.iter().any(|connection| connection.is_open() && is_ours(connection));
         Ok(!traffic.is_over(has_open) && !stop.load(Ordering::Relaxed))
     })?;
     ensure!(!stop.load(Ordering::Relaxed), "interrupted");
@@ -130,10 +132,10 @@ pub(crate) fn run(
         Network::Fabric(_) => 0,
     };
     let removed = eliminator.is_some().then_some(u32::try_from(removed)?);
-    Ok(Evidence {
+    Ok(RunData {
         energy: report.energy.as_ref().map_or(EnergySource::Absent, |energy| energy.source),
-        observed: Observed { began, samples },
-        other_machine: None,
+        trace: MachineTrace { began, samples },
+        server_trace: None,
         report,
         outcome,
         short,
@@ -158,7 +160,7 @@ fn require(scenario: &Scenario) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What this kernel lacks is needed by some runs only; the others go on.
+/// Skips a run that needs a feature that this kernel lacks: other runs do not need it.
 fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Failure>() {
         Some(failure) if failure.code == KERNEL => Skip(failure.message.clone()).into(),
@@ -166,14 +168,14 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Closes extra subflows sooner than the command does by default: transfers of a study are short.
+/// Removes extra subflows sooner than `mpwatch control eliminate` does by default: transfers of a study are short.
 fn elimination() -> anyhow::Result<Driver> {
     let policy = EliminationPolicy { stable: Nanos(1_000_000_000), ..EliminationPolicy::default() };
     kernel::check(policy.action).map_err(Failure::from)?;
     Ok(Driver::new(policy, Some(Box::new(KernelActuator))))
 }
 
-/// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
+/// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or `mptcpd` is registered already.
 fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     if scenario.traffic.iter().all(|load| load.congestion != NAME) {
         return Ok(None);
@@ -185,17 +187,17 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     }
 }
 
-/// What a snapshot shows of the measured connections.
+/// The values of the measured connections in a snapshot.
 pub(super) fn sample(
     snapshot: &Snapshot,
-    of_others: &[Snapshot],
+    other_methods: &[Snapshot],
     is_measured: impl Fn(&&Connection) -> bool + Copy,
     queues: &[(IpAddr, usize)],
 ) -> Sample {
     let zones = snapshot.energy.as_ref().map(|energy| &energy.zones).filter(|zones| !zones.is_empty());
     let judge = |snapshot: &Snapshot| {
         let measured = snapshot.connections.iter().filter(is_measured);
-        Judgement::of(measured.filter(|one| one.is_open()), queues)
+        Judgement::from_connections(measured.filter(|connection| connection.is_open()), queues)
     };
     let rates =
         snapshot.connections.iter().find(is_measured).and_then(|connection| match &connection.subflows[..] {
@@ -206,7 +208,7 @@ pub(super) fn sample(
         at: snapshot.boot_time(),
         joules: zones.map(|zones| zones.iter().map(|zone| zone.zone_uj.joules()).sum()),
         rates,
-        judgements: std::iter::once(snapshot).chain(of_others).map(judge).collect(),
+        judgements: std::iter::once(snapshot).chain(other_methods).map(judge).collect(),
     }
 }
 
@@ -216,7 +218,7 @@ mod tests {
     use mpwatch::shared::PERMISSION;
 
     #[test]
-    fn a_run_that_needs_what_the_kernel_lacks_is_skipped_and_a_missing_permission_ends_the_study() {
+    fn a_run_is_skipped_for_a_missing_kernel_feature_and_a_missing_permission_ends_the_study() {
         let failure = |code| anyhow::Error::from(Failure { code, message: "no SOCK_DESTROY".to_owned() });
         let skipped = skip_if_kernel_lacks_it(failure(KERNEL));
         assert_eq!(skipped.to_string(), "SKIP: no SOCK_DESTROY");

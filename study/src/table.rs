@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study as text and CSV. `page` draws it.
+//! A study as text and CSV.
 
 use std::fmt::Write as _;
 
-use crate::data::quantity::Quantity;
-use crate::data::{Cell, Experiment, Measured, PublishedValue, Reported, Study};
-use mpwatch_report::csv;
-use mpwatch_report::text::grid::{Align, Grid};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::statistics::Shift;
+use mpwatch_report::csv;
+use mpwatch_report::text::grid::{Align, Grid};
 
-/// A part for each experiment: what the paper says and what was measured, and a table in lines of at most this width.
+use crate::data::quantity::Quantity;
+use crate::data::{CellResults, ExperimentResults, Measured, PublishedValue, Reported, Study};
+
+/// A section for each experiment: the paper's values next to the measured values, and a table in lines of at most this width.
 pub(crate) fn text(study: &Study, width: usize) -> String {
     let mut text = String::new();
     for experiment in &study.experiments {
@@ -33,9 +34,9 @@ pub(crate) fn text(study: &Study, width: usize) -> String {
     text
 }
 
-/// Where the joules come from, in a sentence.
+/// The source of the joules, in a sentence.
 pub(crate) fn energy_note(study: &Study) -> String {
-    let sources = study.experiments.iter().flat_map(|one| &one.cells).map(|cell| cell.energy);
+    let sources = study.experiments.iter().flat_map(|experiment| &experiment.cells).map(|cell| cell.energy);
     match sources.filter(|source| *source != EnergySource::Absent).max() {
         None => "No run has energy figures.".to_owned(),
         Some(EnergySource::Simulated) => {
@@ -49,7 +50,7 @@ pub(crate) fn energy_note(study: &Study) -> String {
 }
 
 /// A row for each cell and quantity.
-pub(crate) fn table(experiment: &Experiment) -> Grid {
+pub(crate) fn table(experiment: &ExperimentResults) -> Grid {
     let columns = vec![
         ("cell", Align::Left),
         ("quantity", Align::Left),
@@ -59,7 +60,7 @@ pub(crate) fn table(experiment: &Experiment) -> Grid {
         ("change", Align::Right),
         ("paper", Align::Left),
     ];
-    let of_cell = |cell: &Cell| -> Vec<Vec<String>> {
+    let of_cell = |cell: &CellResults| -> Vec<Vec<String>> {
         let name = name(cell);
         cell.measured.iter().map(|measured| row(&name, cell, measured)).collect()
     };
@@ -67,17 +68,18 @@ pub(crate) fn table(experiment: &Experiment) -> Grid {
 }
 
 /// `paths 2, rate 20`.
-pub(crate) fn name(cell: &Cell) -> String {
-    let words: Vec<String> = cell.factors.iter().map(|one| format!("{} {}", one.name, one.value)).collect();
+pub(crate) fn name(cell: &CellResults) -> String {
+    let words: Vec<String> =
+        cell.factors.iter().map(|factor| format!("{} {}", factor.name, factor.value)).collect();
     words.join(", ")
 }
 
-fn row(name: &str, cell: &Cell, measured: &Measured) -> Vec<String> {
+fn row(name: &str, cell: &CellResults, measured: &Measured) -> Vec<String> {
     let Measured { quantity, values, mean, interval, change, published, repetitions: _ } = measured;
     let mark = if quantity.is_energy() { cell.energy.mark() } else { "" };
     let interval =
         interval.map(|(low, high)| format!("{} to {}", quantity.display(low), quantity.display(high)));
-    let papers: Vec<String> = published.iter().map(|one| paper(*quantity, one)).collect();
+    let papers: Vec<String> = published.iter().map(|reported| paper(*quantity, reported)).collect();
     vec![
         name.to_owned(),
         quantity.title().to_owned(),
@@ -89,7 +91,7 @@ fn row(name: &str, cell: &Cell, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// A change with a larger upper end is not known.
+/// A change is unclear if its interval reaches further.
 const MAX_CHANGE: f64 = 10.0;
 
 /// `+6.4 % (+5.0 to +7.9)`.
@@ -115,28 +117,28 @@ fn paper(quantity: Quantity, reported: &Reported) -> String {
     format!("{value} ({})", reported.setup)
 }
 
-/// Whether the measured change confirms that of the paper.
+/// Whether the measured change confirms the paper's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
-    /// The interval excludes 0 on the side of the paper, and the change is of half to twice the size; or the paper has no change, ours is
-    /// within 5 %, and the interval within 25 %.
+    /// The interval excludes 0 on the paper's side, and the change has half to twice the size; or the paper has no change, and the measured
+    /// change is within 5 % and its interval within 25 %.
     Agrees,
-    /// The interval excludes 0 on the side of the paper, but the change is smaller or larger.
+    /// The interval excludes 0 on the paper's side, but the change is smaller or larger.
     OtherSize,
-    /// The interval excludes 0 on the other side; or the paper has no change, and ours has.
+    /// The interval excludes 0 on the other side, or the paper has no change.
     Differs,
     /// Too few runs, or the interval is too wide.
     Undecided,
 }
 
-/// A change of less than this is none.
+/// A smaller change counts as no change.
 const NO_CHANGE: f64 = 0.05;
-/// A change that may be larger than this is not shown to be none.
+/// No change is shown only if its interval stays below this.
 const MAX_OF_NO_CHANGE: f64 = 0.25;
 
 impl Agreement {
-    /// `None`: the paper has no change of this value.
-    pub(crate) fn of(measured: &Measured, published: &Reported) -> Option<Self> {
+    /// `None`: the paper reports no change of this value.
+    pub(crate) fn new(measured: &Measured, published: &Reported) -> Option<Self> {
         let PublishedValue::Change(paper) = published.value else { return None };
         let Some(change) = measured.change else { return Some(Self::Undecided) };
         let is_none = change.estimate.abs() <= NO_CHANGE;
@@ -151,13 +153,13 @@ impl Agreement {
     }
 }
 
-/// The values of the paper beside ours, in sentences.
-pub(crate) fn verdicts(experiment: &Experiment) -> Vec<(Agreement, String)> {
+/// The paper's values next to the measured values, in sentences.
+pub(crate) fn verdicts(experiment: &ExperimentResults) -> Vec<(Agreement, String)> {
     let mut found = Vec::new();
     for cell in &experiment.cells {
         for measured in &cell.measured {
             for published in &measured.published {
-                let Some(agreement) = Agreement::of(measured, published) else { continue };
+                let Some(agreement) = Agreement::new(measured, published) else { continue };
                 found.push((agreement, sentence(cell, measured, published, agreement)));
             }
         }
@@ -165,16 +167,16 @@ pub(crate) fn verdicts(experiment: &Experiment) -> Vec<(Agreement, String)> {
     found
 }
 
-fn sentence(cell: &Cell, measured: &Measured, published: &Reported, agreement: Agreement) -> String {
+fn sentence(cell: &CellResults, measured: &Measured, published: &Reported, agreement: Agreement) -> String {
     let word = match agreement {
         Agreement::Agrees => "agrees",
         Agreement::OtherSize => "same direction, other size",
         Agreement::Differs => "differs",
         Agreement::Undecided => "not shown",
     };
-    let ours = measured.change.map_or_else(|| "too few runs".to_owned(), change_text);
+    let found = measured.change.map_or_else(|| "too few runs".to_owned(), change_text);
     format!(
-        "{}, {}: measured {ours}, paper {}: {word}",
+        "{}, {}: measured {found}, paper {}: {word}",
         name(cell),
         measured.quantity.title(),
         paper(measured.quantity, published)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The traffic of a run: background traffic first, then the rest; when a path fails; and when all has ended.
+//! The traffic of a run: starts background traffic, then the rest; lets a path fail; notices the end.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,10 +9,10 @@ use mpwatch::shared::boot_now;
 use mpwatch_lab::traffic::{Control, PORT, Transfer, Transport};
 use mpwatch_model::unit::Nanos;
 
-use super::application;
-use super::experiment::{Load, Role, Scenario};
-use super::network::Running;
-use super::outcome::Outcome;
+use crate::application;
+use crate::experiment::{Load, Purpose, Scenario};
+use crate::network::RunningNetwork;
+use crate::outcome::Outcome;
 
 /// How long background traffic runs before the rest starts.
 const LEAD: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The traffic of a run.
 pub(super) struct Traffic<'a> {
-    network: &'a Running,
+    network: &'a RunningNetwork,
     scenario: &'a Scenario,
     seed: u64,
     /// In the order of the scenario; `None`: not started yet.
@@ -38,8 +38,13 @@ pub(super) struct Traffic<'a> {
 
 impl<'a> Traffic<'a> {
     /// Starts background traffic, or all if there is none.
-    pub(super) fn start(network: &'a Running, scenario: &'a Scenario, seed: u64) -> anyhow::Result<Self> {
-        let measured = scenario.traffic.iter().enumerate().filter(|(_, load)| load.role == Role::Measured);
+    pub(super) fn start(
+        network: &'a RunningNetwork,
+        scenario: &'a Scenario,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let measured =
+            scenario.traffic.iter().enumerate().filter(|(_, load)| load.purpose == Purpose::Measured);
         let mut ports: Vec<u16> = measured.map(|(index, _)| port(index)).collect();
         ports.extend(scenario.application.map(|_| PORT));
         let mut traffic = Self {
@@ -54,15 +59,16 @@ impl<'a> Traffic<'a> {
             ended: None,
             ports,
         };
-        traffic.launch(|role| role == Role::Background)?;
+        traffic.launch(|purpose| purpose == Purpose::Background)?;
         if traffic.running.iter().all(Option::is_none) {
             traffic.launch_rest()?;
         }
         Ok(traffic)
     }
 
-    fn launch(&mut self, which: impl Fn(Role) -> bool) -> anyhow::Result<()> {
-        for (index, load) in self.scenario.traffic.iter().enumerate().filter(|(_, load)| which(load.role)) {
+    fn launch(&mut self, which: impl Fn(Purpose) -> bool) -> anyhow::Result<()> {
+        for (index, load) in self.scenario.traffic.iter().enumerate().filter(|(_, load)| which(load.purpose))
+        {
             let mut spec = self.network.traffic(load)?;
             spec.server.set_port(port(index));
             (spec.transport, spec.connections, spec.concurrency) =
@@ -82,10 +88,10 @@ impl<'a> Traffic<'a> {
         if let Some(application) = self.scenario.application {
             self.application = Some(application::start(application, self.network)?);
         }
-        self.launch(|role| role != Role::Background)
+        self.launch(|purpose| purpose != Purpose::Background)
     }
 
-    /// Does what is due.
+    /// Starts and ends traffic, and lets a path fail, when it is time.
     pub(super) fn advance(&mut self) -> anyhow::Result<()> {
         let Some((began, _)) = self.began else {
             return if self.started.elapsed() >= LEAD { self.launch_rest() } else { Ok(()) };
@@ -111,7 +117,7 @@ impl<'a> Traffic<'a> {
 
     fn measured(&self) -> impl Iterator<Item = (&Load, &Arc<Control>)> {
         let with_loads = self.scenario.traffic.iter().zip(&self.running);
-        let measured = with_loads.filter(|(load, _)| load.role == Role::Measured);
+        let measured = with_loads.filter(|(load, _)| load.purpose == Purpose::Measured);
         measured.filter_map(|(load, running)| Some((load, &running.as_ref()?.1)))
     }
 
@@ -126,32 +132,35 @@ impl<'a> Traffic<'a> {
 
     /// The protocol of the measured traffic.
     pub(super) fn transport(&self) -> Transport {
-        let of_load = self.scenario.traffic.iter().find(|load| load.role == Role::Measured);
+        let of_load = self.scenario.traffic.iter().find(|load| load.purpose == Purpose::Measured);
         let of_application = self.scenario.application.map(|application| application.transport);
         of_load.map(|load| load.transport).or(of_application).unwrap_or_default()
     }
 
-    /// What the ends of the measured traffic observed, and the completion times of the short flows that began under all of it.
+    /// The outcome of the measured traffic, and the completion times of the short flows that began under all of it.
     pub(super) fn finish(self) -> anyhow::Result<(Outcome, Vec<f64>)> {
         self.cancel();
         let (mut measured, mut short) = (Outcome::default(), Vec::new());
         let mut is_first = true;
         for (load, running) in self.scenario.traffic.iter().zip(self.running) {
             let Some((transfer, _)) = running else { continue };
-            let outcome =
-                Outcome::of(&transfer.join()?, load.connections, load.connections > load.concurrency);
-            match load.role {
-                Role::Measured if is_first => (measured, is_first) = (outcome, false),
-                Role::Measured => measured = measured.beside(outcome),
-                Role::Short => short.extend(outcome.completion),
-                Role::Background => {}
+            let outcome = Outcome::from_transfer(
+                &transfer.join()?,
+                load.connections,
+                load.connections > load.concurrency,
+            );
+            match load.purpose {
+                Purpose::Measured if is_first => (measured, is_first) = (outcome, false),
+                Purpose::Measured => measured = measured.with(outcome),
+                Purpose::Short => short.extend(outcome.completion),
+                Purpose::Background => {}
             }
         }
         if let Some(application) = self.application {
             measured =
                 application.join().map_err(|_| anyhow::anyhow!("the application's thread panicked"))??;
         }
-        let short = Outcome::began_beside(&short, &measured.completion);
+        let short = Outcome::began_under(&short, &measured.completion);
         Ok((measured, short))
     }
 }

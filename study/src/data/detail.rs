@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of a run that are drawn one by one, not summarized: of each connection, and over time.
+//! Single values of a run, for plots: of each connection, and over time.
 
 use mpwatch_model::metric::Unit;
 use mpwatch_model::words;
 
 words! {
-    /// What a detail is a value of.
+    /// The quantity of a single value.
     pub(crate) enum Series {
-        /// Of each measured connection: from connect to the last byte at the receiver, seconds.
+        /// Time from connect to the last byte at the receiver of each measured connection, seconds.
         CompletionTimes = "completion_s",
         /// The same of each short flow.
         ShortCompletionTimes = "short_completion_s",
@@ -44,9 +44,9 @@ impl Series {
 /// One value of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Detail {
-    /// What it is a value of.
+    /// Its quantity.
     pub(crate) series: Series,
-    /// When, in seconds after the start of the traffic. `None`: it is of no time in particular.
+    /// Seconds since the start of the traffic. `None`: the value belongs to a whole connection.
     pub(crate) at_s: Option<f64>,
     /// In the unit of the series.
     pub(crate) value: f64,

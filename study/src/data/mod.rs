@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies: experiments of published papers, repeated. What they ask, what was measured in each cell, and what the paper says. Pure.
+//! The data of a study: descriptions of experiments, runs, and the results of each cell next to the paper's values. Pure.
 
-pub(crate) mod declared;
 pub(crate) mod detail;
 pub(crate) mod quantity;
 mod results;
 mod summary;
 
 pub(crate) use results::{
-    Cell, Description, DetailPlot, Experiment, Factor, Measured, Origin, Plot, PublishedValue, Reported,
-    RunRecord, SCHEMA, Study, key,
+    CellResults, Description, DetailPlot, ExperimentResults, Factor, Measured, Origin, Plot, Published,
+    PublishedValue, Reported, RunRecord, SCHEMA, Study, factors, key,
 };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a study measures. One row of the table declares a quantity for results, tables, plots and CSV.
-
-use serde::{Deserialize, Serialize};
+//! The quantities of a study. One row of the table declares a quantity for results, tables, plots and CSV.
 
 use mpwatch_model::metric::{self, Unit};
+use serde::{Deserialize, Serialize};
 
 /// Declares the quantities: variant, name in files, title, unit, meaning.
 macro_rules! quantities {
@@ -50,8 +49,8 @@ quantities! {
     Jain "jain_index" "Jain index" Ratio "Jain's fairness index of the subflows' rates (1: equal).";
     Utilization "path_utilization" "paths used" Ratio "Mean share of the paths that carried at least 10 % of a connection's payload.";
     CoreUse "core_use" "core switches used" Ratio "Share of the core switches that carried at least 10 % of the traffic of all core switches.";
-    Groups "bottleneck_groups" "bottlenecks found" Count "Number of distinct bottlenecks that mpwatch saw for a connection.";
-    ExtraSubflows "extra_subflows" "extra subflows found" Count "Subflows beyond one per bottleneck, as mpwatch saw them.";
+    Groups "bottleneck_groups" "bottlenecks found" Count "Number of distinct bottlenecks that mpwatch found for a connection.";
+    ExtraSubflows "extra_subflows" "extra subflows found" Count "Subflows beyond one per bottleneck, as mpwatch found them.";
     Found "found_ratio" "extra subflows found" Ratio "Share of the subflows beyond one per queue that the method would close at the end.";
     FalselyClosed "falsely_closed_ratio" "paths falsely closed" Ratio "Share of the queues that would lose their last subflow.";
     DecisionTime "decision_s" "decision time" Seconds "Time until half of the pairs of subflows had a verdict.";
@@ -80,7 +79,7 @@ impl Quantity {
 
     /// The quantity with this name in files.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|one| one.name() == name)
+        Self::ALL.iter().copied().find(|quantity| quantity.name() == name)
     }
 
     /// Whether it is computed from joules, which may be estimates.
@@ -88,7 +87,7 @@ impl Quantity {
         self.unit().is_energy() || self == Self::Power
     }
 
-    /// The range that its values can have. An interval of few runs may extend beyond it.
+    /// Limits of its values. A confidence interval of few runs may exceed them.
     pub(crate) fn range(self) -> (f64, f64) {
         match self.unit() {
             _ if self == Self::RateCorrelation => (-1.0, 1.0),

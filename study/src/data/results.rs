@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a study: descriptions of experiments, records of runs, and results.
+//! The data of a study: what experiments are about, records of runs, and results.
 
 use jiff::Timestamp;
+use mpwatch_model::host::energy::EnergySource;
+use mpwatch_model::host::machine::Host;
+use mpwatch_model::statistics::Shift;
 use serde::{Deserialize, Serialize};
 
 use super::detail::{Detail, Shape};
 use super::quantity::Quantity;
-use mpwatch_model::host::energy::EnergySource;
-use mpwatch_model::host::machine::Host;
-use mpwatch_model::statistics::Shift;
 
 /// The format of [`Study`] as JSON.
 pub(crate) const SCHEMA: u32 = 1;
@@ -20,23 +20,23 @@ pub(crate) struct Description {
     pub(crate) name: String,
     /// One line.
     pub(crate) title: String,
-    /// Key of the paper (docs/study.md lists them). `own`: it is not from a paper.
+    /// Key of the paper (docs/study.md lists them). `own`: a user's experiment, not from a paper.
     pub(crate) paper: String,
-    /// What it answers.
+    /// The question that it answers.
     pub(crate) question: String,
-    /// What is built and measured here, and where that differs from the paper.
+    /// The network and traffic here, and the differences from the paper.
     pub(crate) method: String,
-    /// What is measured, in the order of tables.
+    /// The measured quantities, in the order of tables.
     pub(crate) quantities: Vec<Quantity>,
-    /// Factors whose values are replaced in a cell to get the cell that it is compared with. Empty: cells are not compared.
+    /// Values of factors in the baseline: each cell is compared with the cell that has these values and otherwise its own. Empty: no comparison.
     pub(crate) baseline: Vec<Factor>,
-    /// Its plots.
+    /// Plots of quantities.
     #[serde(skip)]
     pub(crate) plots: Vec<Plot>,
-    /// Its plots of single values.
+    /// Plots of single values.
     #[serde(skip)]
     pub(crate) detail_plots: Vec<DetailPlot>,
-    /// What the paper reports.
+    /// The values that the paper reports.
     #[serde(skip)]
     pub(crate) published: Vec<Published>,
 }
@@ -46,19 +46,38 @@ pub(crate) struct Description {
 pub(crate) struct Plot {
     /// The vertical axis.
     pub(crate) quantity: Quantity,
-    /// The factor of the horizontal axis; its values are numbers.
+    /// The factor of the horizontal axis.
     pub(crate) over: String,
     /// Whether the horizontal axis is logarithmic.
     pub(crate) log: bool,
 }
 
+impl Plot {
+    /// A plot with linear axes.
+    pub(crate) fn new(quantity: Quantity, over: &str) -> Self {
+        Self { quantity, over: over.to_owned(), log: false }
+    }
+
+    /// The same plot with a logarithmic horizontal axis.
+    pub(crate) fn logarithmic(self) -> Self {
+        Self { log: true, ..self }
+    }
+}
+
 /// Single values of the runs of some cells.
 #[derive(Clone, Debug)]
 pub(crate) struct DetailPlot {
-    /// What is drawn.
+    /// The kind of plot.
     pub(crate) shape: Shape,
     /// The factors that its cells have in common. Empty: all cells.
     pub(crate) cells: Vec<Factor>,
+}
+
+impl DetailPlot {
+    /// A plot of the cells with these factors.
+    pub(crate) fn new(shape: Shape, cells: &[(&str, &str)]) -> Self {
+        Self { shape, cells: factors(cells) }
+    }
 }
 
 /// A value that a paper reports for a cell.
@@ -66,12 +85,19 @@ pub(crate) struct DetailPlot {
 pub(crate) struct Published {
     /// The cell, by the factors that identify it.
     pub(crate) cell: Vec<Factor>,
-    /// What was measured.
+    /// The quantity.
     pub(crate) quantity: Quantity,
     /// The value.
     pub(crate) value: PublishedValue,
-    /// On which machine or network.
+    /// The machine or network of the paper.
     pub(crate) setup: String,
+}
+
+impl Published {
+    /// A value for the cells with these factors.
+    pub(crate) fn new(cell: &[(&str, &str)], quantity: Quantity, value: PublishedValue, setup: &str) -> Self {
+        Self { cell: factors(cell), quantity, value, setup: setup.to_owned() }
+    }
 }
 
 /// A value of a paper.
@@ -80,7 +106,7 @@ pub(crate) struct Published {
 pub(crate) enum PublishedValue {
     /// In the unit of the quantity.
     Absolute(f64),
-    /// Relative to the cell that it is compared with: 0.1 is 10 % more.
+    /// Relative to the baseline: 0.1 is 10 % more.
     Change(f64),
 }
 
@@ -100,13 +126,19 @@ impl Factor {
     }
 }
 
-/// `paths=3 transport=mptcp`: identifies a cell within its experiment.
+/// Factors from pairs of name and value.
+pub(crate) fn factors(pairs: &[(&str, &str)]) -> Vec<Factor> {
+    pairs.iter().map(|(name, value)| Factor::new(name, value)).collect()
+}
+
+/// Identifies a cell within its experiment: `paths=3 transport=mptcp`.
 pub(crate) fn key(factors: &[Factor]) -> String {
-    let words: Vec<String> = factors.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+    let words: Vec<String> =
+        factors.iter().map(|factor| format!("{}={}", factor.name, factor.value)).collect();
     words.join(" ")
 }
 
-/// What one run measured, or why it failed.
+/// The values that one run measured, or why it failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunRecord {
     /// Name of the experiment.
@@ -119,11 +151,11 @@ pub(crate) struct RunRecord {
     pub(crate) seed: u64,
     /// When it began.
     pub(crate) began: Timestamp,
-    /// How long it took, with building and removing its network.
+    /// Its duration, including the time to build and remove the network.
     pub(crate) took_s: f64,
-    /// Where its joules came from.
+    /// Source of its joules.
     pub(crate) energy: EnergySource,
-    /// What was measured. Empty: it failed.
+    /// Measured values. Empty: it failed.
     pub(crate) values: Vec<(Quantity, f64)>,
     /// Single values, for plots.
     pub(crate) details: Vec<Detail>,
@@ -131,12 +163,12 @@ pub(crate) struct RunRecord {
     pub(crate) error: Option<String>,
 }
 
-/// Which runs a study is of.
+/// Where and how a study is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
-    /// The machine; between two machines that of the client.
+    /// The machine; of two machines, the client.
     pub(crate) host: Host,
-    /// The machine of the server. `null`: both ends are on one.
+    /// The machine of the server. `null`: both ends are on one machine.
     #[serde(default)]
     pub(crate) server: Option<Host>,
     /// Model name of its CPU. Empty: unknown.
@@ -147,7 +179,7 @@ pub(crate) struct Origin {
     pub(crate) seed: u64,
     /// Whether sizes and times were reduced (`--quick`).
     pub(crate) quick: bool,
-    /// Whether the joules are those of a simulation.
+    /// Whether the joules are simulated.
     pub(crate) simulated_energy: bool,
 }
 
@@ -158,36 +190,36 @@ pub(crate) struct Study {
     pub(crate) schema: u32,
     /// Where and how it was run.
     pub(crate) origin: Origin,
-    /// From the begin of the first run.
+    /// Start of the first run.
     pub(crate) from: Option<Timestamp>,
-    /// To the end of the last run.
+    /// End of the last run.
     pub(crate) to: Option<Timestamp>,
     /// Its experiments.
-    pub(crate) experiments: Vec<Experiment>,
+    pub(crate) experiments: Vec<ExperimentResults>,
 }
 
 /// The results of an experiment.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Experiment {
-    /// What it is about.
+pub(crate) struct ExperimentResults {
+    /// Its description.
     #[serde(flatten)]
     pub(crate) description: Description,
     /// Its cells, in the order of the definition.
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) cells: Vec<CellResults>,
 }
 
 /// The results of all runs of a cell.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Cell {
+pub(crate) struct CellResults {
     /// Identifies the cell.
     pub(crate) factors: Vec<Factor>,
     /// Runs that succeeded.
     pub(crate) runs: u32,
     /// Why the others failed.
     pub(crate) failures: Vec<String>,
-    /// Where the joules of its runs came from; the least reliable of all runs. `absent`: no run has any.
+    /// Source of the joules; the least reliable of all runs. `absent`: no run has joules.
     pub(crate) energy: EnergySource,
-    /// A value for each quantity that was measured.
+    /// One entry per measured quantity.
     pub(crate) measured: Vec<Measured>,
     /// The single values of each run that succeeded. Not in JSON: `study.db` has them.
     #[serde(skip)]
@@ -197,19 +229,19 @@ pub(crate) struct Cell {
 /// A quantity over all runs of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Measured {
-    /// What was measured.
+    /// The quantity.
     pub(crate) quantity: Quantity,
-    /// One value for each run that has one.
+    /// The value of each run that measured it.
     pub(crate) values: Vec<f64>,
-    /// Which run each of these values is of, from 0.
+    /// The run of each of these values, from 0.
     pub(crate) repetitions: Vec<u32>,
     /// Their mean.
     pub(crate) mean: f64,
     /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.
     pub(crate) interval: Option<(f64, f64)>,
-    /// From the cell that it is compared with to this one, relative (0.1: 10 % more). `null`: this is that cell, or too few runs.
+    /// Relative change from the baseline (0.1: 10 % more). `null`: this cell is the baseline, or there are too few runs.
     pub(crate) change: Option<Shift>,
-    /// What the paper reports.
+    /// The values that the paper reports.
     pub(crate) published: Vec<Reported>,
 }
 
@@ -219,17 +251,17 @@ pub(crate) struct Reported {
     /// The value.
     #[serde(flatten)]
     pub(crate) value: PublishedValue,
-    /// On which machine or network.
+    /// The machine or network of the paper.
     pub(crate) setup: String,
 }
 
-impl Cell {
+impl CellResults {
     /// The value of a factor. `None`: the cell does not have it.
     pub(crate) fn factor(&self, name: &str) -> Option<&str> {
         self.factors.iter().find(|factor| factor.name == name).map(|factor| factor.value.as_str())
     }
 
-    /// What was measured. `None`: nothing.
+    /// The values of a quantity. `None`: it was not measured.
     pub(crate) fn measured(&self, quantity: Quantity) -> Option<&Measured> {
         self.measured.iter().find(|measured| measured.quantity == quantity)
     }

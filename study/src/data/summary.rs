@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the runs of an experiment to the results of its cells.
+//! Computes the results of the cells of an experiment from its runs.
 
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::statistics::{Shift, mean, mean_interval, relative_change};
 
 use super::quantity::Quantity;
 use super::results::{
-    Cell, Description, Experiment, Factor, Measured, Published, PublishedValue, Reported, RunRecord, key,
+    CellResults, Description, ExperimentResults, Factor, Measured, Published, PublishedValue, Reported,
+    RunRecord, key,
 };
 
-impl Experiment {
-    /// The results of these cells, in this order. Cells without runs are listed, too.
-    pub(crate) fn of(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
-        let of_cell = |factors: &Vec<Factor>| Cell::of(description, factors, runs);
+impl ExperimentResults {
+    /// The results of these cells, in this order, including cells without runs.
+    pub(crate) fn from_runs(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
+        let of_cell = |factors: &Vec<Factor>| CellResults::from_runs(description, factors, runs);
         Self { description: description.clone(), cells: cells.iter().map(of_cell).collect() }
     }
 
-    /// What the paper's value means here, in the unit of the quantity: a change is relative to the mean of the cell of comparison. `None`: that
-    /// has no value.
-    pub(crate) fn absolute(&self, cell: &Cell, quantity: Quantity, published: PublishedValue) -> Option<f64> {
+    /// The paper's value in the unit of the quantity: a change is relative to the mean of the baseline. `None`: the baseline has no value.
+    pub(crate) fn absolute(
+        &self,
+        cell: &CellResults,
+        quantity: Quantity,
+        published: PublishedValue,
+    ) -> Option<f64> {
         match published {
             PublishedValue::Absolute(value) => Some(value),
             PublishedValue::Change(change) => {
@@ -41,8 +46,8 @@ impl Experiment {
     }
 }
 
-impl Cell {
-    fn of(description: &Description, factors: &[Factor], runs: &[RunRecord]) -> Self {
+impl CellResults {
+    fn from_runs(description: &Description, factors: &[Factor], runs: &[RunRecord]) -> Self {
         let own = || of_cell(runs, &description.name, factors);
         let baseline = baseline(description, factors);
         let measured = description.quantities.iter().filter_map(|&quantity| {
@@ -54,7 +59,7 @@ impl Cell {
                 relative_change(&compared, &values)
             });
             let published = published(description, factors, quantity);
-            Measured::of(quantity, (repetitions, values), change, published)
+            Measured::from_values(quantity, (repetitions, values), change, published)
         });
         let succeeded = || own().filter(|run| run.error.is_none());
         Self {
@@ -70,7 +75,7 @@ impl Cell {
 
 impl Measured {
     /// `None`: no run has a value.
-    fn of(
+    fn from_values(
         quantity: Quantity,
         (repetitions, values): (Vec<u32>, Vec<f64>),
         change: Option<Shift>,
@@ -93,7 +98,7 @@ fn of_cell<'a>(
     runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
 }
 
-/// The number of each run that has a value, and the value, by number: a repeated run comes later in the file.
+/// Number and value of each run with a value, in order of the number: a repeated run comes later in the file.
 fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<(u32, f64)> {
     let of_run = |run: &'a RunRecord| {
         let wanted = run.values.iter().filter(move |(found, value)| *found == quantity && value.is_finite());
@@ -104,11 +109,11 @@ fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) 
     values
 }
 
-/// The cell that a cell is compared with. `None`: none, or it is that cell.
+/// The baseline of a cell. `None`: cells are not compared, or this cell is the baseline.
 fn baseline(description: &Description, factors: &[Factor]) -> Option<Vec<Factor>> {
     let mut replaced = factors.to_vec();
     for factor in &mut replaced {
-        if let Some(compared) = description.baseline.iter().find(|one| one.name == factor.name) {
+        if let Some(compared) = description.baseline.iter().find(|compared| compared.name == factor.name) {
             factor.value.clone_from(&compared.value);
         }
     }
@@ -116,10 +121,11 @@ fn baseline(description: &Description, factors: &[Factor]) -> Option<Vec<Factor>
 }
 
 fn published(description: &Description, factors: &[Factor], quantity: Quantity) -> Vec<Reported> {
-    let is_of_cell =
-        |one: &&Published| one.quantity == quantity && one.cell.iter().all(|factor| factors.contains(factor));
+    let is_of_cell = |published: &&Published| {
+        published.quantity == quantity && published.cell.iter().all(|factor| factors.contains(factor))
+    };
     let found = description.published.iter().filter(is_of_cell);
-    found.map(|one| Reported { value: one.value, setup: one.setup.clone() }).collect()
+    found.map(|published| Reported { value: published.value, setup: published.setup.clone() }).collect()
 }
 
 #[cfg(test)]
@@ -127,25 +133,22 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::data::{SCHEMA, declared};
+    use crate::data::{SCHEMA, factors};
 
-    static DESCRIPTION: declared::Description = declared::Description {
-        name: "energy",
-        title: "",
-        paper: "",
-        question: "",
-        method: "",
-        quantities: &[Quantity::Power, Quantity::Goodput],
-        baseline: &[("paths", "1")],
-        plots: &[],
-        detail_plots: &[],
-        published: &[declared::Published {
-            cell: &[("paths", "2")],
-            quantity: Quantity::Power,
-            value: PublishedValue::Change(0.064),
-            setup: "i7-3770",
-        }],
-    };
+    fn description() -> Description {
+        Description {
+            name: "energy".to_owned(),
+            quantities: vec![Quantity::Power, Quantity::Goodput],
+            baseline: factors(&[("paths", "1")]),
+            published: vec![Published::new(
+                &[("paths", "2")],
+                Quantity::Power,
+                PublishedValue::Change(0.064),
+                "i7-3770",
+            )],
+            ..Description::default()
+        }
+    }
 
     fn run(paths: u32, repetition: u32, power: f64) -> RunRecord {
         RunRecord {
@@ -168,7 +171,7 @@ mod tests {
         runs.extend([12.0, 12.1, 11.9].into_iter().map(|power| run(2, 0, power)));
         runs.push(RunRecord { error: Some("no route".to_owned()), values: Vec::new(), ..run(2, 3, 0.0) });
         let cells = [1, 2, 3].map(|paths| vec![Factor::new("paths", &paths)]);
-        let found = Experiment::of(&Description::from(&DESCRIPTION), &cells, &runs);
+        let found = ExperimentResults::from_runs(&description(), &cells, &runs);
         assert_eq!(found.values_of("paths"), ["1", "2", "3"]);
         let [one, two, none] = &found.cells[..] else { panic!("three cells") };
         assert_eq!((one.runs, two.runs, none.runs), (3, 3, 0));
@@ -198,7 +201,7 @@ mod tests {
             RunRecord { error: Some("interrupted".to_owned()), values: Vec::new(), ..run(1, 0, 0.0) };
         let runs = [failed, without, run(1, 2, 12.0), run(1, 0, 10.0)];
         let cells = [vec![Factor::new("paths", &1)]];
-        let found = Experiment::of(&Description::from(&DESCRIPTION), &cells, &runs);
+        let found = ExperimentResults::from_runs(&description(), &cells, &runs);
         let power = found.cells[0].measured(Quantity::Power).unwrap();
         assert_eq!((&power.repetitions[..], &power.values[..]), (&[0, 2][..], &[10.0, 12.0][..]));
     }

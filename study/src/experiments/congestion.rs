@@ -3,47 +3,49 @@
 
 use std::time::Duration;
 
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Plot, Published};
-use crate::data::quantity::Quantity;
-use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 
-use super::super::experiment::{
-    Cell, Declared, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
+use crate::data::PublishedValue::Change;
+use crate::data::quantity::Quantity;
+use crate::data::{Description, Plot, Published, factors};
+use crate::experiment::{
+    Cell, Experiment, Load, Network, Purpose, Scale, Scenario, TRANSPORTS, transport_name,
 };
 
-pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
-
-static DESCRIPTION: Description = Description {
-    name: "congestion",
-    title: "background traffic on the first path",
-    paper: "ICPE19",
-    question: "What does the second path gain when the first one is congested?",
-    method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. Plain TCP flows (factor background) upload \
-             over the first path all the time.",
-    quantities: &[Quantity::CompletionTime, Quantity::Goodput, Quantity::Retransmitted, Quantity::Rtt],
-    baseline: &[("transport", "tcp")],
-    plots: &[
-        Plot { quantity: Quantity::Goodput, over: "background", log: false },
-        Plot { quantity: Quantity::CompletionTime, over: "background", log: false },
-    ],
-    detail_plots: &[],
-    published: &[
-        Published {
-            cell: &[("transport", "mptcp"), ("background", "1")],
-            quantity: Quantity::CompletionTime,
-            value: PublishedValue::Change(-0.2),
-            setup: "lower end of the range",
-        },
-        Published {
-            cell: &[("transport", "mptcp"), ("background", "1")],
-            quantity: Quantity::CompletionTime,
-            value: PublishedValue::Change(-0.5),
-            setup: "upper end of the range",
-        },
-    ],
-};
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "congestion".into(),
+        title: "background traffic on the first path".into(),
+        paper: "ICPE19".into(),
+        question: "What does the second path gain when the first one is congested?".into(),
+        method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. Plain \
+                 TCP flows (factor background) upload over the first path all the time."
+            .into(),
+        quantities: vec![Quantity::CompletionTime, Quantity::Goodput, Quantity::Retransmitted, Quantity::Rtt],
+        baseline: factors(&[("transport", "tcp")]),
+        plots: vec![
+            Plot::new(Quantity::Goodput, "background"),
+            Plot::new(Quantity::CompletionTime, "background"),
+        ],
+        detail_plots: Vec::new(),
+        published: vec![
+            Published::new(
+                &[("transport", "mptcp"), ("background", "1")],
+                Quantity::CompletionTime,
+                Change(-0.2),
+                "lower end of the range",
+            ),
+            Published::new(
+                &[("transport", "mptcp"), ("background", "1")],
+                Quantity::CompletionTime,
+                Change(-0.5),
+                "upper end of the range",
+            ),
+        ],
+    };
+    Experiment::scaled(description, cells)
+}
 
 fn cells(scale: Scale) -> Vec<Cell> {
     let background = scale.pick(&[0_u32, 1, 2, 4][..], &[0, 2][..]);
@@ -57,13 +59,10 @@ fn cell(transport: Transport, flows: u32, bytes: u64) -> Cell {
     let mut traffic = vec![Load::upload(transport, bytes)];
     if flows > 0 {
         let forever = Workload::upload_for(Duration::from_mins(1));
-        traffic.push(Load::of(Role::Background, Transport::Tcp, forever).times(flows));
+        traffic.push(Load::new(Purpose::Background, Transport::Tcp, forever).times(flows));
     }
     let scenario = Scenario {
-        network: Network::Paths(TopologySpec {
-            paths: vec![PathSpec { link, ..PathSpec::default() }; 2],
-            ..TopologySpec::default()
-        }),
+        network: Network::equal_paths(link, 2),
         traffic,
         timeout: Duration::from_mins(1),
         ..Scenario::default()

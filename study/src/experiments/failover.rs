@@ -3,58 +3,64 @@
 
 use std::time::Duration;
 
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Plot, Published};
-use crate::data::detail::Shape;
-use crate::data::quantity::Quantity;
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Transport;
 
-use super::super::experiment::{
-    Cell, Declared, Failure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
+use crate::data::PublishedValue::{Absolute, Change};
+use crate::data::detail::Shape;
+use crate::data::quantity::Quantity;
+use crate::data::{Description, DetailPlot, Plot, Published, factors};
+use crate::experiment::{
+    Cell, Experiment, LinkFailure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
 };
-
-pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
 
 /// Rate of a path, bytes per second.
 const RATE: f64 = 50e6 / 8.0;
 
-static DESCRIPTION: Description = Description {
-    name: "failover",
-    title: "a link fails during a transfer",
-    paper: "ICPE19",
-    question: "Does a transfer survive the failure of a link, and what does that cost?",
-    method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. The first path's link goes down after a \
-             third of the time that TCP takes without a failure, and stays down. A transfer that has not ended after four times that \
-             time is not complete. TCP's retry limits are lowered, so that the kernel gives up within seconds.",
-    quantities: &[
-        Quantity::Completed,
-        Quantity::CompletionTime,
-        Quantity::Outage,
-        Quantity::Goodput,
-        Quantity::Retransmitted,
-    ],
-    baseline: &[("failure", "no")],
-    plots: &[
-        Plot { quantity: Quantity::CompletionTime, over: "transport", log: false },
-        Plot { quantity: Quantity::Completed, over: "transport", log: false },
-    ],
-    detail_plots: &[(Shape::RatesOverTime, &[("transport", "mptcp"), ("failure", "yes")])],
-    published: &[
-        Published {
-            cell: &[("transport", "mptcp"), ("failure", "yes")],
-            quantity: Quantity::CompletionTime,
-            value: PublishedValue::Change(0.17),
-            setup: "94 s became 110 s",
-        },
-        Published {
-            cell: &[("transport", "tcp"), ("failure", "yes")],
-            quantity: Quantity::Completed,
-            value: PublishedValue::Absolute(0.0),
-            setup: "TCP never completes",
-        },
-    ],
-};
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "failover".into(),
+        title: "a link fails during a transfer".into(),
+        paper: "ICPE19".into(),
+        question: "Does a transfer survive the failure of a link, and what does that cost?".into(),
+        method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. The \
+                 first path's link goes down after a third of the time that TCP takes without a failure, \
+                 and stays down. A transfer that has not ended after four times that time is not \
+                 complete. TCP's retry limits are lowered, so that the kernel gives up within seconds."
+            .into(),
+        quantities: vec![
+            Quantity::Completed,
+            Quantity::CompletionTime,
+            Quantity::Outage,
+            Quantity::Goodput,
+            Quantity::Retransmitted,
+        ],
+        baseline: factors(&[("failure", "no")]),
+        plots: vec![
+            Plot::new(Quantity::CompletionTime, "transport"),
+            Plot::new(Quantity::Completed, "transport"),
+        ],
+        detail_plots: vec![DetailPlot::new(
+            Shape::RatesOverTime,
+            &[("transport", "mptcp"), ("failure", "yes")],
+        )],
+        published: vec![
+            Published::new(
+                &[("transport", "mptcp"), ("failure", "yes")],
+                Quantity::CompletionTime,
+                Change(0.17),
+                "94 s became 110 s",
+            ),
+            Published::new(
+                &[("transport", "tcp"), ("failure", "yes")],
+                Quantity::Completed,
+                Absolute(0.0),
+                "TCP never completes",
+            ),
+        ],
+    };
+    Experiment::scaled(description, cells)
+}
 
 fn cells(scale: Scale) -> Vec<Cell> {
     let seconds = scale.pick(6.0, 3.0);
@@ -74,7 +80,7 @@ fn cell(transport: Transport, fails: bool, seconds: f64) -> Cell {
     let scenario = Scenario {
         network: Network::Paths(network),
         traffic: vec![Load::upload(transport, bytes)],
-        failure: fails.then(|| Failure { path: 0, after: Duration::from_secs_f64(seconds / 3.0) }),
+        failure: fails.then(|| LinkFailure { path: 0, after: Duration::from_secs_f64(seconds / 3.0) }),
         timeout: Duration::from_secs_f64(seconds * 4.0),
         ..Scenario::default()
     };

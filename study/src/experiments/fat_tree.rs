@@ -3,62 +3,63 @@
 
 use std::time::Duration;
 
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Plot, Published};
-use crate::data::quantity::Quantity;
-use crate::fabric::{FabricSpec, Forwarding, HOSTS, Kind};
 use mpwatch_lab::traffic::{Transport, Workload};
 
-use super::super::experiment::{
-    Cell, Declared, Load, Network, Role, Scale, Scenario, TRANSPORTS, transport_name,
+use crate::data::PublishedValue::Absolute;
+use crate::data::quantity::Quantity;
+use crate::data::{Description, Plot, Published, factors};
+use crate::experiment::{
+    Cell, Experiment, Load, Network, Purpose, Scale, Scenario, TRANSPORTS, transport_name,
 };
-
-pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
+use crate::fabric::{FabricKind, FabricSpec, Forwarding, HOSTS};
 
 /// Rate of every link, Mbit/s.
 const RATE: f64 = 20.0;
 /// Size of a flow of each class, bytes.
 const CLASSES: [(&str, u64); 3] = [("query", 10_000), ("short", 500_000), ("long", 25_000_000)];
 
-static DESCRIPTION: Description = Description {
-    name: "fat-tree",
-    title: "a fat tree of 4-port switches: paths per flow or per packet",
-    paper: "UPD18",
-    question: "Do more paths shorten flows, and what traffic do they add?",
-    method: "One upload between two pods of a fat tree (16 hosts, 20 switches, 48 links of 20 Mbit/s with a queue of 20 ms). Forwarding: ecmp \
-             chooses among shortest paths by a hash of addresses and ports, spray at random for each packet (nftables). MPTCP has four \
-             subflows. In the noisy network 14 other hosts upload by TCP to a fixed partner. Core switches used are those of all \
-             flows. The paper ran 128 kB queries in the silent network, and Mininet.",
-    quantities: &[
-        Quantity::CompletionTime,
-        Quantity::Goodput,
-        Quantity::Throughput,
-        Quantity::Excess,
-        Quantity::Retransmitted,
-        Quantity::CoreUse,
-        Quantity::CpuTime,
-    ],
-    baseline: &[("transport", "tcp"), ("forwarding", "ecmp")],
-    plots: &[
-        Plot { quantity: Quantity::CompletionTime, over: "class", log: false },
-        Plot { quantity: Quantity::Excess, over: "class", log: false },
-    ],
-    detail_plots: &[],
-    published: &[
-        Published {
-            cell: &[("network", "silent"), ("class", "query"), ("transport", "tcp"), ("forwarding", "ecmp")],
-            quantity: Quantity::Excess,
-            value: PublishedValue::Absolute(0.09),
-            setup: "Table IV, the lowest",
-        },
-        Published {
-            cell: &[("network", "noisy"), ("class", "long"), ("transport", "mptcp"), ("forwarding", "ecmp")],
-            quantity: Quantity::Excess,
-            value: PublishedValue::Absolute(0.58),
-            setup: "Table IV, the highest",
-        },
-    ],
-};
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "fat-tree".into(),
+        title: "a fat tree of 4-port switches: paths per flow or per packet".into(),
+        paper: "UPD18".into(),
+        question: "Do more paths shorten flows, and what traffic do they add?".into(),
+        method: "One upload between two pods of a fat tree (16 hosts, 20 switches, 48 links of 20 Mbit/s \
+                 with a queue of 20 ms). Forwarding: ecmp chooses among shortest paths by a hash of \
+                 addresses and ports, spray at random for each packet (nftables). MPTCP has four \
+                 subflows. In the noisy network 14 other hosts upload by TCP to a fixed partner. Core \
+                 switches used are those of all flows. The paper ran 128 kB queries in the silent \
+                 network, and Mininet."
+            .into(),
+        quantities: vec![
+            Quantity::CompletionTime,
+            Quantity::Goodput,
+            Quantity::Throughput,
+            Quantity::Excess,
+            Quantity::Retransmitted,
+            Quantity::CoreUse,
+            Quantity::CpuTime,
+        ],
+        baseline: factors(&[("transport", "tcp"), ("forwarding", "ecmp")]),
+        plots: vec![Plot::new(Quantity::CompletionTime, "class"), Plot::new(Quantity::Excess, "class")],
+        detail_plots: Vec::new(),
+        published: vec![
+            Published::new(
+                &[("network", "silent"), ("class", "query"), ("transport", "tcp"), ("forwarding", "ecmp")],
+                Quantity::Excess,
+                Absolute(0.09),
+                "Table IV, the lowest",
+            ),
+            Published::new(
+                &[("network", "noisy"), ("class", "long"), ("transport", "mptcp"), ("forwarding", "ecmp")],
+                Quantity::Excess,
+                Absolute(0.58),
+                "Table IV, the highest",
+            ),
+        ],
+    };
+    Experiment::scaled(description, cells)
+}
 
 fn cells(scale: Scale) -> Vec<Cell> {
     let networks = scale.pick(&["silent", "noisy"][..], &["noisy"][..]);
@@ -79,14 +80,15 @@ fn cells(scale: Scale) -> Vec<Cell> {
 fn cell(network: &str, (class, bytes): (&str, u64), transport: Transport, forwarding: Forwarding) -> Cell {
     let is_noisy = network == "noisy";
     let subflows = if transport == Transport::Mptcp { 4 } else { 1 };
-    let forever = Load::of(Role::Background, Transport::Tcp, Workload::upload_for(Duration::from_mins(2)));
+    let forever =
+        Load::new(Purpose::Background, Transport::Tcp, Workload::upload_for(Duration::from_mins(2)));
     // A host of the next pod, the last one of the first pod.
     let partner = |host: usize| (host + HOSTS / 4) % HOSTS;
     let others = (1..HOSTS - 1).filter(|host| is_noisy && partner(*host) != HOSTS - 1);
     let mut traffic = vec![Load::upload(transport, bytes)];
     traffic.extend(others.map(|host| forever.between(host, partner(host))));
     let fabric = FabricSpec {
-        kind: Kind::FatTree,
+        kind: FabricKind::FatTree,
         mbit: RATE,
         queue: Duration::from_millis(20),
         subflows,

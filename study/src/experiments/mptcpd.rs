@@ -1,74 +1,79 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mptcpd`: the congestion control of the paper against those of the kernel.
+//! `mptcpd`: the paper's congestion control compared with the kernel's.
 
 use std::time::Duration;
 
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Plot, Published};
-use crate::data::detail::{Series, Shape};
-use crate::data::quantity::Quantity;
 use mpwatch_ebpf::congestion::NAME;
 use mpwatch_lab::link::Discipline;
-use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 
-use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
+use crate::data::PublishedValue::Change;
+use crate::data::detail::{Series, Shape};
+use crate::data::quantity::Quantity;
+use crate::data::{Description, DetailPlot, Plot, Published, factors};
+use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
-
-/// Cubic first: it is what the others are compared with.
+/// Cubic, the baseline, is first.
 const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
 /// Base RTT of each link, milliseconds.
 const RTTS: [u64; 2] = [10, 40];
-/// Of a connection; they use the links in turn, so half of them are extra.
+/// Subflows of a connection. They use the links in turn, so half of them are extra.
 const SUBFLOWS: usize = 4;
 const SHORT_FLOW_BYTES: u64 = 500_000;
 
-static DESCRIPTION: Description = Description {
-    name: "mptcpd",
-    title: "congestion control that prefers short paths",
-    paper: "MPTCP-D",
-    question: "Does mptcpd save energy of long flows, and power and completion time of short ones?",
-    method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of 10 and 40 ms, so two subflows are extra. Long: \
-             one upload. Short: uploads of 500 kB, four at a time. The factor congestion is that of all sockets; mptcpd is registered during a \
-             run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the others drop from the tail. Elimination: mpwatch \
-             closes extra subflows one second after it found them; short flows end before that.",
-    quantities: &[
-        Quantity::CompletionTime,
-        Quantity::Goodput,
-        Quantity::Power,
-        Quantity::MachineEnergy,
-        Quantity::FlowEnergy,
-        Quantity::CpuPerPayload,
-        Quantity::Rtt,
-        Quantity::Retransmitted,
-        Quantity::Removed,
-    ],
-    baseline: &[("congestion", "cubic"), ("elimination", "off")],
-    plots: &[
-        Plot { quantity: Quantity::MachineEnergy, over: "congestion", log: false },
-        Plot { quantity: Quantity::Power, over: "congestion", log: false },
-        Plot { quantity: Quantity::CompletionTime, over: "congestion", log: false },
-    ],
-    detail_plots: &[(
-        Shape::Distribution(Series::CompletionTimes),
-        &[("flows", "short"), ("elimination", "off")],
-    )],
-    published: &[
-        Published {
-            cell: &[("flows", "long"), ("congestion", NAME), ("elimination", "on")],
-            quantity: Quantity::MachineEnergy,
-            value: PublishedValue::Change(-0.72),
-            setup: "the largest saving, of 10 GB over 4 subflows against DCTCP",
-        },
-        Published {
-            cell: &[("flows", "short"), ("congestion", NAME), ("elimination", "on")],
-            quantity: Quantity::Power,
-            value: PublishedValue::Change(-0.46),
-            setup: "the largest saving, against MPTCP with extra subflows",
-        },
-    ],
-};
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "mptcpd".into(),
+        title: "congestion control that prefers short paths".into(),
+        paper: "MPTCP-D".into(),
+        question: "Does mptcpd save energy of long flows, and power and completion time of short ones?"
+            .into(),
+        method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of \
+                 10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, \
+                 four at a time. The factor congestion is that of all sockets; mptcpd is registered \
+                 during a run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the \
+                 others drop from the tail. Elimination: mpwatch closes extra subflows one second after \
+                 it found them; short flows end before that."
+            .into(),
+        quantities: vec![
+            Quantity::CompletionTime,
+            Quantity::Goodput,
+            Quantity::Power,
+            Quantity::MachineEnergy,
+            Quantity::FlowEnergy,
+            Quantity::CpuPerPayload,
+            Quantity::Rtt,
+            Quantity::Retransmitted,
+            Quantity::Removed,
+        ],
+        baseline: factors(&[("congestion", "cubic"), ("elimination", "off")]),
+        plots: vec![
+            Plot::new(Quantity::MachineEnergy, "congestion"),
+            Plot::new(Quantity::Power, "congestion"),
+            Plot::new(Quantity::CompletionTime, "congestion"),
+        ],
+        detail_plots: vec![DetailPlot::new(
+            Shape::Distribution(Series::CompletionTimes),
+            &[("flows", "short"), ("elimination", "off")],
+        )],
+        published: vec![
+            Published::new(
+                &[("flows", "long"), ("congestion", NAME), ("elimination", "on")],
+                Quantity::MachineEnergy,
+                Change(-0.72),
+                "the largest saving, of 10 GB over 4 subflows against DCTCP",
+            ),
+            Published::new(
+                &[("flows", "short"), ("congestion", NAME), ("elimination", "on")],
+                Quantity::Power,
+                Change(-0.46),
+                "the largest saving, against MPTCP with extra subflows",
+            ),
+        ],
+    };
+    Experiment::scaled(description, cells)
+}
 
 fn cells(scale: Scale) -> Vec<Cell> {
     let long = Workload::upload(scale.pick(40_000_000, 15_000_000));
@@ -97,14 +102,9 @@ fn cell(
         link.forward = link.forward.map(|limit| limit.with_discipline(discipline));
         link
     };
-    let path = |nth: usize| PathSpec { bottleneck: Some(nth % RTTS.len()), ..PathSpec::default() };
-    let load = Load::of(Role::Measured, Transport::Mptcp, workload);
+    let load = Load::new(Purpose::Measured, Transport::Mptcp, workload);
     let scenario = Scenario {
-        network: Network::Paths(TopologySpec {
-            paths: (0..SUBFLOWS).map(path).collect(),
-            bottlenecks: RTTS.map(link).to_vec(),
-            ..TopologySpec::default()
-        }),
+        network: Network::shared_links(RTTS.map(link).to_vec(), SUBFLOWS),
         traffic: vec![Load { connections, concurrency: connections.min(4), congestion, ..load }],
         eliminate,
         timeout: Duration::from_mins(2),

@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `throttled`: the rates of two subflows under a cap that they share.
+//! `throttled`: rates of two subflows under a shared cap.
 
 use std::time::Duration;
 
-use crate::data::PublishedValue;
-use crate::data::declared::{Description, Published};
-use crate::data::detail::Shape;
-use crate::data::quantity::Quantity;
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Transport, Workload};
 
-use super::super::experiment::{Cell, Declared, Load, Network, Role, Scale, Scenario};
+use crate::data::PublishedValue::Absolute;
+use crate::data::detail::Shape;
+use crate::data::quantity::Quantity;
+use crate::data::{Description, DetailPlot, Published};
+use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-pub(super) const EXPERIMENT: Declared = Declared { description: &DESCRIPTION, cells };
-
-static DESCRIPTION: Description = Description {
-    name: "throttled",
-    title: "two subflows under one rate cap, and under one each",
-    paper: "ICPE19",
-    question: "Do the rates of two subflows move in opposite directions when a cloud caps their sum?",
-    method: "One upload over two paths of 10 and 30 ms. Either one token bucket of 40 Mbit/s limits both paths together (factor cap: \
-             shared), or one of 20 Mbit/s each of them. Rates are means over seconds. The paper throttled virtual \
-             machines, and shows the rates in Fig. 13; it gives no number.",
-    quantities: &[Quantity::RateCorrelation, Quantity::Goodput, Quantity::Jain, Quantity::Groups],
-    baseline: &[],
-    plots: &[],
-    detail_plots: &[(Shape::RatesOverTime, &[])],
-    published: &[Published {
-        cell: &[("cap", "shared")],
-        quantity: Quantity::RateCorrelation,
-        value: PublishedValue::Absolute(-1.0),
-        setup: "opposite directions, constant sum",
-    }],
-};
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "throttled".into(),
+        title: "two subflows under one rate cap, and under one each".into(),
+        paper: "ICPE19".into(),
+        question: "Do the rates of two subflows move in opposite directions when a cloud caps their sum?"
+            .into(),
+        method: "One upload over two paths of 10 and 30 ms. Either one token bucket of 40 Mbit/s limits \
+                 both paths together (factor cap: shared), or each path has a token bucket of 20 Mbit/s. \
+                 Rates are means over seconds. The paper throttled virtual machines, and shows the rates \
+                 in Fig. 13; it gives no number."
+            .into(),
+        quantities: vec![Quantity::RateCorrelation, Quantity::Goodput, Quantity::Jain, Quantity::Groups],
+        baseline: Vec::new(),
+        plots: Vec::new(),
+        detail_plots: vec![DetailPlot::new(Shape::RatesOverTime, &[])],
+        published: vec![Published::new(
+            &[("cap", "shared")],
+            Quantity::RateCorrelation,
+            Absolute(-1.0),
+            "opposite directions, constant sum",
+        )],
+    };
+    Experiment::scaled(description, cells)
+}
 
 fn cells(scale: Scale) -> Vec<Cell> {
     let duration = Duration::from_secs(scale.pick(20, 8));
@@ -55,7 +59,7 @@ fn cell(shared: bool, duration: Duration) -> Cell {
     };
     let scenario = Scenario {
         network: Network::Paths(network),
-        traffic: vec![Load::of(Role::Measured, Transport::Mptcp, Workload::upload_for(duration))],
+        traffic: vec![Load::new(Purpose::Measured, Transport::Mptcp, Workload::upload_for(duration))],
         timeout: Duration::from_mins(1),
         ..Scenario::default()
     };

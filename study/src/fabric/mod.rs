@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network of a small data centre: hosts and switches are namespaces, links are veth pairs with a rate limit on both ends, and switches
-//! forward over all shortest paths, per flow (ECMP) or per packet. A host has one address per subflow, as the kernel opens no two subflows
-//! between the same two addresses; ECMP sends each over a path that its ports select.
+//! forward over all shortest paths, per flow (ECMP) or per packet. A host has one address per subflow, because the kernel opens only one subflow
+//! between two addresses. ECMP selects the path of a subflow by its ports.
 //! Addresses: 10.HOST.0.SUBFLOW on hosts, 172.16.LINK.0/30 on links.
 
 mod graph;
 
-pub use graph::{HOSTS, Kind};
+pub use graph::{FabricKind, HOSTS};
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use graph::Graph;
 use mpwatch_lab::endpoint::{self, Limits};
 use mpwatch_lab::link::{self, InterfaceCounters, IpNet, RateLimit, VethEnd, VethSettings};
 use mpwatch_lab::random::Random;
 use mpwatch_lab::{Error, Namespace, Result, router};
+use serde::{Deserialize, Serialize};
+
+use graph::Graph;
 
 /// How a switch chooses among several shortest paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,26 +33,25 @@ pub enum Forwarding {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FabricSpec {
     /// Its graph.
-    pub kind: Kind,
+    pub kind: FabricKind,
     /// Rate of a host's link, Mbit/s.
     pub mbit: f64,
     /// Maximum waiting time in a queue.
     pub queue: Duration,
     /// Subflows of a connection, 1 to 8.
     pub subflows: usize,
-    /// How switches choose paths.
+    /// Path selection of the switches.
     pub forwarding: Forwarding,
 }
 
-/// A running network. Dropping it removes everything.
+/// A running network. Dropping it removes all namespaces.
 #[derive(Debug)]
 pub struct Fabric {
     nodes: Vec<Namespace>,
     graph: Graph,
 }
 
-/// Mark of packets that take the first of several paths; the next mark is that of the second. Also the number of the routing table minus
-/// [`FIRST_TABLE`].
+/// Packet mark of the first of several paths; the next path has the next number. Path N uses routing table [`FIRST_TABLE`] + N.
 const FIRST_MARK: usize = 1;
 const FIRST_TABLE: usize = 100;
 
@@ -66,7 +65,7 @@ impl Fabric {
             let what = format!("a network with {} subflows", spec.subflows);
             return Err(Error::Invalid { what, advice: "a host has 1 to 8 addresses" });
         }
-        let graph = Graph::of(spec.kind);
+        let graph = Graph::new(spec.kind);
         let name = |node: usize| {
             if node < HOSTS { format!("host{node}") } else { format!("switch{}", node - HOSTS) }
         };
@@ -152,7 +151,7 @@ impl Fabric {
         self.nodes[..HOSTS].iter().map(Namespace::name)
     }
 
-    /// Bytes that each switch of the top has received so far.
+    /// Bytes that each core switch has received so far.
     ///
     /// # Errors
     /// If the counters cannot be read.
@@ -162,7 +161,7 @@ impl Fabric {
             links
                 .map(|(link, _)| {
                     InterfaceCounters::read(&self.nodes[switch], &interface(link, switch))
-                        .map(|one| one.rx_bytes)
+                        .map(|counters| counters.rx_bytes)
                 })
                 .sum()
         };
@@ -173,10 +172,10 @@ impl Fabric {
 /// The sysctls of a node; a host's addresses and endpoints.
 fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> Result<()> {
     router::prepare(namespace)?;
-    // Addresses, protocol and ports. Not policy 1: it takes the hash that the sending socket gave to the packet, so all switches choose alike.
+    // Hash addresses, protocol and ports. Policy 1 uses the hash that the sending socket gave to the packet, so all switches would choose alike.
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
-    // With the same function everywhere, a switch would send all flows that it gets on over the same link.
+    // With the same hash function everywhere, a switch would forward all flows that it receives over one link.
     let hash = Random::new(seed ^ node as u64).next() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plots of the single values of the runs of a study: distributions over connections, and rates over time.
 
-use crate::data::detail::{Detail, Series, Shape};
-use crate::data::{Cell, DetailPlot, Experiment};
 use mpwatch_model::metric::{Unit, count};
-
-use super::labels::{cell_name, value_axis};
 use mpwatch_report::html::axis::Axis;
 use mpwatch_report::html::distributions::distribution;
 use mpwatch_report::html::plot::{Curve, Plot};
 use mpwatch_report::text::words::capital;
 
+use super::labels::{cell_name, value_axis};
+use crate::data::detail::{Detail, Series, Shape};
+use crate::data::{CellResults, DetailPlot, ExperimentResults};
+
 const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, column: "time_s", log: false };
 const SHARE: Axis = Axis { title: "share of flows", unit: Unit::Ratio, column: "share", log: false };
 const RATE: Axis = Axis { title: "rate", unit: Unit::BitsPerSecond, column: "rate_bps", log: false };
 
-/// The plots that an experiment wants. Empty: its runs have no such values, as those of an earlier mpwatch.
-pub(super) fn plots(experiment: &Experiment, wanted: &DetailPlot) -> String {
-    let is_wanted = |cell: &&Cell| wanted.cells.iter().all(|factor| cell.factors.contains(factor));
+/// A plot of an experiment. Empty: its runs have no such values.
+pub(super) fn plots(experiment: &ExperimentResults, wanted: &DetailPlot) -> String {
+    let is_wanted = |cell: &&CellResults| wanted.cells.iter().all(|factor| cell.factors.contains(factor));
     let cells = experiment.cells.iter().filter(is_wanted);
     match wanted.shape {
         Shape::Distribution(series) => of_cells(experiment, series, cells),
@@ -26,10 +26,19 @@ pub(super) fn plots(experiment: &Experiment, wanted: &DetailPlot) -> String {
 }
 
 /// A curve for each cell.
-fn of_cells<'a>(experiment: &Experiment, series: Series, cells: impl Iterator<Item = &'a Cell>) -> String {
-    let curve = |cell: &Cell| {
-        let mut values: Vec<f64> =
-            cell.details.iter().flatten().filter(|one| one.series == series).map(|one| one.value).collect();
+fn of_cells<'a>(
+    experiment: &ExperimentResults,
+    series: Series,
+    cells: impl Iterator<Item = &'a CellResults>,
+) -> String {
+    let curve = |cell: &CellResults| {
+        let mut values: Vec<f64> = cell
+            .details
+            .iter()
+            .flatten()
+            .filter(|detail| detail.series == series)
+            .map(|detail| detail.value)
+            .collect();
         values.sort_by(f64::total_cmp);
         distribution(format!("{} ({})", cell_name(experiment, cell), values.len()), &values)
     };
@@ -52,13 +61,13 @@ fn of_cells<'a>(experiment: &Experiment, series: Series, cells: impl Iterator<It
 }
 
 /// The rates of both subflows in the first run of a cell.
-fn rates(experiment: &Experiment, cell: &Cell) -> String {
-    let has_rates = |run: &&Vec<Detail>| run.iter().any(|one| one.series == Series::FirstSubflow);
+fn rates(experiment: &ExperimentResults, cell: &CellResults) -> String {
+    let has_rates = |run: &&Vec<Detail>| run.iter().any(|detail| detail.series == Series::FirstSubflow);
     let Some(run) = cell.details.iter().find(has_rates) else { return String::new() };
     let name = cell_name(experiment, cell);
     let curve = |series: Series| {
-        let is_one = |one: &&Detail| one.series == series;
-        let points = run.iter().filter(is_one).filter_map(|one| Some((one.at_s?, one.value)));
+        let details = run.iter().filter(|detail| detail.series == series);
+        let points = details.filter_map(|detail| Some((detail.at_s?, detail.value)));
         Curve {
             name: series.title().to_owned(),
             points: points.collect(),
@@ -91,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    fn experiment(details: Vec<Vec<Detail>>) -> Experiment {
-        let cell = |links: u32, details: Vec<Vec<Detail>>| Cell {
+    fn experiment(details: Vec<Vec<Detail>>) -> ExperimentResults {
+        let cell = |links: u32, details: Vec<Vec<Detail>>| CellResults {
             factors: vec![Factor::new("links", &links)],
             runs: 2,
             failures: Vec::new(),
@@ -101,11 +110,11 @@ mod tests {
             details,
         };
         let description = Description { name: "sharing".to_owned(), ..Description::default() };
-        Experiment { description, cells: vec![cell(1, details), cell(2, Vec::new())] }
+        ExperimentResults { description, cells: vec![cell(1, details), cell(2, Vec::new())] }
     }
 
     #[test]
-    fn a_distribution_is_of_the_values_of_all_runs_of_the_wanted_cells() {
+    fn a_distribution_has_the_values_of_all_runs_of_the_wanted_cells() {
         let time = |value| Detail { series: Series::CompletionTimes, at_s: None, value };
         let experiment = experiment(vec![vec![time(1.0), time(3.0)], vec![time(2.0), time(4.0), time(5.0)]]);
         let wanted = |links: u32| DetailPlot {
@@ -121,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_over_time_are_those_of_the_first_run() {
+    fn rates_over_time_come_from_the_first_run() {
         let rate = |series, at_s, value| Detail { series, at_s: Some(at_s), value };
         let first = vec![rate(Series::FirstSubflow, 0.1, 1e6), rate(Series::SecondSubflow, 0.1, 2e6)];
         let experiment = experiment(vec![first, vec![rate(Series::FirstSubflow, 0.1, 7e6)]]);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of cells and factors in the plots of a study, and their axes.
 
-use crate::data::{Cell, Experiment, Factor, key};
 use mpwatch_model::metric::Unit;
-
 use mpwatch_report::html::axis::Axis;
 
-/// A value this many times as large as another hides it on a linear axis.
+use crate::data::{CellResults, ExperimentResults, Factor, key};
+
+/// On a linear axis, a value is invisible next to one that is this many times larger.
 const HIDES: f64 = 10.0;
 
-/// The values of the factors that vary, or if none does, all factors.
-pub(super) fn cell_name(experiment: &Experiment, cell: &Cell) -> String {
+/// The values of the factors that vary; if none does, all factors.
+pub(super) fn cell_name(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let name = bar_name(experiment, cell, "");
     if name.is_empty() { key(&cell.factors) } else { name }
 }
 
-/// The values of the factors that vary, this one first. Values that say nothing alone have the name of their factor.
-pub(super) fn bar_name(experiment: &Experiment, cell: &Cell, over: &str) -> String {
+/// The values of the factors that vary, beginning with the factor `over`. Values that are unclear alone have the name of their factor.
+pub(super) fn bar_name(experiment: &ExperimentResults, cell: &CellResults, over: &str) -> String {
     let varies = |factor: &&Factor| experiment.values_of(&factor.name).len() > 1;
     let (first, others): (Vec<_>, Vec<_>) =
         cell.factors.iter().filter(varies).partition(|factor| factor.name == over);
@@ -43,7 +43,7 @@ pub(super) fn value_axis<'a>(
     Axis { title, unit, column, log }
 }
 
-/// The value of a factor with its unit, or with its name if it says nothing alone.
+/// The value of a factor with its unit, or with its name if it is unclear alone.
 pub(super) fn with_unit(Factor { name, value }: &Factor) -> String {
     match name.as_str() {
         "rate" => format!("{value} Mbit/s"),

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study as one HTML file: for each experiment its question, what the paper says and what was measured, plots and a table.
+//! A study as one HTML file: for each experiment its question, the paper's values next to the measured values, plots and a table.
 
 mod details;
 mod labels;
 
 use std::fmt::Write as _;
 
-use crate::data::quantity::Quantity;
-use crate::data::{Cell, Experiment, Origin, Plot as Wanted, Study};
 use mpwatch_model::host::energy::EnergySource;
-
-use crate::table::{Agreement, energy_note, table as table_of, verdicts};
-use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
 use mpwatch_report::html::axis::Axis;
 use mpwatch_report::html::bars::{Bar, Bars};
-use mpwatch_report::html::page::frame;
 use mpwatch_report::html::markup::{escape, facts, list, table};
+use mpwatch_report::html::page::frame;
 use mpwatch_report::html::plot::{Curve, Plot};
 use mpwatch_report::text::words::capital;
+
+use crate::data::quantity::Quantity;
+use crate::data::{CellResults, ExperimentResults, Origin, Plot as Wanted, Study};
+use crate::table::{Agreement, energy_note, table as table_of, verdicts};
+use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
 
 /// The study as a page.
 pub(crate) fn study(study: &Study) -> String {
@@ -41,7 +41,7 @@ fn origin(study: &Study) -> String {
     let period = study.from.zip(study.to).map(|(from, to)| {
         format!("{} to {} UTC", from.strftime("%Y-%m-%d %H:%M"), to.strftime("%Y-%m-%d %H:%M"))
     });
-    // Both ends are on one machine, or the client's is named first.
+    // One machine, or the client's first.
     let kernel = server.as_ref().map_or_else(
         || host.kernel.clone(),
         |server| format!("client {}: {}, server {}: {}", host.name, host.kernel, server.name, server.kernel),
@@ -57,7 +57,7 @@ fn origin(study: &Study) -> String {
     ])
 }
 
-fn section(study: &Study, experiment: &Experiment) -> String {
+fn section(study: &Study, experiment: &ExperimentResults) -> String {
     let about = &experiment.description;
     let compared = verdicts(experiment).into_iter().fold(String::new(), |mut text, (agreement, sentence)| {
         let class = match agreement {
@@ -69,7 +69,8 @@ fn section(study: &Study, experiment: &Experiment) -> String {
         text
     });
     let plots: String = about.plots.iter().map(|wanted| plot(study, experiment, wanted)).collect();
-    let details: String = about.detail_plots.iter().map(|one| details::plots(experiment, one)).collect();
+    let details: String =
+        about.detail_plots.iter().map(|wanted| details::plots(experiment, wanted)).collect();
     let failures: Vec<String> = experiment.cells.iter().flat_map(|cell| cell.failures.clone()).collect();
     format!(
         "<section>\n<h2>{}: {}</h2>\n<p><strong>{}</strong> {} [{}]</p>\n<ul class=\"verdicts\">\n{compared}</ul>\n\
@@ -84,11 +85,11 @@ fn section(study: &Study, experiment: &Experiment) -> String {
     )
 }
 
-/// The cells of a curve, each with its place on the horizontal axis.
-type Points<'a> = Vec<(f64, &'a Cell)>;
+/// The cells of a curve, each with its position on the horizontal axis.
+type CurveCells<'a> = Vec<(f64, &'a CellResults)>;
 
 /// A quantity over a factor: curves if it has several values and they are numbers, otherwise bars.
-fn plot(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
+fn plot(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let is_number = |value: &&str| value.parse::<f64>().is_ok();
     let values = experiment.values_of(&wanted.over);
     if values.len() > 1 && values.iter().all(is_number) {
@@ -98,10 +99,10 @@ fn plot(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
     }
 }
 
-/// A bar for each cell, the factor first, with a mark for what the paper says.
-fn bars(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
+/// A bar for each cell, with a mark at the paper's value.
+fn bars(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let quantity = wanted.quantity;
-    let bar = |cell: &Cell| {
+    let bar = |cell: &CellResults| {
         let measured = cell.measured(quantity)?;
         let paper = measured.published.first();
         Some(Bar {
@@ -138,8 +139,8 @@ fn quantity_axis(
     value_axis(quantity.title(), quantity.unit(), quantity.name(), values)
 }
 
-/// What a caption says of the source of joules: the least reliable of all cells.
-fn energy_mark(study: &Study, experiment: &Experiment, quantity: Quantity) -> String {
+/// The source of joules in a caption: the least reliable of all cells.
+fn energy_mark(study: &Study, experiment: &ExperimentResults, quantity: Quantity) -> String {
     let known =
         experiment.cells.iter().map(|cell| cell.energy).filter(|source| *source != EnergySource::Absent);
     match known.max().filter(|_| quantity.is_energy()) {
@@ -150,10 +151,10 @@ fn energy_mark(study: &Study, experiment: &Experiment, quantity: Quantity) -> St
     }
 }
 
-/// A curve for each combination of the other factors, and one for what the paper says.
-fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
+/// A curve for each combination of the other factors, and one for the paper's values.
+fn curves(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let quantity = wanted.quantity;
-    let mut groups: Vec<(String, Points<'_>)> = Vec::new();
+    let mut groups: Vec<(String, CurveCells<'_>)> = Vec::new();
     for cell in &experiment.cells {
         let Some(x) = cell.factor(&wanted.over).and_then(|value| value.parse().ok()) else { continue };
         let name = curve_name(cell, &wanted.over);
@@ -195,7 +196,7 @@ fn curves(study: &Study, experiment: &Experiment, wanted: &Wanted) -> String {
     plot.html()
 }
 
-fn measured_curve(name: &str, points: &Points<'_>, quantity: Quantity) -> Curve {
+fn measured_curve(name: &str, points: &CurveCells<'_>, quantity: Quantity) -> Curve {
     let known: Vec<_> = points.iter().filter_map(|(x, cell)| Some((*x, cell.measured(quantity)?))).collect();
     Curve {
         name: if name.is_empty() { "measured".to_owned() } else { name.to_owned() },
@@ -206,8 +207,13 @@ fn measured_curve(name: &str, points: &Points<'_>, quantity: Quantity) -> Curve 
     }
 }
 
-/// The paper's values for these cells, a curve for each of its machines or networks. A change begins at the cell of comparison.
-fn paper_curves(experiment: &Experiment, of: &str, points: &Points<'_>, quantity: Quantity) -> Vec<Curve> {
+/// The paper's values for these cells, a curve for each of its machines or networks.
+fn paper_curves(
+    experiment: &ExperimentResults,
+    of: &str,
+    points: &CurveCells<'_>,
+    quantity: Quantity,
+) -> Vec<Curve> {
     let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
     let mut curves: Vec<Curve> = Vec::new();
     for (x, cell) in points {
@@ -232,8 +238,8 @@ fn paper_curves(experiment: &Experiment, of: &str, points: &Points<'_>, quantity
     curves
 }
 
-/// The factors of a cell but the one of the horizontal axis.
-fn curve_name(cell: &Cell, over: &str) -> String {
+/// The factors of a cell without the factor of the horizontal axis.
+fn curve_name(cell: &CellResults, over: &str) -> String {
     let others = cell.factors.iter().filter(|factor| factor.name != over);
     others.map(with_unit).collect::<Vec<_>>().join(", ")
 }
@@ -246,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_caption_of_energy_names_the_source_also_if_a_cell_failed() {
-        let cell = |energy| Cell {
+        let cell = |energy| CellResults {
             factors: Vec::new(),
             runs: 1,
             failures: Vec::new(),
@@ -254,7 +260,7 @@ mod tests {
             measured: Vec::new(),
             details: Vec::new(),
         };
-        let mark = |cells: Vec<Cell>, simulated_energy| {
+        let mark = |cells: Vec<CellResults>, simulated_energy| {
             let study = Study {
                 schema: 1,
                 origin: Origin { simulated_energy, ..Origin::default() },
@@ -262,7 +268,7 @@ mod tests {
                 to: None,
                 experiments: Vec::new(),
             };
-            let experiment = Experiment { description: Description::default(), cells };
+            let experiment = ExperimentResults { description: Description::default(), cells };
             energy_mark(&study, &experiment, Quantity::Power)
         };
         let failed = || cell(EnergySource::Absent);

@@ -2,8 +2,7 @@
 //! Delay correlation with wavelet denoising (DCW): Kim, Kim, Shin, Lam, Powers, "A wavelet-based approach to detect shared congestion",
 //! SIGCOMM 2004 and IEEE/ACM ToN 2008. One-way delays, sampled at 10 Hz, are denoised by soft thresholds on their wavelet coefficients.
 //! Two paths share a bottleneck if the normalised cross-correlation exceeds 0.5 at some lag of up to a second. Here half the RTT replaces
-//! the one-way delay, and the Daubechies wavelet is the one with four vanishing moments: we do not know which one the authors used.
-//! It decides from 6.4 s on.
+//! the one-way delay, and the wavelet is Daubechies' with four vanishing moments; the papers do not name theirs. It decides after 6.4 s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +18,7 @@ use super::wavelet::denoised;
 
 /// 10 Hz.
 const STEP: u64 = 100_000_000;
-/// Window in steps, a power of two for the wavelet: 12.8 s; and the shortest one, 6.4 s.
+/// Length of the window in steps, a power of two for the wavelet: 12.8 s, or 6.4 s until that is full.
 const MAX_STEPS: usize = 128;
 const MIN_STEPS: usize = 64;
 const MAX_LAG: usize = 10;
@@ -27,12 +26,13 @@ const MAX_LAG: usize = 10;
 const SHARED: f64 = 0.5;
 
 /// The delays of one step, in microseconds: sum and count.
-type Step = (f64, f64);
+type StepDelays = (f64, f64);
 
+/// Delays of a subflow.
 #[derive(Default)]
 struct Delays {
     first: u64,
-    steps: VecDeque<Step>,
+    steps: VecDeque<StepDelays>,
 }
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(super) struct Dcw {
 }
 
 impl Delays {
-    fn take(&mut self, sample: &DelaySample) {
+    fn add(&mut self, sample: &DelaySample) {
         let step = sample.at.0 / STEP;
         let end = self.first + self.steps.len() as u64;
         if self.steps.is_empty() || step > end + MAX_STEPS as u64 || step + (MAX_STEPS as u64) < self.first {
@@ -65,14 +65,14 @@ impl Delays {
     /// The mean delays of `count` steps from `from` on; a gap repeats the value before it. `None`: steps are missing, or mostly gaps.
     fn row(&self, from: u64, count: usize) -> Option<Vec<f64>> {
         let start = usize::try_from(from.checked_sub(self.first)?).ok()?;
-        let steps: Vec<Step> = self.steps.iter().skip(start).take(count).copied().collect();
+        let steps: Vec<StepDelays> = self.steps.iter().skip(start).take(count).copied().collect();
         let filled = steps.iter().filter(|(_, count)| *count > 0.0);
         if steps.len() < count || filled.clone().count() * 2 < count {
             return None;
         }
         let (sum, number) = filled.clone().next()?;
         let mut last = sum / number;
-        let value = |(sum, count): &Step| {
+        let value = |(sum, count): &StepDelays| {
             last = if *count > 0.0 { sum / count } else { last };
             last
         };
@@ -92,7 +92,7 @@ impl Method for Dcw {
     fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let delays = self.delays.entry(subflow).or_default();
         for sample in samples {
-            delays.take(sample);
+            delays.add(sample);
         }
     }
 
@@ -114,7 +114,7 @@ impl Method for Dcw {
                     let verdict = if highest > SHARED { Verdict::Shared } else { Verdict::Disjoint };
                     self.decisions.reach((a, b), verdict, at)
                 }
-                None => self.decisions.of((a, b)),
+                None => self.decisions.latest((a, b)),
             }
         })
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts that a method has reached, each with the time since which it holds.
+//! The verdicts that a method has reached, each with its time.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) type Decision = (Verdict, Option<f64>, Option<Nanos>);
 pub(super) struct Decisions(BTreeMap<SubflowPair, (Verdict, Nanos)>);
 
 impl Decisions {
-    /// Reaches a verdict. The time of an equal earlier one stays.
+    /// Records a verdict. An equal earlier verdict keeps its time.
     pub(super) fn reach(&mut self, pair: SubflowPair, verdict: Verdict, at: Nanos) -> Decision {
         let known = self.0.get(&pair).filter(|(known, _)| *known == verdict);
         let since = known.map_or(at, |(_, since)| *since);
@@ -25,7 +25,7 @@ impl Decisions {
     }
 
     /// The latest verdict.
-    pub(super) fn of(&self, pair: SubflowPair) -> Decision {
+    pub(super) fn latest(&self, pair: SubflowPair) -> Decision {
         let known = self.0.get(&pair).copied().unzip();
         (known.0.unwrap_or(Verdict::Unknown), None, known.1)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dynamic window coupling (DWC): Hassayoun, Iyengar, Ros, "Dynamic Window Coupling for Multipath Congestion Control", ICNP 2011.
-//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay inside it are behind the same
-//! bottleneck, the others are not; so it decides only at losses. Implemented from its description in the literature, not from its code:
-//! the threshold of a high delay is ours.
+//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay inside the window share the bottleneck,
+//! the others do not; so it decides only at losses. Implemented from its description in the literature; the threshold of a high delay is
+//! mpwatch's choice.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use super::pairs::every_pair;
 
 /// Minimum window around a loss: round trips in a data centre are shorter than the sampling interval.
 const MIN_WINDOW: u64 = 20_000_000;
-/// A delay is high above this part of the highest queueing delay of the subflow.
+/// A delay above this part of the subflow's highest queueing delay is high.
 const HIGH_DELAY: f64 = 0.75;
-/// How long before the oldest open window signs are kept.
+/// Signs are kept this long before the oldest open window.
 const SIGNS_KEPT: Nanos = Nanos(1_000_000_000);
 
 /// A loss whose window is open.
-struct Loss {
+struct LossWindow {
     subflow: SubflowId,
     from: Nanos,
     until: Nanos,
 }
 
 #[derive(Default)]
-struct Path {
+struct PathSigns {
     lowest_us: u64,
     highest_us: u64,
     lost: Option<u32>,
@@ -40,14 +40,14 @@ struct Path {
 
 #[derive(Default)]
 pub(super) struct Dwc {
-    paths: BTreeMap<SubflowId, Path>,
-    open: Vec<Loss>,
+    paths: BTreeMap<SubflowId, PathSigns>,
+    open: Vec<LossWindow>,
     decisions: Decisions,
 }
 
 impl Dwc {
-    /// Decides on the pairs of a subflow with a loss whose window has ended.
-    fn close(&mut self, loss: &Loss) {
+    /// Decides on the pairs of a subflow whose loss window has ended.
+    fn close(&mut self, loss: &LossWindow) {
         for (&id, path) in &self.paths {
             let is_inside = |sign: &&(Nanos, bool)| (loss.from..=loss.until).contains(&sign.0);
             let signs: Vec<bool> = path.signs.iter().filter(is_inside).map(|(_, sign)| *sign).collect();
@@ -74,7 +74,7 @@ impl Method for Dwc {
             path.signs.push((sample.at, is_loss || is_high));
             if is_loss {
                 let half = Nanos(rtt_us.saturating_mul(1_000).max(MIN_WINDOW) / 2);
-                self.open.push(Loss { subflow, from: sample.at.since(half), until: sample.at + half });
+                self.open.push(LossWindow { subflow, from: sample.at.since(half), until: sample.at + half });
             }
         }
     }
@@ -91,7 +91,7 @@ impl Method for Dwc {
             path.signs.retain(|(time, _)| *time >= oldest);
         }
         let ids: Vec<SubflowId> = self.paths.keys().copied().collect();
-        every_pair(&ids, |a, b| self.decisions.of((a, b)))
+        every_pair(&ids, |a, b| self.decisions.latest((a, b)))
     }
 
     fn forget(&mut self, subflow: SubflowId) {

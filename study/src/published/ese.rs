@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTTs have risen to nearly the same value are considered
-//! extra ones on one link. It uses RTTs only, decides at once, never withdraws a decision, and never reports `disjoint`.
+//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTTs have risen to nearly the same value share a link, so all but
+//! one are extra. It uses RTTs only, decides at once, never withdraws a decision, and never reports `disjoint`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 use super::pairs::every_pair;
 
-/// How the algorithm is read.
+/// Interpretation of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// As printed: the subflow that sets the reference is then compared with itself, and closed at once.
@@ -24,9 +24,9 @@ pub(super) enum Reading {
 /// The parameters of `[MPTCP-D]`. Its best ones are 1.3 and 0.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parameters {
-    /// An RTT above this many base RTTs is that of a congested link.
+    /// A link is congested if its RTT exceeds this multiple of the base RTT.
     pub(super) alpha: f64,
-    /// RTTs that differ by less than this many base RTTs belong to one link.
+    /// RTTs that differ by less than this multiple of the base RTT belong to one link.
     pub(super) beta: f64,
     pub(super) reading: Reading,
 }
@@ -39,7 +39,7 @@ impl Default for Parameters {
 
 pub(super) struct Ese {
     parameters: Parameters,
-    /// Samples that wait for those of the other subflows, to be processed in order of time.
+    /// Samples of all subflows that are not processed yet: they are processed in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
     /// The lowest RTT of each subflow.
     bases: BTreeMap<SubflowId, Micros>,
@@ -70,7 +70,7 @@ impl Ese {
         let is_near = |(_, reference): (SubflowId, Micros)| {
             (rtt - reference.0 as f64).abs() < self.parameters.beta * base
         };
-        // In both readings later RTTs of the reference subflow are compared as well, as printed.
+        // As printed, later RTTs of the reference subflow are compared as well.
         if self.trigger.is_some_and(is_near) {
             self.closed.insert(id, sample.at);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over base
 //! intervals of 350 ms (skewness, variability, key frequency, loss), by which congested flows are sorted into groups (section 3.3.1). The
-//! RFC measures at the receiver; here half the RTT replaces the one-way delay. The text of the RFC was not available to us: constants and
-//! weights are those of public implementations that refer to its sections 2.2 and 4.1 (docs/bottleneck.md).
+//! RFC measures at the receiver; here half the RTT replaces the one-way delay. Constants and weights follow public implementations that refer to
+//! its sections 2.2 and 4.1 (docs/bottleneck.md).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,30 +35,30 @@ const P_D: f64 = 0.1;
 
 /// The statistics of one base interval.
 #[derive(Clone, Copy, Default)]
-struct Base {
+struct BaseInterval {
     count: f64,
     sum: f64,
     /// Samples below the mean of the earlier intervals, minus those above it.
     skew: f64,
-    /// Sum of the distances from the mean of the interval before.
+    /// Sum of the distances from the mean of the previous interval.
     deviation: f64,
     lost: f64,
     delivered: f64,
 }
 
-impl Base {
+impl BaseInterval {
     fn mean(&self) -> f64 {
         self.sum / self.count
     }
 }
 
 #[derive(Default)]
-struct Flow {
+struct FlowStatistics {
     /// Number of the current interval.
     current: u64,
-    base: Base,
+    base: BaseInterval,
     /// Earlier intervals, the latest one last.
-    history: VecDeque<Base>,
+    history: VecDeque<BaseInterval>,
     totals: Option<(u32, u32)>,
     congested: bool,
 }
@@ -73,8 +73,8 @@ struct Summary {
     loss: f64,
 }
 
-impl Flow {
-    fn take(&mut self, sample: &DelaySample) {
+impl FlowStatistics {
+    fn add(&mut self, sample: &DelaySample) {
         let interval = sample.at.0 / INTERVAL;
         if interval != self.current {
             if self.base.count > 0.0 {
@@ -83,7 +83,7 @@ impl Flow {
             while self.history.len() > N {
                 self.history.pop_front();
             }
-            (self.current, self.base) = (interval, Base::default());
+            (self.current, self.base) = (interval, BaseInterval::default());
         }
         let delay = sample.rtt.0 as f64 / 2.0;
         let recent = self.recent(M);
@@ -101,7 +101,7 @@ impl Flow {
         self.totals = Some((sample.lost, sample.delivered));
     }
 
-    fn recent(&self, count: usize) -> Vec<Base> {
+    fn recent(&self, count: usize) -> Vec<BaseInterval> {
         self.history.iter().rev().take(count).copied().collect()
     }
 
@@ -124,12 +124,12 @@ impl Flow {
         })
     }
 
-    /// How often the mean delay crossed a band around its own mean, from one side to the other.
+    /// Number of times that the mean delay of an interval crossed a band around the mean of all.
     fn crossings(&self, deviation: f64) -> Option<f64> {
         let (middle, band) = (mean_of(self.history.iter())?, P_V * deviation);
         let mut side = None;
         let mut crossings = 0.0;
-        for mean in self.history.iter().map(Base::mean).filter(|mean| (mean - middle).abs() > band) {
+        for mean in self.history.iter().map(BaseInterval::mean).filter(|mean| (mean - middle).abs() > band) {
             let is_above = mean > middle;
             if side.is_some_and(|above: bool| above != is_above) {
                 crossings += 1.0;
@@ -141,13 +141,13 @@ impl Flow {
 }
 
 /// Weighted sum over M base intervals, the latest first.
-fn weighted(recent: &[Base], of: fn(&Base) -> f64) -> f64 {
+fn weighted(recent: &[BaseInterval], of: fn(&BaseInterval) -> f64) -> f64 {
     let weight = |index: usize| if index < F { M - F + 1 } else { M - index } as f64;
     recent.iter().enumerate().map(|(index, base)| weight(index) * of(base)).sum()
 }
 
-fn mean_of<'a>(intervals: impl Iterator<Item = &'a Base>) -> Option<f64> {
-    mean(&intervals.map(Base::mean).collect::<Vec<_>>())
+fn mean_of<'a>(intervals: impl Iterator<Item = &'a BaseInterval>) -> Option<f64> {
+    mean(&intervals.map(BaseInterval::mean).collect::<Vec<_>>())
 }
 
 /// Sorts flows by a value, and starts a new group where neighbours differ by `limit` or more.
@@ -169,12 +169,12 @@ fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -
 
 #[derive(Default)]
 pub(super) struct Rfc8382 {
-    flows: BTreeMap<SubflowId, Flow>,
+    flows: BTreeMap<SubflowId, FlowStatistics>,
     decisions: Decisions,
 }
 
 impl Rfc8382 {
-    /// The subflows with a full window, each with its group. `None`: it is not congested.
+    /// The group of each subflow with a full window. `None`: it is not congested.
     fn grouped(&mut self, at: Nanos) -> BTreeMap<SubflowId, Option<usize>> {
         let mut groups: BTreeMap<SubflowId, Option<usize>> = BTreeMap::new();
         let mut congested = Vec::new();
@@ -209,7 +209,7 @@ impl Method for Rfc8382 {
     fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let flow = self.flows.entry(subflow).or_default();
         for sample in samples {
-            flow.take(sample);
+            flow.add(sample);
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn weights_of_intervals_decrease_after_the_latest_twenty() {
         let only = |index: usize| {
-            let mut bases = [Base::default(); M];
+            let mut bases = [BaseInterval::default(); M];
             bases[index].count = 1.0;
             weighted(&bases, |base| base.count)
         };

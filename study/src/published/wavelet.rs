@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Denoising with Daubechies' orthonormal wavelet with four vanishing moments (eight coefficients): a row is decomposed into approximation and
-//! detail, level by level; details no larger than noise are removed; the row is reconstructed. Rows are continued periodically.
+//! Denoises a row with Daubechies' orthonormal wavelet with four vanishing moments (eight coefficients): decomposes it into approximation and
+//! details, level by level, removes details no larger than noise, and reconstructs the row. Rows are continued periodically.
 
 /// Coefficients of the scaling function. Orthonormality and the four vanishing moments determine them up to their order.
 const SCALING: [f64; TAPS] = [
@@ -45,8 +45,8 @@ fn reconstruct(approximation: &[f64], details: &[f64]) -> Vec<f64> {
     row
 }
 
-/// Denoises a row whose length is a power of two by Donoho's universal threshold: the size of the noise is estimated from the median of the
-/// finest details, and every detail is moved towards zero by a multiple of it that noise alone rarely exceeds.
+/// Denoises a row whose length is a power of two by Donoho's universal threshold: estimates the noise from the median of the finest details and
+/// moves every detail towards zero by a multiple of it that noise rarely exceeds.
 pub(super) fn denoised(row: &[f64]) -> Vec<f64> {
     if row.len() < MIN_LENGTH {
         return row.to_vec();
@@ -71,8 +71,10 @@ fn shrunk(row: &[f64], threshold: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mpwatch_lab::random::Random;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn is_near(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9
@@ -104,12 +106,8 @@ mod tests {
     fn denoising_removes_noise_and_keeps_a_slow_wave() {
         let wave: Vec<f64> =
             (0..128).map(|x| 10.0 * (f64::from(x) * std::f64::consts::TAU / 128.0).sin()).collect();
-        let mut state = 1_u64;
-        let mut noise = || {
-            state = (state * 1_103_515_245 + 12_345) % (1 << 31);
-            state as f64 / f64::from(1_u32 << 31) - 0.5
-        };
-        let row: Vec<f64> = wave.iter().map(|value| value + noise()).collect();
+        let mut random = Random::new(1);
+        let row: Vec<f64> = wave.iter().map(|value| value + random.unit() - 0.5).collect();
         let error = |row: &[f64]| row.iter().zip(&wave).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
         assert!(error(&denoised(&row)) < error(&row) / 4.0, "{} of {}", error(&denoised(&row)), error(&row));
     }

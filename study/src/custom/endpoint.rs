@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One end of a run between two machines: `mpwatch study endpoint`, which the command of an experiment file starts. It traces the machine,
-//! runs its end of the traffic, and writes what it observed to standard output.
+//! runs one side of the traffic, and writes its observations to standard output.
 
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -17,7 +17,7 @@ use mpwatch_lab::traffic::{Control, TrafficReport, run_client, run_server};
 use mpwatch_model::flow::connection::Connection;
 use serde::Serialize;
 
-use super::message::{Job, Observation, Ready, Request, Role};
+use super::message::{EndpointRequest, Job, Observation, Ready, Side};
 use crate::machine::Machine;
 use crate::run::{INTERVAL, is_to, sample};
 use crate::traffic::CLOSE_TIMEOUT;
@@ -30,13 +30,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let stop = stop_flag()?;
     let lines = lines_of_input();
     let request = next(&lines, &stop)?;
-    match serde_json::from_str(&request).context("the request on standard input is not one of mpwatch")? {
-        Request::Describe => say(&Machine::this()?),
-        Request::Run(job) => say(&observe(&job, &lines, &stop)?),
+    match serde_json::from_str(&request)
+        .context("the request on standard input is not a request of mpwatch")?
+    {
+        EndpointRequest::Describe => send(&Machine::this()?),
+        EndpointRequest::Run(job) => send(&observe(&job, &lines, &stop)?),
     }
 }
 
-fn say(message: &impl Serialize) -> anyhow::Result<()> {
+fn send(message: &impl Serialize) -> anyhow::Result<()> {
     let line = serde_json::to_string(message)?;
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}").and_then(|()| output.flush()).context("cannot answer")
@@ -62,24 +64,24 @@ fn next(lines: &Receiver<String>, stop: &AtomicBool) -> anyhow::Result<String> {
     bail!("interrupted")
 }
 
-/// One end of the traffic, in a thread.
-struct End {
+/// One side of the traffic, in a thread.
+struct TrafficThread {
     control: Arc<Control>,
     thread: JoinHandle<mpwatch_lab::Result<TrafficReport>>,
 }
 
-impl End {
+impl TrafficThread {
     fn start(job: &Job) -> Self {
         let control = Arc::new(Control::default());
         let (spec, shared) = (job.traffic.clone(), Arc::clone(&control));
-        let run = match job.role {
-            Role::Client => run_client,
-            Role::Server => run_server,
+        let run = match job.side {
+            Side::Client => run_client,
+            Side::Server => run_server,
         };
         Self { control, thread: thread::spawn(move || run(&spec, &shared)) }
     }
 
-    /// A server that accepts connections.
+    /// Starts a server and waits until it accepts connections.
     fn listening(job: &Job) -> anyhow::Result<Self> {
         let server = Self::start(job);
         while !server.control.listening() {
@@ -100,18 +102,18 @@ impl End {
 fn observe(job: &Job, lines: &Receiver<String>, stop: &Arc<AtomicBool>) -> anyhow::Result<Observation> {
     let mut tracing = Tracing::start(&Counters::default(), INTERVAL, Arc::clone(stop))?;
     let tracker = Tracker::new(tracing.first_event().clone(), Closed::Keep);
-    let server = (job.role == Role::Server).then(|| End::listening(job)).transpose()?;
-    say(&Ready)?;
+    let server = (job.side == Side::Server).then(|| TrafficThread::listening(job)).transpose()?;
+    send(&Ready)?;
     next(lines, stop)?;
     let began = boot_now()?;
-    let end = server.unwrap_or_else(|| End::start(job));
+    let end = server.unwrap_or_else(|| TrafficThread::start(job));
 
     let netns = u32::try_from(std::fs::metadata("/proc/self/ns/net")?.ino())?;
     let port = [job.traffic.server.port()];
-    let is_ours = |one: &Connection| one.netns_inode == netns && is_to(one, &port);
+    let is_ours = |connection: &Connection| connection.netns_inode == netns && is_to(connection, &port);
     let (mut samples, mut ended) = (Vec::new(), None::<Instant>);
     let mut report = tracing.run(tracker, &mut |_| {}, |snapshot| {
-        samples.push(sample(&snapshot, &[], |one: &&Connection| is_ours(one), &[]));
+        samples.push(sample(&snapshot, &[], |connection: &&Connection| is_ours(connection), &[]));
         match lines.try_recv() {
             Ok(_) => end.control.finish_client(),
             Err(TryRecvError::Disconnected) => bail!("the process that started this end has ended"),
@@ -120,7 +122,8 @@ fn observe(job: &Job, lines: &Receiver<String>, stop: &Arc<AtomicBool>) -> anyho
         if end.thread.is_finished() {
             ended = ended.or_else(|| Some(Instant::now()));
         }
-        let has_open = snapshot.connections.iter().any(|one| one.is_open() && is_ours(one));
+        let has_open =
+            snapshot.connections.iter().any(|connection| connection.is_open() && is_ours(connection));
         let is_over = ended.is_some_and(|ended| !has_open || ended.elapsed() > CLOSE_TIMEOUT);
         Ok(!is_over && !stop.load(Ordering::Relaxed))
     })?;

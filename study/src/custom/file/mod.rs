@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of an own experiment (docs/study.md): the two machines, what is sent between them, what varies and what is measured. Pure but for
-//! reading the file.
+//! The file of a user's experiment (docs/study.md): two machines, the traffic between them, factors and quantities. Pure except for reading the
+//! file.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::data::detail::{Series, Shape};
-use crate::data::quantity::Quantity;
-use crate::data::{Description, DetailPlot, Factor, Plot};
 use mpwatch::shared::{Failure, suggest};
 use mpwatch_lab::traffic::{Amount, PORT, Sender, TrafficSpec, Transport, Workload};
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::between::{Between, Endpoint};
+use crate::data::detail::{Series, Shape};
+use crate::data::quantity::Quantity;
+use crate::data::{Description, DetailPlot, Factor, Plot};
 use crate::experiment::{Cell, Experiment, Work};
 
-/// Quantities that only the lab can know: of its queues, its switches, or loads that a file does not have.
+/// Quantities that need the lab: its queues, its switches, or loads that a file cannot describe.
 const LAB_ONLY: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::CoreUse,
@@ -29,24 +29,24 @@ const LAB_ONLY: [Quantity; 8] = [
     Quantity::ShortCompletion,
     Quantity::DeadlinesMissed,
 ];
-/// More cells are a mistake.
+/// Maximum number of cells; more are probably a mistake.
 const MAX_CELLS: usize = 1_000;
 
 /// An experiment that a file describes.
 #[derive(Debug)]
-pub(crate) struct OwnExperiment {
+pub(crate) struct CustomExperiment {
     pub(crate) experiment: Experiment,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    /// Runs of each cell. `None`: as usual.
+    /// Runs of each cell. `None`: the default.
     pub(crate) repeat: Option<u32>,
-    /// The file.
+    /// The text of the file.
     pub(crate) text: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ExperimentFile {
     name: String,
     title: String,
     #[serde(default)]
@@ -74,17 +74,17 @@ struct FilePlot {
     log: bool,
 }
 
-/// What is sent: the table `traffic`, in which the factors of a cell replace values.
+/// The table `traffic`, in which the factors of a cell replace values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-struct Traffic {
+struct TrafficTable {
     #[serde(default)]
-    transport: Protocol,
+    transport: FileTransport,
     #[serde(default)]
-    direction: Direction,
+    direction: TransferDirection,
     bytes: Option<u64>,
     seconds: Option<u64>,
-    #[serde(default = "one")]
+    #[serde(default = "one_connection")]
     connections: u32,
     concurrency: Option<u32>,
     congestion: Option<String>,
@@ -94,7 +94,7 @@ struct Traffic {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Protocol {
+enum FileTransport {
     #[default]
     Mptcp,
     Tcp,
@@ -102,13 +102,13 @@ enum Protocol {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Direction {
+enum TransferDirection {
     #[default]
     Upload,
     Download,
 }
 
-fn one() -> u32 {
+fn one_connection() -> u32 {
     1
 }
 
@@ -116,7 +116,7 @@ fn one_minute() -> u64 {
     60
 }
 
-impl OwnExperiment {
+impl CustomExperiment {
     /// Reads a file. `taken`: names that it must not have.
     pub(crate) fn read(path: &Path, taken: &[&str]) -> Result<Self, Failure> {
         let name = path.display();
@@ -130,15 +130,15 @@ impl OwnExperiment {
 
     /// The error begins with the line, if it is known, and a colon.
     fn parse(text: &str, taken: &[&str]) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: ExperimentFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
             format!("{line}: {}", error.message().replace('\n', " "))
         })?;
-        Self::of(file, text, taken).map_err(|error| format!(": {error}"))
+        Self::from_file(file, text, taken).map_err(|error| format!(": {error}"))
     }
 
-    fn of(file: File, text: &str, taken: &[&str]) -> Result<Self, String> {
+    fn from_file(file: ExperimentFile, text: &str, taken: &[&str]) -> Result<Self, String> {
         check_name(&file.name, taken)?;
         if file.repeat == Some(0) {
             return Err("repeat is 0; use 1 or more".to_owned());
@@ -154,13 +154,13 @@ impl OwnExperiment {
         let plots = file
             .plots
             .iter()
-            .map(|plot| of_plot(plot, &quantities, &file.factors))
+            .map(|plot| plot_from(plot, &quantities, &file.factors))
             .collect::<Result<_, _>>()?;
         let cell = |factors: &Vec<(&String, &Value)>| -> Result<Cell, String> {
             let traffic = traffic(&file.traffic, factors, address)?;
             let between = Between { client: file.client.clone(), server: file.server.clone(), traffic };
             let factors = factors.iter().map(|(name, value)| Factor::new(name, &shown(value))).collect();
-            Ok(Cell::of(factors, Work::Between(Box::new(between))))
+            Ok(Cell::from_factors(factors, Work::Between(Box::new(between))))
         };
         let cells = combinations.iter().map(cell).collect::<Result<_, _>>()?;
         let description = Description {
@@ -178,7 +178,7 @@ impl OwnExperiment {
             }],
             published: Vec::new(),
         };
-        let experiment = Experiment::own(description, cells);
+        let experiment = Experiment::custom(description, cells);
         Ok(Self {
             experiment,
             client: file.client,
@@ -191,37 +191,38 @@ impl OwnExperiment {
 
 fn check_name(name: &str, taken: &[&str]) -> Result<(), String> {
     let is_plain = !name.is_empty()
-        && name.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-');
+        && name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
     if !is_plain {
         return Err(format!("name is `{name}`; use lower-case letters, digits and `-`"));
     }
     if taken.contains(&name) {
-        return Err(format!("name is `{name}`, which `mpwatch study list` has already; choose another one"));
+        return Err(format!("name is `{name}`, which `mpwatch study list` has already; choose another name"));
     }
     Ok(())
 }
 
-/// Where the client connects to.
+/// The address and port that the client connects to.
 fn address_of(client: &Endpoint, server: &Endpoint) -> Result<SocketAddr, String> {
     if client.address.is_some() || client.port.is_some() {
         return Err(
             "[client] has an address or a port; only [server] has them: the client connects to it".to_owned()
         );
     }
-    let address = server.address.ok_or("[server] has no address; set the one that the client connects to")?;
+    let address =
+        server.address.ok_or("[server] has no address; set the address that the client connects to")?;
     Ok(SocketAddr::new(address, server.port.unwrap_or(PORT)))
 }
 
 fn quantity(name: &str) -> Result<Quantity, String> {
-    let measurable = || Quantity::ALL.iter().filter(|one| !LAB_ONLY.contains(one));
+    let measurable = || Quantity::ALL.iter().filter(|quantity| !LAB_ONLY.contains(quantity));
     match Quantity::by_name(name) {
         Some(quantity) if LAB_ONLY.contains(&quantity) => {
             Err(format!("quantity `{name}` can be measured only in the lab; remove it"))
         }
         Some(quantity) => Ok(quantity),
         None => {
-            let names: Vec<&str> = measurable().map(|one| one.name()).collect();
-            let hint = suggest(name, &names).unwrap_or_else(|| format!("there are: {}", names.join(", ")));
+            let names: Vec<&str> = measurable().map(|quantity| quantity.name()).collect();
+            let hint = suggest(name, &names).unwrap_or_else(|| format!("known: {}", names.join(", ")));
             Err(format!("there is no quantity `{name}`; {hint}"))
         }
     }
@@ -231,7 +232,7 @@ fn quantity(name: &str) -> Result<Quantity, String> {
 fn values<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], String> {
     match value {
         Value::Array(values)
-            if !values.is_empty() && values.iter().all(|one| !one.is_array() && !one.is_table()) =>
+            if !values.is_empty() && values.iter().all(|value| !value.is_array() && !value.is_table()) =>
         {
             Ok(values)
         }
@@ -258,21 +259,24 @@ fn combinations(factors: &Table) -> Result<Vec<Vec<(&String, &Value)>>, String> 
 fn baseline(baseline: &Table, factors: &Table) -> Result<Vec<Factor>, String> {
     let of = |(name, value): (&String, &Value)| {
         let has = factors.get(name).and_then(Value::as_array).is_some_and(|values| values.contains(value));
-        let wrong =
-            || format!("baseline has {name} = {value}, which is no value of a factor; use one of [factors]");
+        let wrong = || {
+            format!(
+                "baseline has {name} = {value}, which is not a value of a factor; use a value of [factors]"
+            )
+        };
         has.then(|| Factor::new(name, &shown(value))).ok_or_else(wrong)
     };
     baseline.iter().map(of).collect()
 }
 
-fn of_plot(plot: &FilePlot, quantities: &[Quantity], factors: &Table) -> Result<Plot, String> {
+fn plot_from(plot: &FilePlot, quantities: &[Quantity], factors: &Table) -> Result<Plot, String> {
     let FilePlot { quantity: name, over, log } = plot;
     let quantity = quantity(name)?;
     if !quantities.contains(&quantity) {
         return Err(format!("a plot is of `{name}`, which is not measured; add it to quantities"));
     }
     if !factors.contains_key(over) {
-        return Err(format!("a plot is over `{over}`, which is no factor; add it to [factors]"));
+        return Err(format!("a plot is over `{over}`, which is not a factor; add it to [factors]"));
     }
     Ok(Plot { quantity, over: over.clone(), log: *log })
 }
@@ -283,7 +287,7 @@ fn traffic(table: &Table, factors: &[(&String, &Value)], server: SocketAddr) -> 
     table.extend(factors.iter().map(|(name, value)| ((*name).clone(), (*value).clone())));
     let wrong =
         |error: toml::de::Error| format!("[traffic] or [factors]: {}", error.message().replace('\n', " "));
-    let traffic: Traffic = table.try_into().map_err(wrong)?;
+    let traffic: TrafficTable = table.try_into().map_err(wrong)?;
     let amount = match (traffic.bytes, traffic.seconds) {
         (Some(bytes), None) => Amount::Bytes(bytes),
         (None, Some(seconds)) => Amount::For(Duration::from_secs(seconds)),
@@ -302,14 +306,14 @@ fn traffic(table: &Table, factors: &[(&String, &Value)], server: SocketAddr) -> 
         ));
     }
     let sender = match traffic.direction {
-        Direction::Upload => Sender::Client,
-        Direction::Download => Sender::Server,
+        TransferDirection::Upload => Sender::Client,
+        TransferDirection::Download => Sender::Server,
     };
     let mut spec = TrafficSpec::new(server.ip(), Workload::Bulk { amount, sender });
     spec.server = server;
     spec.transport = match traffic.transport {
-        Protocol::Mptcp => Transport::Mptcp,
-        Protocol::Tcp => Transport::Tcp,
+        FileTransport::Mptcp => Transport::Mptcp,
+        FileTransport::Tcp => Transport::Tcp,
     };
     (spec.connections, spec.concurrency) =
         (traffic.connections, traffic.concurrency.unwrap_or(traffic.connections));
@@ -318,8 +322,8 @@ fn traffic(table: &Table, factors: &[(&String, &Value)], server: SocketAddr) -> 
     Ok(spec)
 }
 
-/// What is built and measured, in a sentence.
-fn method(file: &File, server: SocketAddr) -> String {
+/// The setup in a sentence.
+fn method(file: &ExperimentFile, server: SocketAddr) -> String {
     let here = |command: &[String]| {
         if command.is_empty() {
             "on this machine".to_owned()
@@ -328,13 +332,13 @@ fn method(file: &File, server: SocketAddr) -> String {
         }
     };
     format!(
-        "An own experiment between two machines as they are: the client is {}, the server {}; the client connects to {server}.",
+        "An experiment of the user between two machines, without changes to them: the client is {}, the server {}; the client connects to {server}.",
         here(&file.client.command),
         here(&file.server.command)
     )
 }
 
-/// A value as the value of a factor.
+/// A TOML value as the value of a factor.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An end on another machine: the process of its command, and the lines that both exchange.
+//! An end on another machine: runs its command and exchanges lines with it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,19 +13,19 @@ use mpwatch::shared::{Failure, KERNEL, PERMISSION, RUNTIME};
 use serde::de::DeserializeOwned;
 
 use super::between::Endpoint;
-use super::message::{Request, Role};
+use super::message::{EndpointRequest, Side};
 
 /// Time between two checks of the stop flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Exit code of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
 
-/// The process of a command. Dropping it closes its input, upon which it ends.
+/// The process of a command. Dropping it closes the process' input, which ends it.
 pub(super) struct Remote<'a> {
-    role: Role,
+    side: Side,
     endpoint: &'a Endpoint,
     child: Child,
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     errors: Receiver<String>,
@@ -33,14 +33,18 @@ pub(super) struct Remote<'a> {
 
 impl<'a> Remote<'a> {
     /// Starts the command and sends the request.
-    pub(super) fn start(role: Role, endpoint: &'a Endpoint, request: &Request) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        side: Side,
+        endpoint: &'a Endpoint,
+        request: &EndpointRequest,
+    ) -> anyhow::Result<Self> {
         let words = endpoint.words();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| {
-            let (name, words) = (role.name(), words.join(" "));
+            let (name, words) = (side.name(), words.join(" "));
             Failure::usage(format!(
-                "cannot start the {name}'s command `{words}`: {error}; mend [{name}] command in the file"
+                "cannot start the {name}'s command `{words}`: {error}; correct [{name}] command in the file"
             ))
         })?;
         let (output, mut error_output) = (child.stdout.take(), child.stderr.take());
@@ -59,12 +63,12 @@ impl<'a> Remote<'a> {
             sender.send(String::from_utf8_lossy(&text).into_owned())
         });
         let input = child.stdin.take();
-        let mut remote = Self { role, endpoint, child, input, lines, errors };
+        let mut remote = Self { side, endpoint, child, input, lines, errors };
         remote.send(&serde_json::to_string(request)?);
         Ok(remote)
     }
 
-    /// Sends a line. If the process has ended, the next answer says why.
+    /// Sends a line. If the process has ended, the next call of `answer` returns the reason.
     pub(super) fn send(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             let _ = writeln!(input, "{line}").and_then(|()| input.flush());
@@ -83,7 +87,7 @@ impl<'a> Remote<'a> {
                 Ok(line) => return serde_json::from_str(&line).map_err(|_| self.not_an_answer(&line).into()),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                    bail!("the {} did not answer within {} s", self.role.name(), timeout.as_secs())
+                    bail!("the {} did not answer within {} s", self.side.name(), timeout.as_secs())
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -92,7 +96,7 @@ impl<'a> Remote<'a> {
     }
 
     fn not_an_answer(&self, line: &str) -> Failure {
-        let (name, start) = (self.role.name(), line.chars().take(60).collect::<String>());
+        let (name, start) = (self.side.name(), line.chars().take(60).collect::<String>());
         let what = format!("the {name}'s command wrote `{start}` to standard output instead of an answer");
         Failure {
             code: RUNTIME,
@@ -102,20 +106,20 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Why its process ended without an answer. A failure that other runs would have, too, ends the study.
+    /// The reason why the process ended without an answer. A failure that would repeat in other runs ends the study.
     fn ended(&mut self) -> anyhow::Error {
         self.input = None;
         let code = self.child.wait().ok().and_then(|status| status.code());
         let errors = self.errors.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
         let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it wrote no error");
-        let (name, words) = (self.role.name(), self.endpoint.words().join(" "));
+        let (name, words) = (self.side.name(), self.endpoint.words().join(" "));
         let message = format!("the {name}'s command `{words}` failed: {last}");
         match code {
             Some(code) if code == i32::from(PERMISSION) => Failure { code: PERMISSION, message }.into(),
             Some(code) if code == i32::from(KERNEL) => Failure { code: KERNEL, message }.into(),
             Some(NOT_FOUND) => {
                 let advice = format!(
-                    "install mpwatch there, or say where it is: [{name}] mpwatch = \"/path/to/mpwatch\""
+                    "install mpwatch there, or set its path: [{name}] mpwatch = \"/path/to/mpwatch\""
                 );
                 Failure::usage(format!("{message}; {advice}")).into()
             }
@@ -127,7 +131,7 @@ impl<'a> Remote<'a> {
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
         self.input = None;
-        // An end notices the end of its input within a tick; one that does not must not outlive the study.
+        // An end exits within a tick after its input is closed. If it does not, it is killed: it must not outlive the study.
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two machines, how they are reached, and what is sent between them. Plain data.
+//! Two machines, the commands that reach them, and the traffic between them. Plain data.
 
 use std::net::IpAddr;
 
 use mpwatch_lab::traffic::TrafficSpec;
 use serde::Deserialize;
 
-/// How one machine is reached.
+/// One machine and the command that reaches it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Endpoint {
-    /// Starts a program there; it is appended. Empty: on this machine.
+    /// The command that starts a program there; the program is appended. Empty: this machine.
     #[serde(default)]
     pub(super) command: Vec<String>,
-    /// The program there. `None`: the one in PATH, or on this machine the running one.
+    /// The program there. `None`: `mpwatch` in PATH; on this machine, this program.
     mpwatch: Option<String>,
-    /// The address that the client connects to. The client has none.
+    /// The server's address. The client has no address.
     pub(super) address: Option<IpAddr>,
     /// The port that the server listens on.
     pub(super) port: Option<u16>,

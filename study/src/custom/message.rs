@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the two ends of an own experiment and the process that drives them exchange: lines on standard input and output, most of them JSON.
+//! Messages between the process that drives a user's experiment and its two ends: lines on standard input and output, most of them JSON.
 
 use mpwatch_lab::traffic::{TrafficReport, TrafficSpec};
 use mpwatch_model::snapshot::Report;
@@ -10,32 +10,33 @@ use crate::run::Sample;
 
 /// The second line to an end: the traffic begins.
 pub(super) const GO: &str = "go";
-/// The third line to an end: the other one has finished. The end of the input cancels a run.
+/// The third line to an end: the other end has finished. Closing the input cancels a run.
 pub(super) const FINISHED: &str = "finished";
 
-/// The first line to an end.
+/// The first line to an end: a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// Which machine is it?
+pub(super) enum EndpointRequest {
+    /// Describe the machine.
     Describe,
-    /// Trace this end of the traffic, and run it.
+    /// Trace this machine and run one side of the traffic.
     Run(Box<Job>),
 }
 
-/// One end of a run.
+/// One side of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
-    pub(super) role: Role,
+    pub(super) side: Side,
     pub(super) traffic: TrafficSpec,
 }
 
+/// Side of the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Role {
+pub(crate) enum Side {
     Client,
     Server,
 }
 
-impl Role {
+impl Side {
     /// Its table in the file, and its name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -49,13 +50,13 @@ impl Role {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ready;
 
-/// What one end observed.
+/// The observations of one end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// Of the connections of this run at this end.
+    /// Report on the connections of this run at this end.
     pub(super) report: Report,
     pub(super) traffic: TrafficReport,
-    /// When the traffic began, on the boot clock of this machine.
+    /// Start of the traffic on the boot clock of this machine.
     pub(super) began: Nanos,
     pub(super) samples: Vec<Sample>,
 }
