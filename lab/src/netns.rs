@@ -130,8 +130,19 @@ impl Namespace {
     }
 
     /// Runs lines of `ip -batch` inside.
-    pub(crate) fn ip(&self, lines: &[String]) -> Result<()> {
+    ///
+    /// # Errors
+    /// If a line fails.
+    pub fn ip(&self, lines: &[String]) -> Result<()> {
         self.enter(|| command::batch(Program::Ip, lines))?
+    }
+
+    /// Runs commands of `nft` inside.
+    ///
+    /// # Errors
+    /// If one fails, or the package nftables is not installed.
+    pub fn nft(&self, commands: &str) -> Result<()> {
+        self.enter(|| command::batch(Program::Nft, &[commands.to_owned()]))?
     }
 
     /// Runs lines of `ip -6 -batch` inside.
