@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, table_width};
+use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, suggest, table_width};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_report::json::{self, Layout};
 
@@ -74,10 +74,7 @@ fn select(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     let all = experiments::all();
     let known: Vec<&str> = all.iter().map(|experiment| experiment.description.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| *name != "all" && !known.contains(&name.as_str())) {
-        let similar = known
-            .iter()
-            .max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)));
-        let similar = similar.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+        let similar = suggest(unknown, &known).map(|hint| format!("{hint} ")).unwrap_or_default();
         let known = known.join(", ");
         return Err(Failure::usage(format!(
             "there is no experiment `{unknown}`: {similar}known: all, {known}"

@@ -7,6 +7,8 @@ use mpwatch::shared::{Environment, KERNEL, Manual, PERMISSION, RUNTIME, USAGE, m
 
 use crate::cli::Cli;
 
+const PROGRAM: &str = "mpwatch-study";
+
 const MANUAL: Manual = Manual {
     command: "study",
     examples: &[
@@ -44,8 +46,6 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     clap_complete::generate(shell, &mut Cli::command().bin_name(PROGRAM), PROGRAM, &mut script);
     print(&String::from_utf8_lossy(&script))
 }
-
-const PROGRAM: &str = "mpwatch-study";
 
 #[cfg(test)]
 mod tests {
