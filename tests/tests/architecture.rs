@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // It enters network namespaces and registers BPF struct_ops.
     ("mpwatch-control", &["mpwatch-model", "mpwatch-ebpf"]),
     ("mpwatch-tui", &["mpwatch-model"]),
+    ("mpwatch-report", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
     ("mpwatch-store", &["mpwatch-model"]),
     (
@@ -29,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-engine",
             "mpwatch-control",
             "mpwatch-tui",
+            "mpwatch-report",
             "mpwatch-exporters",
             "mpwatch-store",
             "mpwatch-lab",
@@ -45,7 +47,7 @@ const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
-const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-tui"];
+const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
 /// Packages of optional features: `mpwatch --no-default-features` has none of them. The export engines are known by their formats.
 const OPTIONAL: &[&str] = &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost"];
