@@ -145,7 +145,7 @@ impl Live {
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
-            self.tracer.set_pace(budget.pace())?;
+            self.tracer.set_sampling_rate(budget.pace())?;
             if let Some(windows) = &mut self.windows {
                 windows.set_period(budget.window_period());
             }

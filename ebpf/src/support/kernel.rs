@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts about a kernel, read from its BTF and not from its version, because distributions backport. [`crate::plan`] draws conclusions.
+//! Facts about a kernel, from its BTF and not from its version, because distributions backport. `plan.rs` derives the plan.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ const MPTCP: &str = "mptcp_sock";
 const CAST: &str = "bpf_rdonly_cast";
 /// The type of the tracepoint of retransmissions.
 const RETRANSMIT: &str = "btf_trace_tcp_retransmit_skb";
-/// Where a kernel shows its BTF.
+/// BTF of the running kernel.
 pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// A field that some supported kernels lack. Our programs check that it exists before they read it.
@@ -29,11 +29,11 @@ pub struct Field {
     pub structure: &'static str,
     /// Its member.
     pub name: &'static str,
-    /// What is unknown without it.
+    /// Figures that are unknown without it.
     pub costs: &'static str,
 }
 
-/// Fields without which something is unknown. (For some other fields the programs have an alternative.)
+/// Fields without which some figures are unknown. (For other fields the programs have an alternative.)
 pub const OPTIONAL_FIELDS: &[Field] = &[
     Field {
         structure: "mptcp_sock",
@@ -44,7 +44,7 @@ pub const OPTIONAL_FIELDS: &[Field] = &[
 ];
 
 impl Field {
-    /// Its name, such as `tcp_sock.total_rto`.
+    /// Path of the field, such as `tcp_sock.total_rto`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.structure, self.name)
     }
@@ -53,21 +53,21 @@ impl Field {
 /// Facts about a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSupport {
-    /// Targets of [`HOOKS`] that it has: tracepoints, iterators, and the function that runs a program for user space.
+    /// Targets of [`HOOKS`] that exist: tracepoints, iterators, and the function that runs a program for user space.
     pub targets: BTreeSet<&'static str>,
-    /// [`OPTIONAL_FIELDS`] that it has, such as `tcp_sock.total_rto`.
+    /// Paths of [`OPTIONAL_FIELDS`] that exist, such as `tcp_sock.total_rto`.
     pub fields: BTreeSet<String>,
-    /// Whether it has MPTCP (`struct mptcp_sock`).
+    /// Whether the kernel has MPTCP (`struct mptcp_sock`).
     pub mptcp: bool,
-    /// Whether it has `bpf_rdonly_cast()`.
+    /// Whether `bpf_rdonly_cast()` exists.
     pub has_cast: bool,
     /// Whether `tcp_retransmit_skb` also fires for retransmissions that failed, with their error (6.18 and later).
     pub reports_failed_retransmits: bool,
-    /// What it has of what the congestion control needs.
+    /// Support for the congestion control.
     pub congestion: CongestionSupport,
 }
 
-/// Why a kernel's BTF could not be read.
+/// A kernel's BTF cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages show the fields")]
 pub enum SupportError {
@@ -83,7 +83,7 @@ pub enum SupportError {
     NotBtf { path: String, source: libbpf_rs::Error },
 }
 
-/// Names of the types from which the facts follow.
+/// Names of the BTF types that decide the facts.
 fn type_names() -> impl Iterator<Item = String> {
     let structures = OPTIONAL_FIELDS
         .iter()
@@ -95,31 +95,39 @@ fn type_names() -> impl Iterator<Item = String> {
 
 /// Whether the tracepoint of retransmissions passes an error: context, socket, packet, error.
 fn has_error(tracepoint: Typedef<'_>) -> bool {
-    let prototype = tracepoint.referenced_type().next_type().and_then(|of| FuncProto::try_from(of).ok());
+    let prototype = tracepoint.referenced_type().next_type().and_then(|next| FuncProto::try_from(next).ok());
     prototype.is_some_and(|prototype| prototype.iter().len() >= 4)
 }
 
 impl KernelSupport {
-    /// Reads the facts of the running kernel.
-    pub fn of_this_kernel() -> Result<Self, SupportError> {
+    /// Reads the facts about the running kernel.
+    ///
+    /// # Errors
+    /// If it has no BTF.
+    pub fn from_running_kernel() -> Result<Self, SupportError> {
         quiet_libbpf();
         let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
-        Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
+        Btf::from_vmlinux().map(|btf| Self::from_btf(&btf)).map_err(absent)
     }
 
-    /// Reads the facts of another kernel from a file with its BTF.
-    pub fn of_file(path: &Path) -> Result<Self, SupportError> {
+    /// Reads the facts about another kernel from a file with its BTF.
+    ///
+    /// # Errors
+    /// If the file is not BTF.
+    pub fn from_file(path: &Path) -> Result<Self, SupportError> {
         quiet_libbpf();
         Btf::from_path(path)
-            .map(|btf| Self::of_btf(&btf))
+            .map(|btf| Self::from_btf(&btf))
             .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
     }
 
-    fn of_btf(btf: &Btf<'_>) -> Self {
-        let types = NamedTypes::of(btf, type_names());
+    fn from_btf(btf: &Btf<'_>) -> Self {
+        let types = NamedTypes::new(btf, type_names());
         let has = |field: &&Field| {
-            let of = types.find::<Struct<'_>>(field.structure);
-            of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
+            let structure = types.find::<Struct<'_>>(field.structure);
+            structure.is_some_and(|found| {
+                found.iter().any(|member| member.name.is_some_and(|name| name == field.name))
+            })
         };
         let has_target = |hook: &&Hook| {
             let name = hook.type_name();
@@ -132,11 +140,11 @@ impl KernelSupport {
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
             has_cast: types.find::<Func<'_>>(CAST).is_some(),
             reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
-            congestion: CongestionSupport::of_types(&types),
+            congestion: CongestionSupport::from_types(&types),
         }
     }
 
-    /// A kernel that lacks nothing, for tests.
+    /// A kernel that supports everything, for tests.
     pub fn complete() -> Self {
         Self {
             targets: HOOKS.iter().map(|hook| hook.target).collect(),
@@ -148,7 +156,7 @@ impl KernelSupport {
         }
     }
 
-    /// Whether it has one of [`OPTIONAL_FIELDS`].
+    /// Whether an optional field exists.
     pub fn has_field(&self, field: &Field) -> bool {
         self.fields.contains(&field.path())
     }
