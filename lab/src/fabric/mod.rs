@@ -179,7 +179,7 @@ fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> 
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
     // With the same function everywhere, a switch would send all flows that it gets on over the same link.
-    let hash = crate::random::Random::new(seed ^ node as u64).next() as u32 | 1;
+    let hash = crate::random::Random::new(seed ^ node as u64).bits() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {
         return Ok(());

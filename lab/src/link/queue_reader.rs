@@ -22,7 +22,7 @@ const STATS2: u16 = 7;
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 
-/// The queues of one interface, by the major number of their handle (`1:` is the rate limit's).
+/// The queues of an interface, by the major number of their handle (`1:` is the rate limit).
 pub type QueuesByHandle = BTreeMap<u16, QueueCounters>;
 
 /// Reads the queues of one interface.
@@ -118,7 +118,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: of another interface.
+/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: the queue of another interface.
 fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
     if u32_at(body, 4)? != interface {
         return None;

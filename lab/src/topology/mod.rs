@@ -97,8 +97,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Sends a datagram over each path and waits for the ICMP error. The kernel then knows all link-layer addresses, so no
-    /// handshake waits for them.
+    /// Sends a datagram over each path and waits for the ICMP error, so that the kernel has resolved all link-layer addresses
+    /// and no handshake waits for them.
     fn resolve_neighbours(&self) -> Result<()> {
         const DISCARD_PORT: u16 = 9;
         let ends: Vec<_> = self.paths().map(|path| (path.client_address(), path.server_address())).collect();

@@ -58,7 +58,7 @@ impl<'a> Path<'a> {
         plan::end(self.segment.number, Side::Near, self.spec.family)
     }
 
-    /// The server's address on this path. Paths through the same bottleneck have the same.
+    /// The server's address on this path. Paths through the same bottleneck have the same address.
     #[must_use]
     pub fn server_address(&self) -> IpAddr {
         plan::end(self.server_segment().number, Side::Far, self.spec.family)
@@ -116,7 +116,7 @@ impl<'a> Path<'a> {
         self.segment.queue_reader(direction)
     }
 
-    /// Sends the packets of this path's subflows over another path, as after a route change. The two then share a bottleneck.
+    /// Sends the packets of this path's subflows over another path, as after a route change. Both paths then share a bottleneck.
     /// Works only for sockets that are not bound to an interface: the initial subflow of a connection.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One segment between a near and a far namespace: a veth pair; or a router with rate limits; or an impairer with rate
-//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in an end's own
-//! namespace: there, TCP keeps its queue short (TCP small queues) and no bottleneck would build up.
+//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in the
+//! namespace of an end: there, TCP small queues would keep it short, and no bottleneck would build up.
 //! Routes between segments are in `routing.rs`.
 
 use super::plan::{self, Node, Side, Subnet};
@@ -13,7 +13,7 @@ use crate::netns::Namespace;
 use crate::router;
 use std::net::IpAddr;
 
-/// What is between the two ends.
+/// Equipment between the two ends.
 #[derive(Debug)]
 enum Middlebox {
     None,
