@@ -62,7 +62,7 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * If everything that had been sent by the previous progress is acknowledged, the application was idle, and has waited only since it sent again.
+ * If everything that had been sent by the previous progress is acknowledged, the application was idle, and has waited only since its next transmission.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk,
 					    __u64 now)
