@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::harness::mpwatch;
+use mpwatch_testkit::mpwatch;
 
 /// A running engine. Dropping it ends it.
 pub struct Engine {

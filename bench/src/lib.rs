@@ -14,7 +14,6 @@ pub mod command;
 pub mod dashboards;
 pub mod documents;
 pub mod energy;
-pub mod harness;
 pub mod pictures;
 
 mod effort;

@@ -6,19 +6,10 @@ use libbpf_rs::{ObjectBuilder, PrintLevel};
 use mpwatch_ebpf::support::KernelSupport;
 use mpwatch_ebpf::support::core_check::{Access, accesses};
 use mpwatch_ebpf::support::plan::AttachPlan;
+use mpwatch_testkit::may_run_as_root;
 
 /// A field of Linux 6.7 and later, and its size.
 const FIELD: (&str, u32) = ("tcp_sock.total_rto", 2);
-
-fn may_run_as_root() -> bool {
-    if nix::unistd::geteuid().is_root() {
-        return true;
-    }
-    let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some();
-    assert!(!required, "MPWATCH_REQUIRE_ALL is set, but this test needs root");
-    eprintln!("SKIP: this test needs root");
-    false
-}
 
 /// `BPF_CORE_FIELD_BYTE_SIZE` of `enum bpf_core_relo_kind`.
 const FIELD_BYTE_SIZE: u32 = 1;

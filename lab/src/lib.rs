@@ -42,6 +42,6 @@ pub use fabric::Fabric;
 pub use impairer::{Direction, Impairer, ImpairerCounters, ImpairerKind, Impairment};
 pub use netns::{Namespace, join};
 pub use oracle::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};
-pub use poll::{may_run, poll_until};
+pub use poll::poll_until;
 pub use task_clock::TaskClock;
 pub use topology::Topology;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For every test that uses the lab: waiting for a condition with a timeout, and skipping without root.
+//! Waiting for a condition with a timeout.
 
 use crate::error::{Error, Result};
-use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,21 +30,4 @@ pub fn poll_until<T>(what: &str, timeout: Duration, mut condition: impl FnMut() 
         thread::sleep(pause.max(check_started.elapsed() * PAUSE_PER_CHECK));
         pause = pause.mul_f64(1.25).min(MAX_PAUSE);
     }
-}
-
-/// Whether a test that needs root may run. Otherwise it prints SKIP on standard error, which the test
-/// harness does not capture there.
-///
-/// # Panics
-/// Without root if `MPWATCH_REQUIRE_ALL=1` is set: CI must not pass by skipping tests.
-#[must_use]
-pub fn may_run(test: &str) -> bool {
-    if nix::unistd::geteuid().is_root() {
-        return true;
-    }
-    let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!required, "{test} needs root, and MPWATCH_REQUIRE_ALL=1 forbids skipping");
-    // A closed standard error must not fail the test.
-    let _ = writeln!(std::io::stderr(), "SKIP {test}: needs root (sudo)");
-    false
 }

@@ -4,7 +4,8 @@
 
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::{self, Transport, Workload};
-use mpwatch_lab::{Direction, ImpairerCounters, Impairment, Topology, may_run, mib};
+use mpwatch_lab::{Direction, ImpairerCounters, Impairment, Topology, mib};
+use mpwatch_testkit::may_run_as_root;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ fn forward_counters(topology: &Topology) -> ImpairerCounters {
 
 #[test]
 fn a_round_trip_of_20_ms_takes_20_ms() {
-    if !may_run("a_round_trip_of_20_ms_takes_20_ms") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::default().rtt(Duration::from_millis(20));
@@ -70,7 +71,7 @@ fn a_round_trip_of_20_ms_takes_20_ms() {
 
 #[test]
 fn jitter_spreads_round_trip_times_over_its_range() {
-    if !may_run("jitter_spreads_round_trip_times_over_its_range") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::default().rtt(Duration::from_millis(10)).jitter(Duration::from_millis(10), 7);
@@ -84,7 +85,7 @@ fn jitter_spreads_round_trip_times_over_its_range() {
 
 #[test]
 fn jitter_never_reorders() {
-    if !may_run("jitter_never_reorders") {
+    if !may_run_as_root() {
         return;
     }
     // On two CPUs the kernel itself reorders packets between namespaces, also those of the relay.
@@ -103,7 +104,7 @@ fn jitter_never_reorders() {
 
 #[test]
 fn a_path_of_20_ms_carries_200_mbit() {
-    if !may_run("a_path_of_20_ms_carries_200_mbit") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::default().rtt(Duration::from_millis(20));
@@ -123,7 +124,7 @@ fn a_path_of_20_ms_carries_200_mbit() {
 
 #[test]
 fn losses_have_the_configured_rate_and_are_counted() {
-    if !may_run("losses_have_the_configured_rate_and_are_counted") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::rate(50.0, Duration::from_millis(100)).rtt(Duration::from_millis(4)).loss(0.01, 3);
@@ -146,7 +147,7 @@ fn losses_have_the_configured_rate_and_are_counted() {
 
 #[test]
 fn packets_queue_at_a_rate_limit_after_their_delay_and_are_dropped_there() {
-    if !may_run("packets_queue_at_a_rate_limit_after_their_delay_and_are_dropped_there") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::rate(20.0, Duration::from_millis(20)).rtt(Duration::from_millis(10));
@@ -167,7 +168,7 @@ fn packets_queue_at_a_rate_limit_after_their_delay_and_are_dropped_there() {
 
 #[test]
 fn an_impairment_can_be_changed_and_a_black_hole_ends() {
-    if !may_run("an_impairment_can_be_changed_and_a_black_hole_ends") {
+    if !may_run_as_root() {
         return;
     }
     let path = LinkSpec::rate(50.0, Duration::from_millis(50)).rtt(Duration::from_millis(4));

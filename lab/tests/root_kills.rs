@@ -5,7 +5,8 @@
 
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Control, Transfer, TransferOutcome, Workload};
-use mpwatch_lab::{Topology, may_run, mib, poll_until};
+use mpwatch_lab::{Topology, mib, poll_until};
+use mpwatch_testkit::may_run_as_root;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ fn link() -> LinkSpec {
 
 #[test]
 fn a_reset_closes_one_subflow_and_the_other_delivers() {
-    if !may_run("a_reset_closes_one_subflow_and_the_other_delivers") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
@@ -73,7 +74,7 @@ fn a_reset_closes_one_subflow_and_the_other_delivers() {
 
 #[test]
 fn deleting_the_clients_endpoint_sends_remove_addr() {
-    if !may_run("deleting_the_clients_endpoint_sends_remove_addr") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
@@ -85,7 +86,7 @@ fn deleting_the_clients_endpoint_sends_remove_addr() {
 
 #[test]
 fn the_server_removes_its_announced_address() {
-    if !may_run("the_server_removes_its_announced_address") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ServerSignal, link());
@@ -97,7 +98,7 @@ fn the_server_removes_its_announced_address() {
 
 #[test]
 fn bytes_of_a_link_that_goes_down_arrive_over_the_other_path() {
-    if !may_run("bytes_of_a_link_that_goes_down_arrive_over_the_other_path") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
@@ -107,7 +108,7 @@ fn bytes_of_a_link_that_goes_down_arrive_over_the_other_path() {
 
 #[test]
 fn bytes_lost_in_a_black_hole_arrive_over_the_other_path() {
-    if !may_run("bytes_lost_in_a_black_hole_arrive_over_the_other_path") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link().rtt(Duration::from_millis(4)));
@@ -120,7 +121,7 @@ fn bytes_lost_in_a_black_hole_arrive_over_the_other_path() {
 
 #[test]
 fn dropping_a_lab_removes_sockets_that_still_retransmit() {
-    if !may_run("dropping_a_lab_removes_sockets_that_still_retransmit") {
+    if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());

@@ -5,7 +5,8 @@
 
 use mpwatch_lab::topology::{Family, JoinBy, LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
-use mpwatch_lab::{Direction, SocketInfo, Topology, may_run, mib, poll_until};
+use mpwatch_lab::{Direction, SocketInfo, Topology, mib, poll_until};
+use mpwatch_testkit::may_run_as_root;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ fn server_info(outcome: &TransferOutcome) -> &SocketInfo {
 
 #[test]
 fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
-    if !may_run("a_bulk_transfer_uses_both_paths_and_every_count_agrees") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_limited_paths();
@@ -92,7 +93,7 @@ fn a_bulk_transfer_uses_both_paths_and_every_count_agrees() {
 
 #[test]
 fn two_paths_together_are_faster_than_one() {
-    if !may_run("two_paths_together_are_faster_than_one") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_limited_paths();
@@ -111,7 +112,7 @@ fn two_paths_together_are_faster_than_one() {
 
 #[test]
 fn the_server_can_send_over_both_paths_with_cubic_or_reno() {
-    if !may_run("the_server_can_send_over_both_paths_with_cubic_or_reno") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_limited_paths();
@@ -128,7 +129,7 @@ fn the_server_can_send_over_both_paths_with_cubic_or_reno() {
 
 #[test]
 fn ipv6_paths_join_over_ipv6() {
-    if !may_run("ipv6_paths_join_over_ipv6") {
+    if !may_run_as_root() {
         return;
     }
     let path = PathSpec {
@@ -148,7 +149,7 @@ fn ipv6_paths_join_over_ipv6() {
 /// Every router forwards as soon as the topology is built.
 #[test]
 fn the_first_segments_over_ipv6_are_not_lost() {
-    if !may_run("the_first_segments_over_ipv6_are_not_lost") {
+    if !may_run_as_root() {
         return;
     }
     // The queue holds all that is sent.
@@ -164,7 +165,7 @@ fn the_first_segments_over_ipv6_are_not_lost() {
 
 #[test]
 fn mapped_addresses_work_and_are_shown_as_ipv4() {
-    if !may_run("mapped_addresses_work_and_are_shown_as_ipv4") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_limited_paths();
@@ -179,7 +180,7 @@ fn mapped_addresses_work_and_are_shown_as_ipv4() {
 
 #[test]
 fn the_server_announces_its_second_address() {
-    if !may_run("the_server_announces_its_second_address") {
+    if !may_run_as_root() {
         return;
     }
     let topology = Topology::build(&TopologySpec {
@@ -203,7 +204,7 @@ fn the_server_announces_its_second_address() {
 
 #[test]
 fn subflows_through_a_shared_bottleneck_share_its_rate() {
-    if !may_run("subflows_through_a_shared_bottleneck_share_its_rate") {
+    if !may_run_as_root() {
         return;
     }
     let near = LinkSpec::default();
@@ -224,7 +225,7 @@ fn subflows_through_a_shared_bottleneck_share_its_rate() {
 
 #[test]
 fn a_backup_path_stays_idle_until_it_is_made_regular() {
-    if !may_run("a_backup_path_stays_idle_until_it_is_made_regular") {
+    if !may_run_as_root() {
         return;
     }
     let link = LinkSpec::rate(20.0, Duration::from_millis(50));

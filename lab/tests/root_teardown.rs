@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use mpwatch_lab::topology::LinkSpec;
-use mpwatch_lab::{Error, Namespace, Topology, may_run, poll_until, sweep_stale};
+use mpwatch_lab::{Error, Namespace, Topology, poll_until, sweep_stale};
+use mpwatch_testkit::may_run_as_root;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +18,7 @@ const CHILD: &str = "MPWATCH_LAB_TEST_CHILD";
 
 #[test]
 fn a_namespace_is_private_and_listed_and_drop_removes_it() {
-    if !may_run("a_namespace_is_private_and_listed_and_drop_removes_it") {
+    if !may_run_as_root() {
         return;
     }
     let namespace = Namespace::new("private").unwrap();
@@ -35,7 +36,7 @@ fn a_namespace_is_private_and_listed_and_drop_removes_it() {
 
 #[test]
 fn a_sysctl_changes_only_the_namespace_and_only_net_is_allowed() {
-    if !may_run("a_sysctl_changes_only_the_namespace_and_only_net_is_allowed") {
+    if !may_run_as_root() {
         return;
     }
     let read = || std::fs::read_to_string("/proc/sys/net/mptcp/stale_loss_cnt").unwrap();
@@ -50,7 +51,7 @@ fn a_sysctl_changes_only_the_namespace_and_only_net_is_allowed() {
 
 #[test]
 fn a_panic_leaves_no_namespace() {
-    if !may_run("a_panic_leaves_no_namespace") {
+    if !may_run_as_root() {
         return;
     }
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -69,7 +70,7 @@ fn a_panic_leaves_no_namespace() {
 
 #[test]
 fn an_error_names_operation_object_and_advice() {
-    if !may_run("an_error_names_operation_object_and_advice") {
+    if !may_run_as_root() {
         return;
     }
     let namespace = Namespace::new("error").unwrap();
@@ -116,7 +117,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn a_terminated_process_removes_its_lab() {
-    if !may_run("a_terminated_process_removes_its_lab") {
+    if !may_run_as_root() {
         return;
     }
     let (mut child, path) = child_with_lab();
@@ -128,7 +129,7 @@ fn a_terminated_process_removes_its_lab() {
 
 #[test]
 fn namespaces_of_a_killed_process_are_removed_and_those_of_running_labs_stay() {
-    if !may_run("namespaces_of_a_killed_process_are_removed_and_those_of_running_labs_stay") {
+    if !may_run_as_root() {
         return;
     }
     let ours = Namespace::new("running").unwrap();

@@ -4,7 +4,8 @@
 
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, Close, Control, TrafficSpec, Transfer, TransferOutcome, Workload};
-use mpwatch_lab::{Topology, may_run, mib, poll_until};
+use mpwatch_lab::{Topology, mib, poll_until};
+use mpwatch_testkit::may_run_as_root;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ fn run(topology: &Topology, spec: &TrafficSpec) -> TransferOutcome {
 
 #[test]
 fn requests_are_answered_one_by_one() {
-    if !may_run("requests_are_answered_one_by_one") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();
@@ -44,7 +45,7 @@ fn requests_are_answered_one_by_one() {
 
 #[test]
 fn churn_opens_and_closes_every_connection() {
-    if !may_run("churn_opens_and_closes_every_connection") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();
@@ -75,7 +76,7 @@ fn churn_opens_and_closes_every_connection() {
 
 #[test]
 fn many_short_flows_arrive_completely() {
-    if !may_run("many_short_flows_arrive_completely") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();
@@ -90,7 +91,7 @@ fn many_short_flows_arrive_completely() {
 
 #[test]
 fn a_paced_sender_stays_at_its_rate() {
-    if !may_run("a_paced_sender_stays_at_its_rate") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();
@@ -101,7 +102,7 @@ fn a_paced_sender_stays_at_its_rate() {
 
 #[test]
 fn the_server_sees_an_aborted_connection_as_reset() {
-    if !may_run("the_server_sees_an_aborted_connection_as_reset") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();
@@ -116,7 +117,7 @@ fn the_server_sees_an_aborted_connection_as_reset() {
 
 #[test]
 fn a_held_connection_stays_open_and_idle_until_its_release() {
-    if !may_run("a_held_connection_stays_open_and_idle_until_its_release") {
+    if !may_run_as_root() {
         return;
     }
     let topology = two_plain_paths();

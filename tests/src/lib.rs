@@ -8,32 +8,18 @@ pub mod clickhouse;
 pub mod elimination;
 pub mod failover;
 pub mod kernel;
+pub mod mptcpd;
 mod open_connection;
 pub mod otlp;
 pub mod prometheus;
 pub mod scripted_server;
 
 pub use mpwatch_bench::energy::simulated_counters;
-pub use mpwatch_bench::harness::{
-    CommandOutput, Observer, Report, emulation, list, mpwatch, number, program, text, tmux,
+pub use mpwatch_testkit::{
+    CommandOutput, Observer, Report, emulation, list, may_run_as_root, mpwatch, number, program, skip, text,
+    tmux,
 };
 pub use open_connection::OpenConnection;
-
-/// Whether a root test may run. Otherwise prints SKIP, or fails if CI requires all tests.
-pub fn may_run_as_root() -> bool {
-    if nix::unistd::geteuid().is_root() {
-        return true;
-    }
-    skip("this test needs root");
-    false
-}
-
-/// Prints SKIP and the reason, or fails if CI requires all tests.
-#[track_caller]
-pub fn skip(why: &str) {
-    assert!(std::env::var_os("MPWATCH_REQUIRE_ALL").is_none(), "MPWATCH_REQUIRE_ALL is set, but {why}");
-    eprintln!("SKIP: {why}");
-}
 
 /// The fields of a zone that sum to its `zone_uj`.
 pub const ZONE_PARTS: [&str; 8] =

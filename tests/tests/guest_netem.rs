@@ -14,7 +14,7 @@ use mpwatch_lab::{
     Direction, Impairer, ImpairerCounters, ImpairerKind, Impairment, Namespace, TcpInfo, Topology, mib,
     poll_until,
 };
-use mpwatch_tests::{Observer, list, number, text};
+use mpwatch_tests::{Observer, list, may_run_as_root, number, skip, text};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -26,14 +26,13 @@ const LOSS: f64 = 0.01;
 const DEVIATIONS: f64 = 3.291;
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether the kernel has netem. With MPWATCH_REQUIRE_ALL, as in the guests of `./dev vm`, the tests always run.
+/// Whether the kernel has netem, as in the guests of `./dev vm`.
 fn may_run() -> bool {
-    let required = std::env::var_os("MPWATCH_REQUIRE_ALL").is_some();
-    let able = nix::unistd::geteuid().is_root() && matches!(ImpairerKind::detect(), Ok(ImpairerKind::Netem));
-    if !able && !required {
-        eprintln!("SKIP: needs root and a kernel with netem; `./dev vm` has both");
+    let has_netem = may_run_as_root() && matches!(ImpairerKind::detect(), Ok(ImpairerKind::Netem));
+    if !has_netem {
+        skip("needs a kernel with netem; `./dev vm` has one");
     }
-    able || required
+    has_netem
 }
 
 #[test]

@@ -11,10 +11,10 @@ use mpwatch_lab::{Direction, Error, Topology};
 use crate::bottleneck::queues::{Sampler, boot_time};
 use crate::bottleneck::trace::{labels_of, reduce, trace_of};
 use crate::bottleneck::truth::{Labels, Time};
-use crate::harness::Observer;
 use crate::machine::{cpus, idle_time};
 use mpwatch_lab::bottleneck::cell::{Cell, Layout};
 use mpwatch_lab::bottleneck::network::{cross_traffic, topology, traffic};
+use mpwatch_testkit::Observer;
 
 /// Runs a cell and stores its trace and labels in a folder.
 pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::Error>> {

@@ -16,12 +16,12 @@ use serde_json::Value;
 use super::processes::{self, Ends, Stopped};
 use super::scenario::{Bystander, Flows, Scenario};
 use super::simulated_counters::{IDLE, SimulatedCounters};
-use crate::harness::{Observer, Report, list, number, text};
+use mpwatch_testkit::{Observer, Report, list, number, text};
 
 /// The targets of accuracy hold for flows with at least this CPU time, nanoseconds.
 pub(crate) const LARGE: u64 = 1_000_000_000;
 
-/// After this time, traffic has stopped (docs/measurements/2026-11-stopped-transfers.md): all scenarios end within a few seconds more than their
+/// After this time, traffic has stopped (docs/measurements/robustness.md): all scenarios end within a few seconds more than their
 /// transfers.
 const TIMEOUT: Duration = Duration::from_secs(30);
 

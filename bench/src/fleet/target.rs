@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 
-use crate::harness::mpwatch;
+use mpwatch_testkit::mpwatch;
 
 /// What was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

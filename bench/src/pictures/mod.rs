@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use mpwatch_lab::poll_until;
 
-use crate::harness::program;
-use crate::harness::tmux::Tmux;
+use mpwatch_testkit::program;
+use mpwatch_testkit::tmux::Tmux;
 
 /// The picture shows at least this many values of a rate history.
 const MIN_HISTORY: usize = 8;

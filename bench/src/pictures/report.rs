@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::harness::mpwatch;
+use mpwatch_testkit::mpwatch;
 
 /// Begins the content of a link that saves a drawing.
 const DRAWING: &str = "href=\"data:image/svg+xml;charset=utf-8,";

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::churn::Counts;
 use super::outcome::Outcome;
 use super::sample::{self, Losses, Sample};
-use crate::harness::program;
+use mpwatch_testkit::program;
 
 /// Timeout of a scrape, and of a process that ends.
 const TIMEOUT: Duration = Duration::from_mins(2);

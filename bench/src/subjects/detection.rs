@@ -19,11 +19,11 @@ use mpwatch_model::snapshot::Snapshot;
 use tempfile::TempDir;
 
 use crate::effort::{DetectionWorkload, Effort};
-use crate::harness::{mpwatch, program};
 use crate::machine::{cpus, idle_time};
 use crate::process::{cpu_percent, peak_memory};
 use crate::statistics::spread;
 use crate::table::{figure, markdown};
+use mpwatch_testkit::{mpwatch, program};
 
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longer than all measurements of a workload.

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::effort::Effort;
-use crate::harness::{Observer, program};
 use crate::process::{cpu_percent, peak_memory};
 use crate::table::{figure, markdown};
+use mpwatch_testkit::{Observer, program};
 
 /// The first ticks allocate memory; they are over after this time.
 const SETTLING: Duration = Duration::from_millis(2_500);

@@ -4,12 +4,12 @@
 use mpwatch_lab::Topology;
 
 use crate::effort::Effort;
-use crate::harness::Report;
 use crate::subjects::interleave::{Pairs, compare};
 use crate::subjects::programs;
 use crate::subjects::tracing::{self, JUDGED, NOTHING};
 use crate::subjects::traffic::{BenchWorkload, Traffic, lab, workloads};
 use crate::table::{figure, markdown};
+use mpwatch_testkit::Report;
 
 const HEADER: [&str; 7] =
     ["traffic", "tracing", "rate, median", "cost in rate", "cost in rate by CPU time", "target", "result"];

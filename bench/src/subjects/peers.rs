@@ -9,12 +9,12 @@ use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use tempfile::TempDir;
 
 use crate::effort::Effort;
-use crate::harness::Observer;
 use crate::subjects::interleave::{Pairs, Stop, Tool, compare};
 use crate::subjects::peer_tools::{PEERS, Peer, reason};
 use crate::subjects::tracing::{self, LEDGERS};
 use crate::subjects::traffic::{BenchWorkload, Traffic, lab, workloads};
 use crate::table::markdown;
+use mpwatch_testkit::Observer;
 
 const HEADER: [&str; 5] = [
     "tool",

@@ -14,12 +14,12 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike as _;
 
 use crate::effort::Effort;
-use crate::harness::Observer;
 use crate::process::thread_cpu_time;
 use crate::statistics::{median, spread};
 use crate::subjects::idle::{Top, usage};
 use crate::subjects::traffic::lab;
 use crate::table::{figure, markdown};
+use mpwatch_testkit::Observer;
 
 const JOIN_TIMEOUT: Duration = Duration::from_mins(1);
 

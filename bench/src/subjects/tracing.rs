@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of mpwatch that a measurement compares.
 
-use crate::harness::{Observer, Report};
 use crate::subjects::interleave::{Stop, Tool};
+use mpwatch_testkit::{Observer, Report};
 
 /// Settings of the ledger that are compared.
 pub(crate) const LEDGERS: [&str; 3] = ["off", "sampled", "exact"];

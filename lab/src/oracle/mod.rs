@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_older_options_report_the_same_as_mptcp_full_info() {
-        if !crate::poll::may_run("the_older_options_report_the_same_as_mptcp_full_info") {
+        if !mpwatch_testkit::may_run_as_root() {
             return;
         }
         let namespace = crate::netns::Namespace::new("oracle").unwrap();

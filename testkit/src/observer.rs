@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs `mpwatch record` beside the traffic of a test, and parses the report that it prints at its end.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mpwatch_lab::{Namespace, Topology, poll_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::command::program;
+use crate::emulation;
+use crate::json::list;
+
+/// Timeout for sockets to close.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Timeout for the program to end. A report of 100 000 sockets as JSON takes some 15 s of CPU time, several times as long on a busy machine.
+const END_TIMEOUT: Duration = Duration::from_mins(3);
+
+/// A running `mpwatch record`.
+pub struct Observer {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Observer {
+    /// Starts it and returns as soon as it traces, so that it sees all later connections from their beginning. On an emulated machine
+    /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
+    /// start-up time there.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut arguments = arguments.to_vec();
+        if emulation::is_emulated() {
+            arguments.extend(["--ledger", "off", "--no-bottlenecks"]);
+        }
+        Self::start_every("200ms", &arguments)
+    }
+
+    /// As [`Observer::start`], with the ledger and bottleneck detection on every machine.
+    pub fn start_complete(arguments: &[&str]) -> Self {
+        Self::start_every("200ms", arguments)
+    }
+
+    /// As [`Observer::start_complete`], with another sampling interval.
+    pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
+        let folder = TempDir::new().expect("a folder for the recording");
+        let mut child = Command::new(program())
+            .arg("record")
+            .arg(folder.path().join("run.mpw"))
+            .args(["--format", "json", "--interval", interval])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let mut stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        let mut first_line = String::new();
+        stderr.read_line(&mut first_line).expect("standard error can be read");
+        assert!(
+            first_line.contains("recording"),
+            "mpwatch does not record: {first_line}{}",
+            read_all(stderr)
+        );
+        // A full pipe would block it.
+        std::thread::spawn(move || eprint!("{}", read_all(stderr)));
+        Self { child, folder }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the kernel has removed all sockets of a lab's connections, then stops it and reads its report.
+    pub fn finish_after_close(self, lab: &Topology) -> Report {
+        for namespace in [lab.client(), lab.server()] {
+            let closed = poll_until("the last sockets to close", emulation::timeout(TIMEOUT), || {
+                is_without_connections(namespace).then_some(())
+            });
+            closed.expect("sockets close after the traffic has ended");
+        }
+        self.finish()
+    }
+
+    /// Stops it and reads its report.
+    pub fn finish(mut self) -> Report {
+        let mut stdout = self.child.stdout.take().expect("standard output is piped");
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
+        kill(pid, Signal::SIGINT).expect("a child process can be interrupted");
+        let status = poll_until("mpwatch to end", emulation::timeout(END_TIMEOUT), || {
+            self.child.try_wait().expect("a child process")
+        });
+        let status = status.expect("mpwatch ends when it is interrupted");
+        let text = reader.join().expect("the reader does not panic").expect("standard output can be read");
+        assert!(status.success(), "mpwatch failed with {status}: {text}");
+        let json =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("invalid JSON ({error}): {text}"));
+        let folder = std::mem::replace(&mut self.folder, TempDir::new().expect("a folder"));
+        Report { json, text, folder }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        // Needed only after a panic: `finish` waits for its end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The report of mpwatch.
+pub struct Report {
+    /// As JSON.
+    pub json: Value,
+    /// As printed.
+    pub text: String,
+    folder: TempDir,
+}
+
+impl Report {
+    /// The recording of the run.
+    pub fn recording(&self) -> PathBuf {
+        self.folder().join("run.mpw")
+    }
+
+    /// Connections in a namespace, in the order in which they were opened.
+    pub fn connections_in(&self, namespace: &str) -> Vec<&Value> {
+        list(&self.json, "connections").iter().filter(|connection| connection["netns"] == namespace).collect()
+    }
+
+    /// The only connection in a namespace.
+    #[track_caller]
+    pub fn only_connection_in(&self, namespace: &str) -> &Value {
+        let all = self.connections_in(namespace);
+        assert_eq!(all.len(), 1, "connections in {namespace}: {all:#?}");
+        all[0]
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Whether a namespace has only TCP sockets in LISTEN and TIME_WAIT.
+fn is_without_connections(namespace: &Namespace) -> bool {
+    const TIME_WAIT: &str = "06";
+    const LISTEN: &str = "0A";
+    let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
+    let read = || tables.map(|table| std::fs::read_to_string(table).expect("the socket table can be read"));
+    let tables = namespace.enter(read).expect("the lab's namespace can be entered");
+    let states = tables
+        .iter()
+        .flat_map(|table| table.lines().skip(1))
+        .filter_map(|line| line.split_whitespace().nth(3));
+    states.into_iter().all(|state| [TIME_WAIT, LISTEN].contains(&state))
+}
+
+fn read_all(mut stderr: impl Read) -> String {
+    let mut text = String::new();
+    // The text is only for error messages.
+    let _ = stderr.read_to_string(&mut text);
+    text
+}
