@@ -73,9 +73,7 @@ fn entries(directory: &str) -> Vec<String> {
 }
 
 /// Runs `work` inside a namespace, on a separate thread. This process's own namespace needs neither a thread nor CAP_SYS_ADMIN.
-///
-/// # Errors
-/// If the namespace cannot be opened or entered, or `work` fails.
+/// Fails if the namespace cannot be opened or entered, or `work` fails.
 pub fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     if inode(Path::new(OWN)).is_ok_and(|own| own == namespace.inode) {
         return work();

@@ -37,9 +37,7 @@ impl CookieReader {
 
     /// The cookie of the network namespace of a file such as `/run/netns/NAME`. `Ok(None)`: it is not a network namespace but, for example, a
     /// plain file, as before the namespace is mounted there and after it is unmounted.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, or the kernel cannot run the program.
+    /// Fails if the file cannot be opened, or the kernel cannot run the program.
     pub fn cookie(&self, path: &Path) -> io::Result<Option<NetnsCookie>> {
         let file = File::open(path)?;
         if !is_namespace_file(&file)? {

@@ -11,9 +11,7 @@ use libbpf_sys::bpf_insn;
 use crate::tracer::program::{self, ProgramStats};
 
 /// Enables run-time statistics of all BPF programs of this machine until the result is dropped. Changes no sysctl.
-///
-/// # Errors
-/// If a capability is missing.
+/// Fails if a capability is missing.
 pub fn enable() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
@@ -29,9 +27,7 @@ pub struct EmptyProgram {
 
 impl EmptyProgram {
     /// Attaches it to a tracepoint such as `sys_enter`.
-    ///
-    /// # Errors
-    /// If the kernel refuses to load or attach it.
+    /// Fails if the kernel refuses to load or attach it.
     pub fn attach(tracepoint: &CStr) -> io::Result<Self> {
         // r0 = 0; exit
         let instructions = [0xb7, 0x95].map(|code: u8| bpf_insn { code, ..bpf_insn::default() });

@@ -47,7 +47,7 @@ static __noinline int note_removed_address(struct mpw_observed *observed, struct
 	return 0;
 }
 
-/* The peer sent MP_FASTCLOSE on one subflow. The kernel resets the other subflows, maybe before the peer's resets of these arrive. */
+/* The peer sent MP_FASTCLOSE on one subflow. The kernel resets the others, maybe before the peer's own resets arrive. */
 static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct mptcp_subflow_context *subflow = subflow_of(tp);

@@ -3,7 +3,7 @@
  * The CPU ledger charges the time of each CPU to accounts. A mark (a tracepoint) charges the time since the previous mark to one user of
  * the CPU, and sets the default user for the time that follows.
  *
- * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of those below it: the clock of a level is the
+ * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of the levels below it: the clock of a level is the
  * time minus what the levels above have used. So no two levels write the same field, no atomics are needed, and all accounts sum to the
  * elapsed time. No mark may be preempted, or the mark of the task switch would run in the middle of it.
  */

@@ -133,8 +133,8 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
-	if (old ==
-	    TCP_SYN_SENT) /* Even if mpwatch started after the SYN, the SYN counts as one byte. */
+	/* Even if mpwatch started after the SYN, the SYN counts as one byte. */
+	if (old == TCP_SYN_SENT)
 		state->observed.syn_bytes =
 			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
 	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;

@@ -82,7 +82,7 @@ static __always_inline struct group *find_or_create_group(const struct group_key
 	return bpf_map_lookup_elem(&groups, key);
 }
 
-/* Takes a free place, or the place of a subflow that is not active, which notices that at its next ACK and takes another. NULL: all are in use. */
+/* Takes a free place, or the place of an inactive subflow, which will take another place at its next ACK. NULL: all are in use. */
 static __always_inline struct member *join_group(struct group *group, struct subflow_control *own,
 						 __u64 now)
 {

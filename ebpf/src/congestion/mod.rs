@@ -37,9 +37,6 @@ pub struct Registration {
 
 impl Registration {
     /// Registers it for all network namespaces.
-    ///
-    /// # Errors
-    /// [`CongestionError`].
     pub fn new() -> Result<Self, CongestionError> {
         let support = KernelSupport::from_running_kernel().map_err(TracerError::from)?.congestion;
         if !support.missing.is_empty() {
@@ -67,9 +64,7 @@ impl Registration {
     }
 
     /// Number of MPTCP connections with a group of subflows in the kernel, in all namespaces.
-    ///
-    /// # Errors
-    /// If the map cannot be found.
+    /// Fails if the map cannot be found.
     pub fn connections(&self) -> Result<usize, CongestionError> {
         let groups = crate::tracer::object::map(&self.object, GROUPS)?;
         Ok(groups.keys().count())

@@ -101,9 +101,7 @@ fn has_error(tracepoint: Typedef<'_>) -> bool {
 
 impl KernelSupport {
     /// Reads the facts about the running kernel.
-    ///
-    /// # Errors
-    /// If it has no BTF.
+    /// Fails if it has no BTF.
     pub fn from_running_kernel() -> Result<Self, SupportError> {
         quiet_libbpf();
         let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
@@ -111,9 +109,7 @@ impl KernelSupport {
     }
 
     /// Reads the facts about another kernel from a file with its BTF.
-    ///
-    /// # Errors
-    /// If the file is not BTF.
+    /// Fails if the file is not BTF.
     pub fn from_file(path: &Path) -> Result<Self, SupportError> {
         quiet_libbpf();
         Btf::from_path(path)

@@ -81,9 +81,6 @@ pub struct Tracer {
 
 impl Tracer {
     /// Loads and attaches the programs. From here on, every socket that opens or closes on this machine is traced.
-    ///
-    /// # Errors
-    /// [`TracerError`].
     pub fn start(settings: Settings) -> Result<Self, TracerError> {
         quiet_libbpf();
         let support = KernelSupport::from_running_kernel()?;
@@ -153,18 +150,14 @@ impl Tracer {
     }
 
     /// Searches the open files of all processes for unknown owners of sockets.
-    ///
-    /// # Errors
-    /// If the kernel fails to run the iterator.
+    /// Fails if the kernel fails to run the iterator.
     pub fn find_owners(&self) -> Result<(), TracerError> {
         let Some(link) = self.links.get("find_owners") else { return Ok(()) };
         iterator::run(link).map_err(bpf_error("search the open files"))
     }
 
     /// Waits at most `timeout` for final records and passes all events to `sink`.
-    ///
-    /// # Errors
-    /// If the ring buffers cannot be read.
+    /// Fails if the ring buffers cannot be read.
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.poll(timeout, sink)
     }
@@ -172,9 +165,7 @@ impl Tracer {
     /// Reads every connection and subflow that has changed, and reports unchanged ones every 8 to 15 seconds. Reads connections again after
     /// subflows; otherwise data that subflows have sent meanwhile would count as reinjected. Then reads new final records, so that a flow that
     /// ended during the snapshot is reported as ended. Until [`Tracer::poll`] is called next, a thread empties the rings.
-    ///
-    /// # Errors
-    /// If an iterator or a ring buffer cannot be read.
+    /// Fails if an iterator or a ring buffer cannot be read.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.begin_tick();
         for program in ["read_connections", "read_subflows", "read_connections"] {
@@ -191,9 +182,7 @@ impl Tracer {
     }
 
     /// Host-wide counters and losses since the start.
-    ///
-    /// # Errors
-    /// If the counters or the statistics of the programs cannot be read.
+    /// Fails if the counters or the statistics of the programs cannot be read.
     pub fn counters(&self) -> Result<(KernelCounters, Losses), TracerError> {
         let sums = self.counters.read()?;
         let programs = self.programs()?;
@@ -228,9 +217,7 @@ impl Tracer {
     }
 
     /// The accounts of each CPU, sorted by number; a sampled ledger counts in its windows only. Empty: there is no ledger.
-    ///
-    /// # Errors
-    /// If the accounts cannot be read.
+    /// Fails if the accounts cannot be read.
     pub fn cpus(&self) -> Result<Vec<CpuAccounts>, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(Vec::new()) };
         let is_closed = self.mode == LedgerMode::Sampled && self.window.is_none();
@@ -276,18 +263,14 @@ impl Tracer {
     }
 
     /// Changes the sampling rate, from the next segment on.
-    ///
-    /// # Errors
-    /// If the kernel refuses to update the map.
+    /// Fails if the kernel refuses to update the map.
     pub fn set_sampling_rate(&self, rate: SamplingRate) -> Result<(), TracerError> {
         set_sampling_rate(&self.object, rate)
     }
 
     /// Time of the programs since the start, estimated from their number of runs: the program on the packet path, which runs for each segment
     /// of any TCP connection of this machine; the programs of a sampled ledger; and all runs that led to final records.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
+    /// Fails if the counters cannot be read.
     pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
         let sums = self.counters.read()?;
         let segments = sums.get(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
@@ -298,9 +281,7 @@ impl Tracer {
     }
 
     /// Work of all flows so far. Zero unless the ledger is sampled.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
+    /// Fails if the counters cannot be read.
     pub fn work(&self) -> Result<FlowWork, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(FlowWork::default()) };
         let accounts = ledger.last_read().map_err(bpf_error("read the CPU ledger"))?;
@@ -318,9 +299,7 @@ impl Tracer {
     }
 
     /// The kernel's statistics of each loaded program.
-    ///
-    /// # Errors
-    /// If the kernel does not report them.
+    /// Fails if the kernel does not report them.
     pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
         program::stats(&self.object).map_err(bpf_error("read the statistics of our programs"))
     }

@@ -68,9 +68,7 @@ impl std::fmt::Display for MissingField {
 }
 
 /// Checks a kernel by a file with its raw BTF, such as a copy of `/sys/kernel/btf/vmlinux`.
-///
-/// # Errors
-/// If the file cannot be read or is not the raw BTF of a kernel.
+/// Fails if the file cannot be read or is not the raw BTF of a kernel.
 pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
     let name = path.display();
     let unreadable = |error| anyhow!("cannot read {name}: {error}");
