@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::host::overhead::Overhead;
@@ -75,7 +75,7 @@ impl Live {
     /// Attaches, then reads the connections that are older. In this order no connection is missed.
     pub(crate) fn start(
         interval: Duration,
-        settings: Settings,
+        settings: TracerSettings,
         counters: &CounterOptions,
         budget: Option<f64>,
         stop: Arc<AtomicBool>,

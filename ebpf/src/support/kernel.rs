@@ -24,7 +24,7 @@ pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// A field that some supported kernels lack. Our programs check that it exists before they read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct KernelField {
     /// Kernel structure.
     pub structure: &'static str,
     /// Its member.
@@ -34,16 +34,16 @@ pub struct Field {
 }
 
 /// Fields without which some figures are unknown. (For other fields the programs have an alternative.)
-pub const OPTIONAL_FIELDS: &[Field] = &[
-    Field {
+pub const OPTIONAL_FIELDS: &[KernelField] = &[
+    KernelField {
         structure: "mptcp_sock",
         name: "bytes_retrans",
         costs: "bytes that the MPTCP timer retransmitted",
     },
-    Field { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
+    KernelField { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
 ];
 
-impl Field {
+impl KernelField {
     /// Path of the field, such as `tcp_sock.total_rto`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.structure, self.name)
@@ -119,7 +119,7 @@ impl KernelSupport {
 
     fn from_btf(btf: &Btf<'_>) -> Self {
         let types = NamedTypes::new(btf, type_names());
-        let has = |field: &&Field| {
+        let has = |field: &&KernelField| {
             let structure = types.find::<Struct<'_>>(field.structure);
             structure.is_some_and(|found| {
                 found.iter().any(|member| member.name.is_some_and(|name| name == field.name))
@@ -132,7 +132,7 @@ impl KernelSupport {
         };
         Self {
             targets: HOOKS.iter().filter(has_target).map(|hook| hook.target).collect(),
-            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
+            fields: OPTIONAL_FIELDS.iter().filter(has).map(KernelField::path).collect(),
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
             has_cast: types.find::<Func<'_>>(CAST).is_some(),
             reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
@@ -144,7 +144,7 @@ impl KernelSupport {
     pub fn complete() -> Self {
         Self {
             targets: HOOKS.iter().map(|hook| hook.target).collect(),
-            fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
+            fields: OPTIONAL_FIELDS.iter().map(KernelField::path).collect(),
             mptcp: true,
             has_cast: true,
             reports_failed_retransmits: true,
@@ -153,7 +153,7 @@ impl KernelSupport {
     }
 
     /// Whether an optional field exists.
-    pub fn has_field(&self, field: &Field) -> bool {
+    pub fn has_field(&self, field: &KernelField) -> bool {
         self.fields.contains(&field.path())
     }
 }

@@ -35,7 +35,7 @@ mod settings;
 
 pub use crate::error::TracerError;
 pub use program::ProgramStats;
-pub use settings::{SamplingRate, Settings};
+pub use settings::{SamplingRate, TracerSettings};
 
 /// Result of opening a sampling window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Tracer {
 
 impl Tracer {
     /// Loads and attaches the programs. From here on, every socket that opens or closes on this machine is traced.
-    pub fn start(settings: Settings) -> Result<Self, TracerError> {
+    pub fn start(settings: TracerSettings) -> Result<Self, TracerError> {
         quiet_libbpf();
         let support = KernelSupport::from_running_kernel()?;
         let mut plan = AttachPlan::from_facts(&support);

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut};
 
-use super::settings::{Settings, configure};
+use super::settings::{TracerSettings, configure};
 use crate::error::{TracerError, bpf_error};
 use crate::support::core_check;
 use crate::support::hook::{Attach, HOOKS, Hook};
@@ -18,7 +18,7 @@ use crate::support::plan::AttachPlan;
 /// Loads the programs of the plan.
 pub(crate) fn load(
     plan: &AttachPlan,
-    settings: Settings,
+    settings: TracerSettings,
     support: &KernelSupport,
 ) -> Result<Object, TracerError> {
     let opened = ObjectBuilder::default().open_memory(crate::abi::OBJECT);

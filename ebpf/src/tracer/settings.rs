@@ -12,7 +12,7 @@ use crate::support::KernelSupport;
 /// Settings that are fixed when the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent choices")]
-pub struct Settings {
+pub struct TracerSettings {
     /// Whether to trace plain TCP connections, too.
     pub trace_tcp: bool,
     /// Size of the ring buffer for final records in bytes: a power of two, at least a page.
@@ -29,7 +29,7 @@ pub struct Settings {
     pub samples_bytes: u32,
 }
 
-impl Default for Settings {
+impl Default for TracerSettings {
     fn default() -> Self {
         Self {
             trace_tcp: false,
@@ -68,7 +68,7 @@ fn tick_ns() -> libbpf_rs::Result<u32> {
 /// Writes the settings into an object that is not loaded yet.
 pub(crate) fn configure(
     object: &mut OpenObject,
-    settings: Settings,
+    settings: TracerSettings,
     ledger: bool,
     support: &KernelSupport,
 ) -> libbpf_rs::Result<()> {
