@@ -8,7 +8,7 @@ use super::plan::{self, Node, Side, Subnet};
 use super::spec::{Family, LinkSpec};
 use crate::error::Result;
 use crate::impairer::{Direction, Impairer, ImpairerKind};
-use crate::link::{self, QueueCounters, QueueReader, RateLimit, TcParent, VethEnd, VethSettings};
+use crate::link::{self, QueueCounters, RateLimit, TcParent, VethEnd, VethSettings};
 use crate::netns::Namespace;
 use crate::router;
 use std::net::IpAddr;
@@ -194,17 +194,14 @@ impl Segment {
         }
     }
 
-    pub(super) fn queue_reader(&self, direction: Direction) -> Result<Option<QueueReader>> {
-        match (self.rate_limit(direction), self.middlebox.namespace()) {
-            (Some(_), Some(namespace)) => QueueReader::open(namespace, Self::port(direction)).map(Some),
-            _ => Ok(None),
-        }
+    /// Namespace and interface of the queue of a rate limit. `None`: no rate limit in this direction.
+    pub(super) fn queue_port(&self, direction: Direction) -> Option<(&Namespace, &'static str)> {
+        self.rate_limit(direction)?;
+        Some((self.middlebox.namespace()?, Self::port(direction)))
     }
 
     pub(super) fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
-        match (self.rate_limit(direction), self.middlebox.namespace()) {
-            (Some(_), Some(namespace)) => QueueCounters::read(namespace, Self::port(direction)).map(Some),
-            _ => Ok(None),
-        }
+        let read = |(namespace, interface)| QueueCounters::read(namespace, interface);
+        self.queue_port(direction).map(read).transpose()
     }
 }
