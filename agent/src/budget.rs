@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpwatch_ebpf::tracer::Pace;
+use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
 
@@ -33,7 +33,7 @@ pub(crate) struct Step {
     reduces: Reduces,
     /// Least time from one window of a sampled ledger to the next.
     pub(crate) window_period: Duration,
-    pub(crate) pace: Pace,
+    pub(crate) pace: SamplingRate,
     /// What is not done any more, and which values are less precise without it.
     what: &'static str,
     costs: &'static str,
@@ -47,35 +47,35 @@ static STEPS: [Step; 5] = [
     Step {
         reduces: Reduces::Windows,
         window_period: Duration::from_secs(4),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 4 s apart",
     },
     Step {
         reduces: Reduces::Windows,
         window_period: Duration::from_secs(16),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 16 s apart",
     },
     Step {
         reduces: Reduces::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 4, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 4, ..SamplingRate::FULL },
         what: SAMPLES,
         costs: "fast verdicts on bottlenecks: a quarter of the delay samples is taken",
     },
     Step {
         reduces: Reduces::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 16, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 16, ..SamplingRate::FULL },
         what: SAMPLES,
         costs: "fast verdicts on bottlenecks: a sixteenth of the delay samples is taken",
     },
     Step {
         reduces: Reduces::Rtt,
         window_period: Duration::from_secs(16),
-        pace: Pace { segments_per_tick: 1, every_nth: 256, sample_spacing: 16 },
+        pace: SamplingRate { segments_per_tick: 1, every_nth: 256, interval_factor: 16 },
         what: "RTTs of most segments of fast subflows",
         costs: "precise RTT percentiles and times of stalls: at most one segment per timer tick and 256 segments counts",
     },
@@ -121,8 +121,8 @@ impl Budget {
     }
 
     /// How closely segments are looked at now.
-    pub(crate) fn pace(&self) -> Pace {
-        self.current().map_or(Pace::FULL, |step| step.pace)
+    pub(crate) fn pace(&self) -> SamplingRate {
+        self.current().map_or(SamplingRate::FULL, |step| step.pace)
     }
 
     /// Least time from one window to the next now.
@@ -185,7 +185,7 @@ mod tests {
         let down = run(&mut budget, 0.001, 120);
         assert!(down.windows(2).all(|pair| (0..=1).contains(&(pair[0] - pair[1]))), "{down:?}");
         assert_eq!(down[119], 0);
-        assert_eq!((budget.pace(), budget.window_period()), (Pace::FULL, PERIOD));
+        assert_eq!((budget.pace(), budget.window_period()), (SamplingRate::FULL, PERIOD));
         assert_eq!(budget.missing(), []);
     }
 
