@@ -97,7 +97,7 @@ fn recent(app: &App) -> Vec<&Snapshot> {
     let frames = (0..=app.tick()).rev().map_while(|tick| app.history.frame(tick));
     let snapshots = frames.map(|frame| &*frame.snapshot);
     let newest = app.snapshot().map(|snapshot| snapshot.at.as_nanosecond()).unwrap_or_default();
-    snapshots.take_while(|one| newest - one.at.as_nanosecond() < POWER_WINDOW).collect()
+    snapshots.take_while(|snapshot| newest - snapshot.at.as_nanosecond() < POWER_WINDOW).collect()
 }
 
 /// The mean power of the machine over some snapshots, and its source. `None`: known in none of them.
@@ -108,11 +108,11 @@ fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
         EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
         EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "RAPL"),
     };
-    let of_one = |snapshot: &&Snapshot| {
+    let power = |snapshot: &&Snapshot| {
         let zones = snapshot.energy.as_ref()?.zones.iter().map(|zone| zone.power_uw);
         Some((snapshot.interval_s.unwrap_or(0.0), sum_if_all_known(zones)? as f64 / 1e6))
     };
-    let known: Vec<(f64, f64)> = snapshots.iter().filter_map(of_one).collect();
+    let known: Vec<(f64, f64)> = snapshots.iter().filter_map(power).collect();
     let seconds: f64 = known.iter().map(|(seconds, _)| seconds).sum();
     let joules: f64 = known.iter().map(|(seconds, power)| seconds * power).sum();
     let mean = if seconds > 0.0 { Some(joules / seconds) } else { known.first().map(|(_, power)| *power) };

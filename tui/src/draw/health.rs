@@ -94,7 +94,7 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
     let harmless = [
         (losses.ring_full_recovered, "final records that arrived late, through the overflow ring"),
         (losses.events_missed, "events missed on the packet path; no total depends on them"),
-        (losses.points_lost, "delay samples missed; bottleneck verdicts take longer"),
+        (losses.delay_samples_lost, "delay samples missed; bottleneck verdicts take longer"),
     ];
     let known = harmless.iter().filter(|(count, _)| *count > 0);
     lines.extend(known.map(|(count, what)| Text::new(format!("  · {what}: {count}"), Ink::Faint)));

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::frame::{put, put_lines, scrollbar, styled};
 use crate::state::app::App;
-use crate::state::choices::{Choice, Mark, choices};
+use crate::state::choices::{ListItem, Mark, choices};
 use crate::state::key::BINDINGS;
 use crate::state::view::Pick;
 use crate::text::{Text, clip, pad, wrapped};
@@ -152,7 +152,7 @@ struct List {
 }
 
 /// The list when a choice is selected. Long helps are wrapped.
-fn list_of(app: &App, pick: Pick, selected: usize, choices: &[Choice]) -> List {
+fn list_of(app: &App, pick: Pick, selected: usize, choices: &[ListItem]) -> List {
     let names = choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0);
     let beside = names + MARK + 2;
     let wanted = choices.iter().map(|choice| beside + choice.help.width()).max().unwrap_or(0);
