@@ -15,7 +15,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::flow::elimination::EliminationMode;
-
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
