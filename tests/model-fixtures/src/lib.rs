@@ -336,6 +336,10 @@ pub fn fallen_back(token: u32) -> Connection {
     let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));
     let observed = Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate };
     connection.subflows[0].observed = observed;
+    // In proportion to its payload.
+    let energy = connection.subflows[0].energy.as_mut();
+    let parts = energy.map(|e| [&mut e.active, &mut e.lo, &mut e.hi, &mut e.full]);
+    parts.into_iter().flatten().flatten().for_each(|part| part.0 /= 10_000);
     settle(&mut connection);
     connection.observed = Some(observed);
     connection.energy = connection.energy.map(|energy| energy.over(bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What replaces the table when there are no rows: why, and what to try.
+//! Replaces the table when there are no rows: the reason, and what to try.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

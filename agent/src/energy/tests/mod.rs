@@ -42,7 +42,7 @@ impl Dice {
         self.roll() % limit.max(1)
     }
 
-    /// One time in so many.
+    /// True in one of this many calls, on average.
     fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
