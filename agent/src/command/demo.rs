@@ -56,7 +56,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
-    let mut traffic = Traffic::start(&topology, options, trace.tcp)?;
+    let mut traffic = ScenarioTraffic::start(&topology, options, trace.tcp)?;
     // A terminal that cannot move its cursor gets only the report.
     let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
@@ -133,13 +133,13 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
 }
 
 /// The traffic of a scenario.
-struct Traffic {
+struct ScenarioTraffic {
     transfers: Vec<(Transfer, Arc<Control>)>,
     path_failed: bool,
     ended_at: Option<Instant>,
 }
 
-impl Traffic {
+impl ScenarioTraffic {
     fn start(topology: &Topology, options: &DemoOptions, tcp_too: bool) -> anyhow::Result<Self> {
         let mut traffic = Self { transfers: Vec::new(), path_failed: false, ended_at: None };
         let spec = spec(topology, options)?;

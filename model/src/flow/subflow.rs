@@ -162,6 +162,22 @@ impl Subflow {
     }
 }
 
+/// Retransmitted part of the payload that these subflows sent. `None`: they sent nothing.
+pub fn retransmitted_ratio<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
+    let (sent, again) = subflows.into_iter().fold((Bytes(0), Bytes(0)), |(sent, again), subflow| {
+        (sent + subflow.bytes_sent, again + subflow.bytes_retransmitted)
+    });
+    (sent.0 > 0).then(|| again.0 as f64 / sent.0 as f64)
+}
+
+/// Mean of the median RTTs of these subflows, in seconds, weighted by their RTT samples. `None`: there are no samples.
+pub fn mean_rtt<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
+    let known = subflows.into_iter().filter_map(|subflow| Some((subflow.rtt_p50?, subflow.rtt_samples)));
+    let (sum, samples) = known
+        .fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt.seconds() * samples as f64, all + samples));
+    (samples > 0).then(|| sum / samples as f64)
+}
+
 /// Retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are in none of the three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retransmits {

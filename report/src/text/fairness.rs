@@ -3,7 +3,8 @@
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::ratio::{jain_index, retransmitted_ratio};
+use mpwatch_model::flow::ratio::jain_index;
+use mpwatch_model::flow::subflow::retransmitted_ratio;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
