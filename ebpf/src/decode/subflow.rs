@@ -4,7 +4,7 @@
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::endpoint::{Interface, Name};
-use mpwatch_model::kernel::event::{End, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
+use mpwatch_model::kernel::event::{EndFlags, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
 use mpwatch_model::kernel::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
@@ -134,9 +134,9 @@ pub(super) fn subflow(
     }
 }
 
-fn end(flags: u32) -> End {
+fn end(flags: u32) -> EndFlags {
     let flag = |bit: u32| flags & bit != 0;
-    End {
+    EndFlags {
         reset_sent: flag(abi::MPW_SF_RST_SENT),
         reset_received: flag(abi::MPW_SF_RST_RECEIVED),
         fin_sent_first: flag(abi::MPW_SF_FIN_SENT_FIRST),
